@@ -62,11 +62,13 @@ def test_tasks_convert(spark: Any, few: EncodedDatabases) -> None:
 def test_rows_are_unicode(few: EncodedDatabases, database: str) -> None:
     """Names, labels and values of a database in another encoding, as images and as columns of one table."""
     word = DATABASES[database].words[0]
-    named, labels, texts = (rows_of(few, database, group, images="true") for group in range(3))
+    named, labels, texts = (rows_of(few, database, group, ddl="false") for group in range(3))
     assert {(word, word)} == {(row["_schema"], row["_table"]) for row in named}
     assert dict(named[0]["_after"]) == {"id": "1", word: word, "note": "plain"}
     assert [dict(row["_after"])["m"] for row in labels] == ["plain", word]
     assert dict(texts[1]["_after"])["list"] == f'{{{word},NULL,"a \\"{word}\\""}}'
+    ddl = [row["_ddl"] for group in range(3) for row in rows_of(few, database, group) if row["_op"] == "ddl"]
+    assert any(word in text for text in ddl)
     single = rows_of(few, database, 2, tables="public.texts2")
     assert [row["t"] for row in single[:3]] == ["plain", word, "plain"]
     assert single[2]["_before"]["t"] == word

@@ -264,7 +264,7 @@ def test_rows_say_how_complete_they_are(twins: Twins) -> None:
     """In the data source; a delete of which nothing is known is a row all the same."""
     options = {"path": str(twins.wal), "catalog": str(twins.catalog), "database": "postgres"}
     with held_warnings():
-        plan = plan_source(SourceOptions.parse({**options, "fromReplicaLevel": "true", "images": "true"}))
+        plan = plan_source(SourceOptions.parse({**options, "fromReplicaLevel": "true", "ddl": "false"}))
     rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.located(one)).to_pylist()]
     assert "_completeness STRING" in plan.form.spark_columns
     lines = [line for line in _decoded(twins.request)[0] if not line.startswith("message")]
