@@ -151,7 +151,7 @@ class Log:
     def options(self, scenario: str, tables: str, **options: str) -> dict[str, str]:
         start, end = self.bounds[scenario]
         given = {"path": str(self.wal), "catalog": str(self.backup), "startingLsn": start, "endingLsn": end}
-        return given | {"tables": tables, "windowBytes": self.window_bytes} | options
+        return given | {"tables": tables, "windowBytes": self.window_bytes, "ddl": "false"} | options
 
     def rows(self, scenario: str, tables: str = "public.t", **options: str) -> list[dict[str, Any]]:
         """All rows, as the reader gives them: what Spark does with it, without Spark."""
