@@ -51,7 +51,13 @@ class Log:
     backup: Path
 
     def options(self, **options: str) -> dict[str, str]:
-        return {"path": str(self.wal), "catalog": str(self.backup), "tables": "*.orders,*.items", "ddl": "false", **options}
+        return {
+            "path": str(self.wal),
+            "catalog": str(self.backup),
+            "tables": "*.orders,*.items",
+            "ddl": "false",
+            **options,
+        }
 
     def planned(self, *filters: Filter) -> tuple[int, list[Filter]]:
         """Bytes of records that are planned to be decoded, and the filters that Spark gets back."""
