@@ -281,8 +281,8 @@ class HeapRows:
         number = np.cumsum(sizes) // _BATCH_BYTES
         cuts = np.append(np.flatnonzero(np.append(True, np.diff(number) > 0)), len(number)).tolist()
         for lo, hi in pairwise(cuts):
-            own = np.unique(values[lo:hi])
-            yield self._batch(found, slice(lo, hi), own[own >= 0])
+            own = values[lo:hi]
+            yield self._batch(found, slice(lo, hi), np.unique(own[own >= 0]))
 
     def _batch(self, found: VisibleTuples, which: slice, values: Int64s) -> pa.Table:
         data, chunk_at, chunk_length = found.data, np.empty(0, np.int64), np.empty(0, np.int64)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import uuid
 from datetime import date, datetime, time
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from headwater.sinks.data_files import write_data_file
+from headwater.sinks import data_files
+from headwater.sinks.data_files import write_batches, write_data_file
 
 VALUES = {
     "i": pa.array([3, None, 1], pa.int16()),
@@ -70,3 +73,21 @@ def test_several_groups_of_rows(tmp_path: Path) -> None:
     found = write_data_file(pa.table({"n": numbers, "late": late}), str(tmp_path), "x.parquet")
     assert (found.lower, found.upper) == ({"n": 0, "late": 0}, {"n": count - 1, "late": 2})
     assert found.nulls == {"n": 0, "late": count - 3}
+
+
+@pytest.mark.parametrize(("limit", "groups"), [(1 << 20, 1), (1, 3)])
+def test_small_batches_share_groups_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, groups: int
+) -> None:
+    monkeypatch.setattr(data_files, "_ROW_GROUP_BYTES", limit)
+    schema = pa.schema({"n": pa.int64(), "name": pa.string()})
+    names: list[list[str | None]] = [["a", "b", "a"], ["b", "c", "b"], ["c", None, "d"]]
+    batches = [
+        pa.table({"n": [3 * place, 3 * place + 1, 3 * place + 2], "name": pa.array(own).dictionary_encode()})
+        for place, own in enumerate(names)
+    ]
+    found = write_batches(iter(batches), schema, str(tmp_path), "x.parquet")
+    assert pq.read_table(tmp_path / "x.parquet").to_pydict() == {"n": list(range(9)), "name": list(chain(*names))}
+    assert pq.read_metadata(tmp_path / "x.parquet").num_row_groups == groups
+    assert (found.rows, found.lower, found.upper) == (9, {"n": 0, "name": "a"}, {"n": 8, "name": "d"})
+    assert found.nulls == {"n": 0, "name": 1}
