@@ -106,11 +106,11 @@ class FoldedWholes:
 
     Args:
         changes: in their order.
-        names: of the columns in the lake.
+        names: of the columns in the lake; is_partitioned: rows are of the relation that they name.
     """
 
-    def __init__(self, changes: Sequence[Row], names: Sequence[str]) -> None:
-        self._changes, self._names, self._next = changes, names, 0
+    def __init__(self, changes: Sequence[Row], names: Sequence[str], *, is_partitioned: bool) -> None:
+        self._changes, self._names, self._is_partitioned, self._next = changes, names, is_partitioned, 0
         self._rows: dict[str, Rows] = {}
         self._before: Row = {}
 
@@ -121,7 +121,7 @@ class FoldedWholes:
             self._next += 1
 
     def _apply(self, row: Row) -> None:
-        kind, table = row["_change_type"], row["_table"]
+        kind, table = row["_change_type"], row["_table"] if self._is_partitioned else ""
         rows = self._rows.setdefault(table, Counter())
         given = [self._before[name] if name in row["_unchanged"] else row[name] for name in self._names]
         own = plain([tuple(given)])

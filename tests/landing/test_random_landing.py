@@ -42,6 +42,7 @@ WINDOWS = (1 << 20, 2 << 20, 4 << 20, 1 << 30)
 KEPT = Path("build/landings")
 """Where the files of a run that has failed are kept."""
 NEVER = 1 << 62
+PARTITIONED = ("event", "deep", "log")
 REWRITTEN = {("by_index", "other")}
 """Columns whose values ALTER TABLE changes, and changes back."""
 OTHERS_READ = 3
@@ -186,10 +187,10 @@ def _check_changes(landed: Landed, name: str) -> None:
     key = KEYS.get(name, ("id",))
     numbers = {one.name: one.number for one in moments[-1].tables[name].columns}
     if key:
-        folded = FoldedByKey(changes, [names[numbers[one]] for one in key], is_partitioned=name in ("event", "deep"))
+        folded = FoldedByKey(changes, [names[numbers[one]] for one in key], is_partitioned=name in PARTITIONED)
     else:
         always = _always(moments, name)
-        wholes = FoldedWholes(changes, [names[one.number] for one in always])
+        wholes = FoldedWholes(changes, [names[one.number] for one in always], is_partitioned=name in PARTITIONED)
     # As it was made, or copied, no change tells of a column what it does not hold.
     seen = {(one.number, one.type): 0 for one in moments[0].tables[name].columns}
     for moment in moments:

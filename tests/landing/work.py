@@ -117,7 +117,10 @@ def _states(name: str, rows: pa.Table) -> Iterator[Rows]:
     changes = in_order(rows.to_pylist())
     columns = TABLES[name]
     key = columns[:1] if "id" in columns else ()
-    folded = FoldedByKey(changes, key, is_partitioned=False) if key else FoldedWholes(changes, columns)
+    if key:
+        folded: FoldedByKey | FoldedWholes = FoldedByKey(changes, key, is_partitioned=False)
+    else:
+        folded = FoldedWholes(changes, columns, is_partitioned=False)
     for lsn in sorted({row["_commit_lsn"] for row in changes}):
         folded.go(lsn + 1)
         yield folded.held(columns)
