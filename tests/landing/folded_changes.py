@@ -7,7 +7,7 @@ none of them. So a value counts only if its row was written when the column had 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from landing.mirrors import HeldColumn, Rows, plain
@@ -25,15 +25,21 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row["_commit_lsn"], row["_change_type"] != "read", row["_lsn"], row["_seq"], is_after
 
 
+def _held(row: Row, names: Sequence[str]) -> Any:
+    """The value of a column that has several in the lake."""
+    return next((row[name] for name in reversed(names) if row[name] is not None), None)
+
+
 class FoldedByKey:
     """Rows that a key tells apart.
 
     Args:
         changes: in their order.
-        key: names in the lake of the key's columns; is_partitioned: rows are of the relation that they name.
+        key: of each of the key's columns the names in the lake, in their order: a row has a value in one of them.
+        is_partitioned: rows are of the relation that they name.
     """
 
-    def __init__(self, changes: Sequence[Row], key: Sequence[str], *, is_partitioned: bool) -> None:
+    def __init__(self, changes: Sequence[Row], key: Sequence[Sequence[str]], *, is_partitioned: bool) -> None:
         self._changes, self._key, self._is_partitioned, self._next = changes, key, is_partitioned, 0
         self._moved: Row | None = None
         self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -45,7 +51,7 @@ class FoldedByKey:
             self._next += 1
 
     def _apply(self, row: Row) -> None:
-        kind, place = row["_change_type"], tuple(row[name] for name in self._key)
+        kind, place = row["_change_type"], tuple(_held(row, names) for names in self._key)
         if kind == "truncate":
             gone = row["_table"] if self._is_partitioned else None
             self.rows = {} if gone is None else {at: one for at, one in self.rows.items() if one["_table"] != gone}
@@ -70,22 +76,24 @@ class FoldedByKey:
         self,
         expected: Rows,
         columns: Sequence[HeldColumn],
-        names: Mapping[int, str],
+        names: Mapping[int, Sequence[str]],
         seen: Mapping[tuple[int, str], int],
+        last: Container[tuple[int, str]],
         relations: frozenset[str],
     ) -> list[str]:
         """What is not as the server has it.
 
         Args:
             expected: the server's rows, by its columns.
-            columns: they; names: in the lake, by their numbers.
-            seen: since which LSN a column is known to be as it is.
+            columns: they; names: in the lake, by their numbers, in their order.
+            seen: since which LSN a column is known to be as it is; last: columns as they are in the end. A value of a
+                column that was another one may have landed as what it became then, and is not compared.
             relations: that there are.
         """
         mine = {
             place: row for place, row in self.rows.items() if not self._is_partitioned or row["_table"] in relations
         }
-        keys = [next(i for i, one in enumerate(columns) if names[one.number] == name) for name in self._key]
+        keys = [next(i for i, one in enumerate(columns) if names.get(one.number) == own) for own in self._key]
         wanted = {tuple(row[i] for i in keys): row for row in expected}
         found = {next(iter(plain([place]))): row for place, row in mine.items()}
         lines = [f"{place}: missing" for place in wanted.keys() - found.keys()]
@@ -95,7 +103,10 @@ class FoldedByKey:
             for value, one in zip(wanted[place], columns, strict=True):
                 if seen[one.number, one.type] > row["_commit_lsn"] or one.number not in names:
                     continue
-                own = next(iter(plain([(row[names[one.number]],)])))[0]
+                *earlier, newest = names[one.number]
+                if earlier and (one.number, one.type) not in last and row[newest] is not None:
+                    continue
+                own = next(iter(plain([(_held(row, names[one.number]),)])))[0]
                 if own != value:
                     lines.append(f"{place}.{one.name}: expected {value!r}, found {own!r}")
         return lines

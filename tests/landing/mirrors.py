@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,9 +49,18 @@ def _identifier(place: Path) -> tuple[str, ...]:
     return tuple(place.name.split(".", 1))
 
 
-def columns_by_number(place: Path, format: str) -> dict[int, str]:
-    """The names in the lake of the source's columns."""
-    return {column.number: column.name for column in LakeSchema.of(_schema(place, format)).columns}
+def columns_by_number(place: Path, format: str, among: Container[str] | None = None) -> dict[int, str]:
+    """The names in the lake of the source's columns, as a version of the table has them that has only some."""
+    return {number: names[-1] for number, names in all_columns_by_number(place, format, among).items()}
+
+
+def all_columns_by_number(place: Path, format: str, among: Container[str] | None = None) -> dict[int, list[str]]:
+    """The same, of a column whose type has changed all that it has had, in their order."""
+    found: dict[int, list[str]] = {}
+    for column in LakeSchema.of(_schema(place, format)).columns:
+        if among is None or column.name in among:
+            found.setdefault(column.number, []).append(column.name)
+    return found
 
 
 def _schema(place: Path, format: str) -> pa.Schema:

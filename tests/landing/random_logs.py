@@ -116,7 +116,11 @@ def random_log(major: int, seed: int, place: Path) -> Iterator[RandomLog]:
 
 
 def _copied(server: EmbeddedPostgres, work: ThreadedWork, target: Path) -> int:
-    """Copy a server's files while it works; where all has ended that was open meanwhile."""
+    """Copy a server's files while it works; an LSN behind which decoding has begun that begins with the copy.
+
+    The server is told to begin where nothing of the sessions is open any more. Autovacuum may have a transaction, for
+    which it waits, as who has begun earlier need not.
+    """
     copying = Thread(target=back_up, args=(server, target))
     copying.start()
     while copying.is_alive():
@@ -125,7 +129,7 @@ def _copied(server: EmbeddedPostgres, work: ThreadedWork, target: Path) -> int:
     work.round(STEPS // 3)
     work.settle()
     with server.connect() as connection:
-        connection.execute("CHECKPOINT")
+        connection.execute("SELECT pg_create_logical_replication_slot('begun', 'test_decoding', true)")
         return _lsn(connection)
 
 

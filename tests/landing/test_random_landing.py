@@ -30,7 +30,16 @@ from headwater.sinks.landing import land
 from headwater.sinks.landing_target import FORMATS, LandingTarget
 from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY, MODES
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
-from landing.mirrors import HeldColumn, Rows, columns_by_number, current_files, mirror_rows, plain, read_table
+from landing.mirrors import (
+    HeldColumn,
+    Rows,
+    all_columns_by_number,
+    columns_by_number,
+    current_files,
+    mirror_rows,
+    plain,
+    read_table,
+)
 from landing.random_logs import ONLINE, STOPPED, Held, Moment, RandomLog, random_log
 from landing.test_mirrors import as_of
 from landing.threaded_work import KEYS
@@ -101,7 +110,7 @@ class Landed:
 
     def require_rows(self, name: str, columns: tuple[HeldColumn, ...], rows: Rows, table: pa.Table) -> None:
         """See that a table's rows are the server's."""
-        names = columns_by_number(self.place(name), self.target.format)
+        names = columns_by_number(self.place(name), self.target.format, table.schema.names)
         found = mirror_rows(table, [names[one.number] for one in columns])
         shown = [one.name for one in columns]
         assert found == rows, f"{name} {shown}: missing {rows - found}, not on the server {found - rows}"
@@ -181,13 +190,15 @@ def check_changelog(landed: Landed) -> None:
 
 
 def _check_changes(landed: Landed, name: str) -> None:
-    names = columns_by_number(landed.place(name), landed.target.format)
+    all_names = all_columns_by_number(landed.place(name), landed.target.format)
+    names = {number: own[-1] for number, own in all_names.items()}
     changes = in_order(read_table(landed.place(name), landed.target.format).to_pylist())
     moments = [one for one in landed.log.moments if name in one.tables]
     key = KEYS.get(name, ("id",))
     numbers = {one.name: one.number for one in moments[-1].tables[name].columns}
+    last = {(one.number, one.type) for one in moments[-1].tables[name].columns}
     if key:
-        folded = FoldedByKey(changes, [names[numbers[one]] for one in key], is_partitioned=name in PARTITIONED)
+        folded = FoldedByKey(changes, [all_names[numbers[one]] for one in key], is_partitioned=name in PARTITIONED)
     else:
         always = _always(moments, name)
         wholes = FoldedWholes(changes, [names[one.number] for one in always], is_partitioned=name in PARTITIONED)
@@ -201,7 +212,7 @@ def _check_changes(landed: Landed, name: str) -> None:
             continue
         if key:
             folded.go(moment.lsn)
-            found = folded.differences(held.rows, held.columns, names, seen, moment.relations)
+            found = folded.differences(held.rows, held.columns, all_names, seen, last, moment.relations)
         else:
             wholes.go(moment.lsn)
             found = wholes.differences(_by(held, always))

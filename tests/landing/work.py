@@ -118,7 +118,7 @@ def _states(name: str, rows: pa.Table) -> Iterator[Rows]:
     columns = TABLES[name]
     key = columns[:1] if "id" in columns else ()
     if key:
-        folded: FoldedByKey | FoldedWholes = FoldedByKey(changes, key, is_partitioned=False)
+        folded: FoldedByKey | FoldedWholes = FoldedByKey(changes, [key], is_partitioned=False)
     else:
         folded = FoldedWholes(changes, columns, is_partitioned=False)
     for lsn in sorted({row["_commit_lsn"] for row in changes}):
