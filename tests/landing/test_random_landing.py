@@ -172,7 +172,9 @@ def check_history(landed: Landed) -> None:
             if name not in last or not landed.place(name).exists():
                 continue
             left = {(one.number, one.type) for one in last[name].columns}
-            columns = tuple(one for one in held.columns if (one.number, one.type) in left)
+            # A type that has come back is another column in the lake, which earlier versions have no value in.
+            same = [one for one in held.columns if (name, one.name) not in REWRITTEN]
+            columns = tuple(one for one in same if (one.number, one.type) in left)
             at = [held.columns.index(one) for one in columns]
             rows: Rows = Counter()
             for row, count in held.rows.items():
