@@ -25,6 +25,9 @@ BACKUP_ROUND = 2
 """In which the server is copied while it works."""
 
 STOPPED, ONLINE = "stopped", "online"
+PAGE = 8192
+HEADERS = (24, 40)
+"""Bytes of a page's header, and of a segment's (SizeOfXLogShortPHD, SizeOfXLogLongPHD)."""
 
 _TABLES = """
 SELECT quote_ident(relname) FROM pg_class
@@ -152,6 +155,8 @@ def _moment(connection: psycopg.Connection[Any]) -> Moment:
 
 
 def _lsn(connection: psycopg.Connection[Any]) -> int:
+    """Where the WAL ends: before the header of a page that has nothing else yet, as whoever stops there has read."""
     row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
-    return int(Lsn.parse(row[0]))
+    lsn = int(Lsn.parse(row[0]))
+    return lsn - lsn % PAGE if lsn % PAGE in HEADERS else lsn
