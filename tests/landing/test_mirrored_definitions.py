@@ -191,6 +191,103 @@ def test_a_partition_that_brings_rows_is_refused(mirrored: Mirrored) -> None:
     assert 'partition "public.place_1" was there before it was attached' in mirrored.refused(setup, work)
 
 
+_RANGES = "PARTITION BY RANGE (id)"
+_HUNDREDS = "FOR VALUES FROM (100) TO (200)"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [
+            "CREATE TABLE {0}_1 (LIKE {0})",
+            "INSERT INTO {0}_1 VALUES (101)",
+            "ALTER TABLE {0} ATTACH PARTITION {0}_1 {1}",
+        ],
+        [
+            "CREATE TABLE {0}_1 PARTITION OF {0} {1}",
+            "INSERT INTO {0} VALUES (101)",
+            "ALTER TABLE {0} DETACH PARTITION {0}_1",
+            "ALTER TABLE {0} ATTACH PARTITION {0}_1 {1}",
+        ],
+        [
+            "CREATE TABLE {0}_1 (LIKE {0}) PARTITION BY RANGE (id)",
+            "CREATE TABLE {0}_2 PARTITION OF {0}_1 DEFAULT",
+            "INSERT INTO {0}_1 VALUES (101)",
+            "ALTER TABLE {0} ATTACH PARTITION {0}_1 {1}",
+        ],
+        [
+            "CREATE TABLE {0}_2 (LIKE {0})",
+            "INSERT INTO {0}_2 VALUES (101)",
+            NEXT_WINDOW,
+            "CREATE TABLE {0}_1 (LIKE {0}) PARTITION BY RANGE (id)",
+            "ALTER TABLE {0}_1 ATTACH PARTITION {0}_2 DEFAULT",
+            "ALTER TABLE {0} ATTACH PARTITION {0}_1 {1}",
+        ],
+    ],
+    ids=["filled", "attached again", "with a partition", "with one of before"],
+)
+def test_a_partition_that_is_made_in_the_window_and_brings_rows_is_refused(
+    mirrored: Mirrored, work: Statements, request: pytest.FixtureRequest
+) -> None:
+    name = f"brought_{request.node.callspec.id.replace(' ', '_')}"
+    setup = [f"CREATE TABLE {name} (id int PRIMARY KEY) {_RANGES}"]
+    said = mirrored.refused(setup, [one.format(name, _HUNDREDS) for one in work])
+    assert f'partition "public.{name}_1" was there before it was attached' in said
+
+
+def test_a_table_that_is_filled_and_attached_by_one_transaction_is_refused(mirrored: Mirrored) -> None:
+    work = [
+        "BEGIN; CREATE TABLE bulk_1 (LIKE bulk); INSERT INTO bulk_1 VALUES (101); "
+        f"ALTER TABLE bulk ATTACH PARTITION bulk_1 {_HUNDREDS}; COMMIT"
+    ]
+    said = mirrored.refused([f"CREATE TABLE bulk (id int PRIMARY KEY) {_RANGES}"], work)
+    assert 'partition "public.bulk_1" was there before it was attached' in said
+
+
+def test_a_partition_that_a_transaction_changes_while_it_is_detached_is_refused(mirrored: Mirrored) -> None:
+    setup = [
+        f"CREATE TABLE aside (id int PRIMARY KEY) {_RANGES}",
+        f"CREATE TABLE aside_1 PARTITION OF aside {_HUNDREDS}",
+    ]
+    work = [
+        "INSERT INTO aside VALUES (101)",
+        "BEGIN; ALTER TABLE aside DETACH PARTITION aside_1; INSERT INTO aside_1 VALUES (102); "
+        f"ALTER TABLE aside ATTACH PARTITION aside_1 {_HUNDREDS}; COMMIT",
+    ]
+    assert 'partition "public.aside_1" was changed while a transaction had it detached' in mirrored.refused(setup, work)
+
+
+@pytest.mark.parametrize("mode", ["current", "history"])
+@pytest.mark.parametrize("leaving", ["DROP TABLE {0}_1", "ALTER TABLE {0} DETACH PARTITION {0}_1"])
+def test_a_partition_that_leaves_with_the_transaction_that_made_it_leaves_no_rows(
+    spark: SparkSession, source: Source, tmp_path: Path, mode: str, leaving: str
+) -> None:
+    mirrored = Mirrored(spark, source, tmp_path / "lake", mode)
+    name = f"short_{mode}_{leaving.split()[0].lower()}"
+    setup = [
+        f"CREATE TABLE {name} (id int PRIMARY KEY) {_RANGES}",
+        f"CREATE TABLE {name}_0 PARTITION OF {name} FOR VALUES FROM (0) TO (100)",
+    ]
+    work = [
+        f"INSERT INTO {name} VALUES (1)",
+        f"BEGIN; CREATE TABLE {name}_1 PARTITION OF {name} {_HUNDREDS}; INSERT INTO {name} VALUES (2), (101); "
+        f"{leaving.format(name)}; COMMIT",
+        f"INSERT INTO {name} VALUES (3)",
+    ]
+    mirrored.require(setup, work, name)
+
+
+def test_a_table_that_a_transaction_fills_as_a_partition_is_refused(mirrored: Mirrored) -> None:
+    setup = [f"CREATE TABLE lent (id int PRIMARY KEY) {_RANGES}", "CREATE TABLE lent_1 (id int PRIMARY KEY)"]
+    work = [
+        "INSERT INTO lent_1 VALUES (100)",
+        NEXT_WINDOW,
+        f"BEGIN; ALTER TABLE lent ATTACH PARTITION lent_1 {_HUNDREDS}; INSERT INTO lent VALUES (101); "
+        "ALTER TABLE lent DETACH PARTITION lent_1; COMMIT",
+    ]
+    assert 'table "public.lent_1" was a partition and has rows from then' in mirrored.refused(setup, work)
+
+
 @pytest.mark.parametrize("between", ["SELECT", NEXT_WINDOW], ids=["at once", "later"])
 def test_a_detached_partition_that_goes_on_is_refused(mirrored: Mirrored, between: str) -> None:
     name = f"left_{len(between)}"

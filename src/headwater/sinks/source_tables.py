@@ -31,7 +31,7 @@ from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTa
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
 from headwater.sinks.lake_table import LakeTable
 from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.mirrored import TableStory, WindowCatalog
+from headwater.sinks.mirrored import Places, TableStory, WindowCatalog
 
 _OID = 3
 """Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
@@ -162,7 +162,16 @@ def mirrored_tables(
         last = catalog.at_end(oid)
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
-    return [replace(one, story=catalog.story(one.last, one.versions)) for one in tables.values()]
+    places = _places(tables.values())
+    return [replace(one, story=catalog.story(one.last, one.versions, places)) for one in tables.values()]
+
+
+def _places(tables: Iterable[SourceTable]) -> Places:
+    found: dict[int, frozenset[int]] = {}
+    for one in tables:
+        for oid in {version.rewrite_of or version.oid for version in one.versions}:
+            found[oid] = found.get(oid, frozenset()) | {one.last.oid}
+    return found
 
 
 def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
