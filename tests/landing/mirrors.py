@@ -146,7 +146,9 @@ def plain(rows: Any) -> Rows:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal | UUID):
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()

@@ -46,8 +46,9 @@ from headwater.sinks.fold import (
 )
 from headwater.sinks.lake_schema import is_wider
 from headwater.sinks.lake_table import DataFile, file_name
-from headwater.sinks.mirrored import Identity
+from headwater.sinks.mirrored import Identity, says_otherwise
 from headwater.sinks.row_codes import row_codes
+from headwater.sinks.stored_types import Retyped
 
 FILE_BYTES = 32 << 20
 """Of a file, about; one that is smaller than a quarter of it takes in new rows."""
@@ -86,6 +87,7 @@ class MirrorForm:
         gone: see :class:`~headwater.sinks.mirrored.TableStory`.
         fills: what columns that the files do not have yet hold in their rows.
         becomes: columns that the files do not have yet, by those of another type that hold their values.
+        retyped: columns in which the files' rows say something else now.
     """
 
     name: str
@@ -98,6 +100,7 @@ class MirrorForm:
     gone: tuple[tuple[int, int], ...] = ()
     fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
     becomes: Mapping[str, str] = field(default_factory=dict)
+    retyped: Mapping[str, Retyped] = field(default_factory=dict)
 
     @property
     def is_partitioned(self) -> bool:
@@ -107,7 +110,7 @@ class MirrorForm:
     @property
     def rewrites_all(self) -> bool:
         """No file stays as it is."""
-        return bool(self.fills or self.becomes)
+        return bool(self.fills or self.becomes or self.retyped)
 
     @property
     def told_by(self) -> tuple[str, ...]:
@@ -518,6 +521,8 @@ class _FileRows:
         Raises:
             LakeError: values cannot be had in its type.
         """
+        if wanted.name in self.form.retyped and len(self.rows) and not self.are_killed:
+            raise says_otherwise(self.form.name, wanted.name, self.form.retyped[wanted.name])
         if wanted.name in self.rows.column_names:
             return self._widened(self.rows[wanted.name], wanted)
         fill, source = self.form.fills.get(wanted.name), self.form.becomes.get(wanted.name)
@@ -550,7 +555,7 @@ class _FileRows:
             pa.types.is_string(wanted.type) or is_wider(values.type, wanted.type)
         )
         if is_moment or is_number:
-            return values.cast(wanted.type)
+            return _as_printed(values.cast(wanted.type), values)
         raise self._cannot_become(values.type, wanted)
 
     def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
@@ -573,6 +578,15 @@ class _FileRows:
 def _staged_schema(form: MirrorForm) -> pa.Schema:
     own = {PARTITION.name, *(one.name for one in VALID_FIELDS)}
     return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in own)])
+
+
+def _as_printed(texts: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals as text: PostgreSQL writes all digits, Arrow writes few digits far behind the point as 1E-10."""
+    odd = pc.match_substring(texts, "E") if pa.types.is_string(texts.type) else pa.scalar(False)
+    if not pc.any(odd).as_py():
+        return texts
+    digits = [None if one is None else format(one, "f") for one in values.filter(odd).to_pylist()]
+    return pc.replace_with_mask(texts.combine_chunks(), odd.combine_chunks(), pa.array(digits, texts.type))
 
 
 def has_place(type: pa.DataType) -> bool:

@@ -9,6 +9,8 @@ In: a planned window and the catalog that was rolled forward over it, in the thr
   is attached brings some, unless it and what is below it are new and have had no changes.
 - ADD COLUMN gives rows that are there the column's default, which only ``pg_attribute.attmissingval`` has.
 - What is unlogged has no WAL.
+- A type that takes the stored values of another one over, or a label of an enum that gets another name, makes rows that
+  are there say something else (:mod:`headwater.sinks.stored_types`).
 
 What ALTER TABLE writes anew is no concern of this module: the WAL has the rows of the new heap.
 
@@ -31,6 +33,7 @@ from headwater.errors import LakeError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
 from headwater.sinks.change_rows import has_identity
+from headwater.sinks.stored_types import Retyped, retyped
 
 _KEYS = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_inherits", "inhrelid"))
 
@@ -63,6 +66,7 @@ class TableStory:
         gone: relations that took their rows with them, each with the LSN of the commit record.
         detached: those of them that are there still.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
+        retyped: columns in which rows from before the window say something else now.
         refusal: why the window cannot be mirrored; None if it can.
         refused_at: what has landed up to there is not concerned.
         changed_at: START of the last commit record that has changed its definition; -1 for none.
@@ -73,6 +77,7 @@ class TableStory:
     gone: tuple[tuple[int, int], ...] = ()
     detached: frozenset[int] = frozenset()
     missing: tuple[tuple[int, Column], ...] = ()
+    retyped: tuple[Retyped, ...] = ()
     refusal: LakeError | None = field(default=None, compare=False)
     refused_at: int = -1
     changed_at: int = -1
@@ -96,6 +101,7 @@ class WindowCatalog:
     def __init__(self, store: CatalogStore, lo: int, hi: int) -> None:
         self._store, self._lo, self._hi = store, lo, hi
         self.spans = {oid: list(self._spans(oid)) for oid in sorted(self._changed())}
+        self._relabelled_at = max(self._labels_gone(), default=-1)
 
     def _changed(self) -> set[int]:
         """Relations whose definition has changed."""
@@ -110,6 +116,14 @@ class WindowCatalog:
                 assert isinstance(oid, int)
                 yield oid
 
+    def _labels_gone(self) -> Iterator[int]:
+        """Where rows of ``pg_enum`` were removed, or others took their place."""
+        for table in self._store.tables.values():
+            for version in table.made_versions() if table.layout.name == "pg_enum" else ():
+                died = self._store.fates.lifetime(version)[1]
+                if self._lo <= died < self._hi:
+                    yield died
+
     def _spans(self, oid: int) -> Iterator[Span]:
         versions = [version for key in _KEYS for version in self._store.versions((*key, oid))]
         # Of what one transaction has made and removed a timeline says nothing.
@@ -123,8 +137,16 @@ class WindowCatalog:
         return found if found is not None and found.kind in "rp" and not found.rewrite_of else None
 
     def tables(self) -> set[int]:
-        """OIDs of the topmost tables of the relations that have changed."""
-        return {found.topmost for spans in self.spans.values() for _, found in spans if found is not None}
+        """OIDs of the topmost tables of the relations that have changed, or whose rows say something else."""
+        changed = {found.topmost for spans in self.spans.values() for _, found in spans if found is not None}
+        return changed | set(self._relabelled())
+
+    def _relabelled(self) -> Iterator[int]:
+        """Tables with a column in which a label has another name now."""
+        for oid in self._store.view(self._hi).tables() if self._relabelled_at >= 0 else ():
+            before, now = self._relation(oid, self._lo), self._relation(oid, self._hi)
+            if before is not None and now is not None and retyped(now, before, ()):
+                yield now.topmost
 
     def at_end(self, oid: int) -> RelationSchema | None:
         """A table as it is at the window's end."""
@@ -138,7 +160,7 @@ class WindowCatalog:
             versions: of the relations that its changes are of.
             places: of all tables' changes.
         """
-        return _Story(last, versions, places, self.spans, self._relation).told()
+        return _Story(last, versions, places, self.spans, self._relation, self._lo, self._relabelled_at).told()
 
 
 @dataclass(frozen=True)
@@ -150,6 +172,8 @@ class _Story:
     places: Places
     all_spans: dict[int, list[Span]]
     relation: Callable[[int, int], RelationSchema | None]
+    lo: int
+    relabelled_at: int
 
     @cached_property
     def spans(self) -> dict[int, list[Span]]:
@@ -172,16 +196,32 @@ class _Story:
         members = frozenset({one.rewrite_of or one.oid for one in self.versions} | set(self.spans))
         noted = [*self.spans.values(), *self.passing.values()]
         changed = max((lsn for spans in noted for lsn, _ in spans), default=-1)
+        if self.retyped:
+            changed = max(changed, self.relabelled_at)
         try:
             identity = identity_of(self.versions, self.last)
         except LakeError as error:
             return TableStory(members=members, refusal=error, refused_at=NEVER, changed_at=changed)
         try:
             gone, missing = tuple(self._gone()), tuple(sorted(self._missing().items()))
+            self._require_same_values()
         except LakeError as error:
             return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
         detached = frozenset(oid for oid, _ in gone if self.all_spans[oid][-1][1] is not None)
-        return TableStory(identity, members, gone, detached, missing, changed_at=changed)
+        return TableStory(identity, members, gone, detached, missing, self.retyped, changed_at=changed)
+
+    @cached_property
+    def retyped(self) -> tuple[Retyped, ...]:
+        """Columns in which rows from before the window say something else at its end."""
+        before = self.relation(self.last.oid, self.lo)
+        return () if before is None else tuple(retyped(self.last, before, self.versions))
+
+    def _require_same_values(self) -> None:
+        """Whether rows that the window has written say at its end what they said."""
+        for version in self.versions:
+            for one in retyped(self.last, version, self.versions):
+                name = self.last.columns[one.number - 1].name
+                raise says_otherwise(f"{self.last.namespace}.{self.last.name}", name, one)
 
     def _gone(self) -> Iterator[tuple[int, int]]:
         if self.all_spans.get(self.last.oid, [(0, self.last)])[-1][1] is None:
@@ -274,6 +314,23 @@ class _Story:
             lsn=lsn,
             hint="land changes (--mode changelog), or this table anew, from a backup of after that",
         )
+
+
+def says_otherwise(table: str, name: str, column: Retyped) -> LakeError:
+    """The error of rows that the server has not written anew, and that say something else now.
+
+    Args:
+        table: it; name: of the column.
+        column: what it was and is.
+    """
+    if column.older == column.newer:
+        what = f'a label of {column.newer}, the type of column "{name}" of table {table}, has another name now'
+    else:
+        what = f'column "{name}" of table {table} is {column.newer} now, which prints {column.older} otherwise'
+    return LakeError(
+        f"{what}, and the server has not written its rows anew",
+        hint="land the table anew, to another place, or its changes only (--mode changelog)",
+    )
 
 
 def left_with_rows(table: RelationSchema, lsn: int | None = None) -> LakeError:

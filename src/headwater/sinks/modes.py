@@ -38,6 +38,7 @@ from headwater.sinks.source_tables import (
     shape_of,
     source_tables,
 )
+from headwater.sinks.stored_types import Retyped
 
 CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
 
@@ -308,6 +309,7 @@ class Mirror(Mode):
             tuple(one for one in source.story.gone if one[1] > table.landed.commit_lsn),
             {names[number]: fill for number, fill in fills.items() if names[number] not in known},
             _becoming(columns),
+            {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},
         )
 
     def settled(
@@ -386,6 +388,11 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
         for number, column in story.missing
         if number in own
     }
+
+
+def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
+    """Those columns of a story's, unless the window has landed in the table already."""
+    return story.retyped if story.changed_at > table.landed.commit_lsn else ()
 
 
 def _becoming(columns: LandedColumns) -> dict[str, str]:
