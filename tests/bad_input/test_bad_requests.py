@@ -81,6 +81,7 @@ def test_unknown_publication(headwater: CommandHere, cluster: Cluster) -> None:
         (("--out", "/tmp"), "it is a directory; choose another --out, or /tmp/ for part files"),
         (("--out", "/"), "it exists and is not empty; choose another --out"),
         (("--out", "/dev/null/lines"), "no such directory"),
+        (("--out", "s3://bucket/lines"), 'addresses of scheme "s3" are not supported: "s3://bucket/lines"'),
         (
             ("--out", "/proc/lines.parquet"),
             'cannot write "/proc/lines.parquet": No such file or directory; choose another',

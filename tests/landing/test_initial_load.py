@@ -172,6 +172,23 @@ def test_rows_of_a_stopped_server(spark: SparkSession, tmp_path: Path, format: s
             assert not (target.place / "public.unlogged").exists()
 
 
+def test_columns_that_are_called_as_those_of_staged_changes(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE own (id int PRIMARY KEY, _relation int, _heap text)")
+            connection.execute("INSERT INTO own VALUES (1, 111, 'a')")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            connection.execute("INSERT INTO own VALUES (2, 222, 'b')")
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        landed(spark, server.wal_directory, backup, target)
+        found = read_parquet_table(target.place / "public.own").select(["id", "_relation", "_heap"]).to_pylist()
+        assert sorted(map(tuple, (row.values() for row in found))) == [(1, 111, "a"), (2, 222, "b")]
+
+
 def test_a_damaged_page(spark: SparkSession, tmp_path: Path) -> None:
     with server_of(16) as server:
         with server.connect() as connection:

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
+from headwater.errors import UsageError
+from headwater.wal.local_path import local_path
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 SEVERAL = "Several in the environment: one a line."
@@ -31,7 +34,7 @@ class _Text(click.types.StringParamType):
         return [line for line in rv.splitlines() if line]
 
 
-class Paths(click.Path):
+class Places(click.Path):
     """Paths and addresses; of an environment variable, one a line."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -41,6 +44,17 @@ class Paths(click.Path):
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return [line for line in rv.splitlines() if line]
+
+
+class Paths(Places):
+    """Paths on this machine, also as ``file:///path``; any other address is refused, not taken for a path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            value = local_path(os.fsdecode(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
 
 
 PATH = Paths()
@@ -92,7 +106,7 @@ def wal_flags(flag: Callable[..., Callable[[F], F]], required: bool = False) -> 
             flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
             flag(
                 "--wal",
-                type=PATH,
+                type=Places(),
                 multiple=True,
                 required=required,
                 metavar="PATH|ADDRESS",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -95,6 +96,9 @@ class ChangeTable:
     landed: int
     staging: str
     apart: Apart | None = None
+
+    is_staged: ClassVar[bool] = False
+    """The rows are on their way to a mirror."""
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
         """The table's rows of a slice that have not landed yet; None for none.
@@ -226,6 +230,8 @@ class StagedChanges(ChangeTable):
     name: str = ""
     members: frozenset[int] = frozenset()
     fills: Mapping[int, pa.Scalar] = field(default_factory=dict)
+
+    is_staged: ClassVar[bool] = True
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
         """See :class:`ChangeTable`.

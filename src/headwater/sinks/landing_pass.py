@@ -424,4 +424,4 @@ def _merge(task: Merge) -> Iterator[Write[Merged]]:
 def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
     """Write rows into a file of a name that no other attempt has."""
     last = pc.max(rows["_commit_lsn"]).as_py()
-    return notes(number, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)
+    return notes(number, form, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)

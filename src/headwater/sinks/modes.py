@@ -454,9 +454,9 @@ def _is_closed(file: DataFile) -> bool:
     return name in file.lower
 
 
-def notes(table: int, file: DataFile, last: int, rows: pa.Table) -> Written:
+def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:
     """What the driver needs to know of a file that a task has written."""
-    if "_heap" not in rows.column_names:
+    if not form.is_staged:
         return Written(table, file, last)
     is_truncate = pc.any(pc.equal(rows["_change_type"], "truncate")).as_py()
     is_rewritten = pc.any(pc.not_equal(rows["_heap"], 0)).as_py()

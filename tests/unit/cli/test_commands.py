@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from headwater.cli.flag_declarations import Paths
 from headwater.cli.main import cli
 from headwater.cli.name_values import settings_of_flags
 
@@ -186,3 +188,27 @@ def test_a_command_about_one_database_takes_one(words: str, monkeypatch: pytest.
     place = ["x" for one in command.params if isinstance(one, click.Argument) and one.required]
     with pytest.raises(click.BadParameter, match="given 2 times, expected one"):
         command.make_context(words, [*place, "--database", "a", "--database", "b"])
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["land", "--to", "s3://bucket/lake"], {}),
+        (["land", "--to", "gs:/bucket/lake"], {}),
+        (["land", "--wal", "x", "--catalog", "x"], {"HEADWATER_LAND_TO": "file://elsewhere/lake"}),
+        (["decode", "--out", "s3://bucket/lines"], {}),
+        (["compact", "s3://bucket/lake"], {}),
+    ],
+)
+def test_an_address_is_no_path(
+    words: list[str], environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner(env=environment).invoke(cli, words)
+    assert run.exit_code == 2
+    assert "of scheme" in run.output or "on another machine" in run.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_address_is_its_path() -> None:
+    assert Paths().convert("file:///shop/lake%201", None, None) == "/shop/lake 1"
