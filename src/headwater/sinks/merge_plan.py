@@ -64,7 +64,7 @@ def groups(
     """
     if not has_place(values.type) or pa.types.is_floating(values.type):
         return [Group(None, None, tuple(files.values()))]
-    if any(key not in one.lower or one.nulls.get(key, 0) for one in files.values()):
+    if any(key not in one.lower or key not in one.upper or one.nulls.get(key, 0) for one in files.values()):
         return [Group(None, None, tuple(files.values()))]
     try:
         share = max(sum(one.rows for one in files.values()) // tasks, LEAST_ROWS)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from headwater.sinks import merge_plan
 from headwater.sinks.data_files import write_data_file
+from headwater.sinks.delta_table import DeltaLakeTable
 from headwater.sinks.file_bounds import read_bounds, written_bounds
-from headwater.sinks.lake_table import DataFile
+from headwater.sinks.lake_table import DataFile, Landed
 from headwater.sinks.merge_plan import groups
 from headwater.sinks.mirror import FILE_BYTES
 
@@ -52,6 +53,25 @@ def test_each_change_meets_the_files_that_it_may_concern(
 
 def _is_in(value: int, above: pa.Scalar | None, upto: pa.Scalar | None) -> bool:
     return (above is None or value > above.as_py()) and (upto is None or value <= upto.as_py())
+
+
+@pytest.mark.parametrize("lacking", ["lower", "upper"])
+def test_a_file_without_one_of_its_bounds_may_be_concerned(lacking: str) -> None:
+    files = _files([(0, 5, BIG), (10, 5, BIG)])
+    del getattr(files["1"], lacking)["id"]
+    (found,) = groups(files, "id", pa.chunked_array([[1]], pa.int64()), touches_all=False)
+    assert [one.path for one in found.files] == ["0", "1"]
+
+
+def test_the_end_of_time_has_no_upper_bound_in_delta(tmp_path: Path) -> None:
+    end = datetime.datetime(9999, 12, 31, 23, 59, 59, 999500, datetime.UTC)
+    rows = pa.table({"until": pa.array([end], pa.timestamp("us", tz="UTC"))})
+    with DeltaLakeTable(tmp_path, "1/5", "public.t") as table:
+        file = write_data_file(rows, table.staging, "x.parquet")
+        table.commit([file], Landed(1, rows.schema, "1/5"))
+    with DeltaLakeTable(tmp_path, "1/5", "public.t") as table:
+        (found,) = groups(table.files, "until", rows["until"], touches_all=False)
+    assert [one.path for one in found.files] == ["x.parquet"]
 
 
 @pytest.mark.parametrize(
