@@ -469,8 +469,9 @@ class _Merging:
         keys, chosen = [name for name in self.form.key if has_place(self.form.schema.field(name).type)], pa.array(which)
         if not keys or not len(which):
             return chosen
-        ordered = pa.table({name: comparable(rows[name]).take(chosen) for name in keys})
-        return chosen.take(pc.sort_indices(ordered, sort_keys=[(name, "ascending") for name in keys]))
+        # By names of their own: pyarrow takes a sort key that begins with a dot or a bracket for a path into structs.
+        ordered = {str(number): comparable(rows[name]).take(chosen) for number, name in enumerate(keys)}
+        return chosen.take(pc.sort_indices(pa.table(ordered), sort_keys=[(number, "ascending") for number in ordered]))
 
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
         """Versions that have ended, with what ended them."""
