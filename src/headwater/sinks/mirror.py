@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from headwater.errors import LakeError
 from headwater.sinks.change_rows import STAGED_FIELDS
 from headwater.sinks.data_files import write_data_file
+from headwater.sinks.file_rows import FileRows, unlike_key
 from headwater.sinks.fold import (
     CHANGED,
     GONE,
@@ -44,9 +45,8 @@ from headwater.sinks.fold import (
     fold_wholes,
     sources,
 )
-from headwater.sinks.lake_schema import is_wider
 from headwater.sinks.lake_table import DataFile, file_name
-from headwater.sinks.mirrored import Identity, says_otherwise
+from headwater.sinks.mirrored import Identity
 from headwater.sinks.row_codes import row_codes
 from headwater.sinks.stored_types import Retyped
 
@@ -374,12 +374,20 @@ class _Merging:
         )
 
     def _misfit(self, changes: pa.Table, at: int, kind: int) -> LakeError:
+        if kind != PUT and self._is_of_other_type(changes, at):
+            return unlike_key(self.form, changes["_lsn"][at].as_py())
         what = {PUT: "a row comes whose key is there already", CHANGED: "a row is updated that is not there"}
         return LakeError(
             f"table {self.form.name}: {what.get(kind, 'a row is updated or deleted that is not there')}",
             lsn=changes["_lsn"][at].as_py(),
             hint="a mirror needs all of a table's rows: those from before the backup must have landed",
         )
+
+    def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
+        """Whether a change is of a row that was written anew behind it, with another type in its key."""
+        first = self.kills.get(changes["_relation"][at].as_py(), np.zeros(1, np.int64))[0]
+        is_before = bool(self.staged.place[self.picks[at]] < first)
+        return is_before and not self.form.becomes.keys().isdisjoint(self.form.told_by)
 
     def _written(
         self, folded: Folded, starts: NDArray[np.int64], chosen: Sequence[int], changes: pa.Table
@@ -454,7 +462,7 @@ class _Merging:
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
         """Rows of a file with columns as the mirror has them now; or only by what they are told."""
-        file = _FileRows(self.form, rows, path, self._are_killed(rows), is_told)
+        file = FileRows(self.form, rows, path, self._are_killed(rows), is_told)
         fields = [self.form.schema.field(name) for name in names]
         return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))
 
@@ -500,94 +508,9 @@ class _Merging:
         return list(write_files(rows, self.form.staging, self.merge.last))
 
 
-@dataclass(frozen=True)
-class _FileRows:
-    """Rows of a file on their way to columns that the mirror has now.
-
-    Attributes:
-        rows: they; path: of the file.
-        are_killed: none is left in the end.
-        is_told: it is only asked by what they are told.
-    """
-
-    form: MirrorForm
-    rows: pa.Table
-    path: str
-    are_killed: bool
-    is_told: bool
-
-    def column(self, wanted: pa.Field) -> pa.ChunkedArray:
-        """One of them.
-
-        Raises:
-            LakeError: values cannot be had in its type.
-        """
-        if wanted.name in self.form.retyped and len(self.rows) and not self.are_killed:
-            raise says_otherwise(self.form.name, wanted.name, self.form.retyped[wanted.name])
-        if wanted.name in self.rows.column_names:
-            return self._widened(self.rows[wanted.name], wanted)
-        fill, source = self.form.fills.get(wanted.name), self.form.becomes.get(wanted.name)
-        if fill is not None:
-            return pa.chunked_array([pa.repeat(fill, len(self.rows))], wanted.type)
-        if source is not None and len(self.rows):
-            return self._converted(self._held(source), wanted)
-        return pa.chunked_array([pa.nulls(len(self.rows), wanted.type)])
-
-    def _held(self, name: str) -> pa.ChunkedArray:
-        if name in self.rows.column_names:
-            return self.rows[name]
-        return pq.read_table(self.path, columns=[name], partitioning=None)[name]
-
-    def _widened(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """A column that has another type now; rows that are there still have not been written anew."""
-        if values.type == wanted.type:
-            return values
-        is_longer = pa.types.is_decimal(values.type) and pa.types.is_decimal(wanted.type)
-        if is_longer or self.are_killed or not len(values):
-            return values.cast(wanted.type)
-        raise self._cannot_become(values.type, wanted)
-
-    def _converted(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """Values in the type that took them over as they were stored, without a rewrite."""
-        if self.are_killed:
-            return self._as_key(values, wanted)
-        is_moment = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted.type)
-        is_number = pa.types.is_decimal(values.type) and (
-            pa.types.is_string(wanted.type) or is_wider(values.type, wanted.type)
-        )
-        if is_moment or is_number:
-            return _as_printed(values.cast(wanted.type), values)
-        raise self._cannot_become(values.type, wanted)
-
-    def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """What changes from before a rewrite have in a column that the rewrite gave another type."""
-        if not self.is_told:
-            return pa.chunked_array([pa.nulls(len(values), wanted.type)])
-        try:
-            return values.cast(wanted.type)
-        except pa.ArrowException:
-            raise self._cannot_become(values.type, wanted) from None
-
-    def _cannot_become(self, type: pa.DataType, wanted: pa.Field) -> LakeError:
-        return LakeError(
-            f'table {self.form.name}: column "{wanted.name}" has become {wanted.type}, its rows have {type}, and the '
-            "server has not written them anew",
-            hint="land the table anew, to another place",
-        )
-
-
 def _staged_schema(form: MirrorForm) -> pa.Schema:
     own = {PARTITION.name, *(one.name for one in VALID_FIELDS)}
     return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in own)])
-
-
-def _as_printed(texts: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decimals as text: PostgreSQL writes all digits, Arrow writes few digits far behind the point as 1E-10."""
-    odd = pc.match_substring(texts, "E") if pa.types.is_string(texts.type) else pa.scalar(False)
-    if not pc.any(odd).as_py():
-        return texts
-    digits = [None if one is None else format(one, "f") for one in values.filter(odd).to_pylist()]
-    return pc.replace_with_mask(texts.combine_chunks(), odd.combine_chunks(), pa.array(digits, texts.type))
 
 
 def has_place(type: pa.DataType) -> bool:
