@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.errors import HeadwaterError, LakeError
+from headwater.errors import DecodingError, HeadwaterError, LakeError
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.landing import land
@@ -175,6 +175,25 @@ def test_a_key_that_becomes_text_in_several_forms_is_refused(mirrored: Mirrored,
     # Where there is no change before, it does not matter.
     again = Mirrored(mirrored.spark, mirrored.source, mirrored.target.place.with_name("again"))
     again.require([f"DROP TABLE {name}", *setup], work, name)
+
+
+@pytest.mark.parametrize(
+    ("mode", "altered"),
+    [("current", "ADD ATTRIBUTE c int"), ("current", "RENAME ATTRIBUTE a TO z"), ("changelog", "DROP ATTRIBUTE a")],
+)
+def test_a_composite_that_changes_in_a_window_is_told(
+    spark: SparkSession, source: Source, tmp_path: Path, mode: str, altered: str
+) -> None:
+    name = f"of_composite_{mode}_{altered.split()[0].lower()}"
+    setup = [
+        f"CREATE TYPE {name}_type AS (a int, b text)",
+        f"CREATE TABLE {name} (id int PRIMARY KEY, k {name}_type[])",
+    ]
+    work = [f"INSERT INTO {name} VALUES (1, ARRAY[ROW(1, 'one')::{name}_type])", f"ALTER TYPE {name}_type {altered}"]
+    backup, _ = source.after(setup, [*work, f"INSERT INTO {name} VALUES (2, NULL)"], [])
+    match = rf'a value of column "k" of table "public.{name}", whose type was .* does not fit .* \(at 0/.*--end'
+    with pytest.raises(DecodingError, match=match):
+        Mirrored(spark, source, tmp_path / "lake", mode).land(backup)
 
 
 def test_types_that_take_values_over_as_they_are_stored(mirrored: Mirrored) -> None:

@@ -260,7 +260,8 @@ class _Reader:
             return arrow_array(found, self._values(picks), self._asked(column))
         assert own is not None
         assert own.type is not None
-        if not self._reads(own, column, type):
+        # No text is read as a struct or a list: a composite type has other attributes now, an array other elements.
+        if pa.types.is_nested(type.arrow) or not self._reads(own, column, type):
             raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))
         misfit, where = partial(self._misfit, column, type), self._where(column)
         stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
@@ -293,7 +294,8 @@ class _Reader:
             f"a value of {self._place(column, row)}, whose type was {older.type.display_name}, does not fit type "
             f"{type.name}, which the column has later",
             lsn=self._lsn(row),
-            hint="set images to true to read its changes as text, or read the time before apart",
+            hint="read the time before apart (--end, in the data source endingLsn), or set images to true to read its "
+            "changes as text",
         )
 
     def _place(self, column: Column, row: int) -> str:
