@@ -45,3 +45,14 @@ def test_key_columns_that_look_like_paths(spark: SparkSession, log: Log, tmp_pat
     landed(spark, log, target)
     held = read_table(target.place / "public.columns", format)
     assert sorted(tuple(row.values()) for row in held.to_pylist()) == log.tables["columns"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_place_that_looks_like_an_address(
+    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = LandingTarget(Path("re:lative #1 [a]*") / "lake", format, mode="current")
+    landed(spark, log, target, log.middle)
+    landed(spark, log, target)
+    assert len(read_table(tmp_path / "re:lative #1 [a]*" / "lake" / "public.columns", format)) == 9

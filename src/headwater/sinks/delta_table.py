@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 _LOGGED = re.compile(r"\d{20}\.[\w.-]+|_last_checkpoint")
 """Names of a log's files; not of what ``deltalake`` stages beside them."""
 
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
+"""What ``deltalake`` (1.6.6) takes for something else in a path, or for nothing, however it is escaped: it writes to
+one directory, and reads from another."""
+
 
 class DeltaLakeTable(LakeTable):
     """A table in a directory.
@@ -126,7 +130,7 @@ class DeltaLakeTable(LakeTable):
 
         files, properties = [_add(file) for file in added], _properties(landed)
         create_table_with_add_actions(
-            str(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
+            _address(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
         )
         self._table = _opened(self.place)
 
@@ -177,7 +181,7 @@ class DeltaFormat(LakeFormat):
         from deltalake import DeltaTable
 
         with _told(place):
-            table = DeltaTable(str(place))
+            table = DeltaTable(_address(place))
             hours = max(math.ceil((datetime.now(UTC) - older_than) / timedelta(hours=1)), 0)
             versions = [at for at in range(table.version() + 1) if at in kept]
             found = table.vacuum(hours, enforce_retention_duration=False, keep_versions=versions or None)
@@ -192,19 +196,37 @@ class DeltaFormat(LakeFormat):
         from deltalake import DeltaTable
 
         with _told(place):
-            return TableSize.of(_files_of(DeltaTable(str(place), version=version)).values())
+            return TableSize.of(_files_of(DeltaTable(_address(place), version=version)).values())
 
 
 def _opened(place: Path) -> DeltaTable | None:
     from deltalake import DeltaTable
 
+    address = _address(place)
     if not _has_log(place):
         names = os.listdir(place) if place.is_dir() else []
         if any(name.endswith(".parquet") and not is_written_here(name) for name in names):
             raise LakeError("a directory with files of something else", file=str(place))
         place.mkdir(parents=True, exist_ok=True)
         return None
-    return DeltaTable(str(place))
+    return DeltaTable(address)
+
+
+def _address(place: Path) -> str:
+    """A directory as the library finds it, whatever is in its name, and from wherever the path begins.
+
+    Raises:
+        LakeError: the library would look elsewhere.
+    """
+    whole = place.resolve()
+    found = _MISREAD.search(str(whole))
+    if found is not None:
+        raise LakeError(
+            f"deltalake does not find a directory with {found[0]!r} in its path",
+            file=str(place),
+            hint="land to another place, or in another format; if it is the name of a table, leave that out (--tables)",
+        )
+    return whole.as_uri()
 
 
 def _has_log(place: Path) -> bool:

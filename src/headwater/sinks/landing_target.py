@@ -45,7 +45,8 @@ class LandingTarget:
     """Where changes land.
 
     Attributes:
-        place: a directory, which is made; each table has one in it.
+        place: a directory, which is made; each table has one in it. It is made absolute: libraries take a path that
+            begins with ``name:`` for an address.
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
@@ -68,6 +69,9 @@ class LandingTarget:
     snapshot: str = INITIAL
     catalog_impl: str = PYTHON_IMPL
     jsonb: str = AS_STRING
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", self.place.absolute())
 
     @property
     def types(self) -> Target:

@@ -294,6 +294,7 @@ def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
     Raises:
         LakeError: it cannot be read.
     """
+    place = place.absolute()
     with errors_at(place):
         files, schema = _files_at(place, version)
         if schema is None:

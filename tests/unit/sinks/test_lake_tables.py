@@ -149,6 +149,28 @@ def test_rows_of_another_source_are_refused(tmp_path: Path, open_table: Open, re
         open_table(tmp_path / "t", "1/5")
 
 
+@pytest.mark.parametrize("name", ["a place", "100% ünï", "co:lon", "[0-9]*", "hash#and?mark"])
+@pytest.mark.parametrize(("open_table", "read"), FORMATS)
+def test_places_of_any_name(tmp_path: Path, open_table: Open, read: Read, name: str) -> None:
+    (tmp_path / name).mkdir()
+    place = tmp_path / name / "public.t"
+    for lsn in (100, 200):
+        with open_table(place) as table:
+            add(table, lsn, id=[lsn])
+    assert os.listdir(tmp_path) == [name]
+    assert sorted(read(place)["id"].to_pylist()) == [100, 200]
+
+
+@pytest.mark.parametrize("name", ["a%20place", "back\\slash", "new\nline"])
+def test_places_that_deltalake_misreads_are_refused(tmp_path: Path, name: str) -> None:
+    """It would have written to the one, and read from the other."""
+    with open_delta(tmp_path / "a place" / "t") as table:
+        add(table, 100, id=[1])
+    with pytest.raises(LakeError, match=r"deltalake does not find a directory with .* in its path"):
+        open_delta(tmp_path / name / "t")
+    assert os.listdir(tmp_path) == ["a place"]
+
+
 def test_two_writers_of_a_delta_table(tmp_path: Path) -> None:
     with open_delta(tmp_path / "t") as table:
         add(table, 100, id=[1])
