@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.errors import LakeError
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.landing import land
 from headwater.sinks.landing_target import FORMATS, LandingTarget
 from landing.mirrors import read_table
@@ -21,8 +26,20 @@ KEY = (".x", "[0]", "a.b", "y.", "*", "$.z")
 QUOTED = ", ".join(f'"{name}"' for name in KEY)
 VALUES = ", ".join("i" for _ in KEY)
 DEFINED = ", ".join(f'"{name}" int' for name in KEY)
-SETUP = f"CREATE TABLE columns ({DEFINED}, n int, PRIMARY KEY ({QUOTED}));"
-FIRST = f"INSERT INTO columns SELECT {VALUES}, i FROM generate_series(1, 9) i;"
+SETUP = f"""
+CREATE TABLE columns ({DEFINED}, n int, PRIMARY KEY ({QUOTED}));
+CREATE SCHEMA public_a;
+CREATE SCHEMA iceberg;
+CREATE TABLE a_b (id int PRIMARY KEY);
+CREATE TABLE public_a.b (id int PRIMARY KEY);
+CREATE TABLE iceberg.db (id int PRIMARY KEY);
+"""
+FIRST = f"""
+INSERT INTO columns SELECT {VALUES}, i FROM generate_series(1, 9) i;
+INSERT INTO a_b VALUES (1);
+INSERT INTO public_a.b VALUES (2);
+INSERT INTO iceberg.db VALUES (3);
+"""
 SECOND = 'UPDATE columns SET ".x" = -".x", n = 0 WHERE n % 3 = 0;'
 
 
@@ -33,8 +50,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
         yield found
 
 
-def landed(spark: SparkSession, log: Log, target: LandingTarget, end: int | None = None) -> None:
-    request = DecodeRequest(str(log.wal), str(log.backup), "postgres", end=end)
+def landed(
+    spark: SparkSession, log: Log, target: LandingTarget, end: int | None = None, tables: str = "public.columns"
+) -> None:
+    request = DecodeRequest(str(log.wal), str(log.backup), "postgres", end=end, tables=TablePatterns.parse([tables]))
     land(spark, request, target, bounds=WindowBounds(1 << 20))
 
 
@@ -56,3 +75,21 @@ def test_a_place_that_looks_like_an_address(
     landed(spark, log, target, log.middle)
     landed(spark, log, target)
     assert len(read_table(tmp_path / "re:lative #1 [a]*" / "lake" / "public.columns", format)) == 9
+
+
+def test_names_that_run_together_in_a_namespace(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", "iceberg", namespace="shop")
+    match = r'tables "public(\.a_b|_a\.b)" and "public(_a\.b|\.a_b)" would both be shop\.public_a_b'
+    with pytest.raises(LakeError, match=match):
+        landed(spark, log, target, tables="public.a_b,public_a.b")
+    with closing(own_catalog(target.place)) as catalog:
+        assert catalog.list_tables("shop") == []
+    landed(spark, log, replace(target, place=tmp_path / "one"), tables="public_a.b")
+    landed(spark, log, replace(target, place=tmp_path / "apart", namespace=None), tables="public.a_b,public_a.b")
+
+
+def test_a_table_that_is_called_as_the_catalogs_file(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match=r'table "iceberg\.db" would be called as a file of the catalog'):
+        landed(spark, log, LandingTarget(tmp_path / "lake", "iceberg"), tables="iceberg.db")
+    landed(spark, log, LandingTarget(tmp_path / "other"), tables="iceberg.db")
+    assert read_table(tmp_path / "other" / "iceberg.db", "parquet")["id"].to_pylist() == [3]

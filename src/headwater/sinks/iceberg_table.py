@@ -36,7 +36,7 @@ from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.iceberg_catalog import PreparedCommit, commit_together, iceberg_errors, open_catalog
+from headwater.sinks.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
 from headwater.sinks.lake_table import (
     DataFile,
@@ -82,7 +82,7 @@ class IcebergFormat(LakeFormat):
     """The ids of columns are those of the transaction that the next commit is made of."""
 
     def __init__(self, place: Path, catalog: str | None = None, namespace: str | None = None) -> None:
-        self._place, self._namespace = place.absolute(), namespace
+        self._place, self._namespace, self._has_own = place.absolute(), namespace, catalog is None
         self.catalog = open_catalog(self._place, catalog)
 
     def table(self, place: Path, source: str, name: str) -> IcebergLakeTable:
@@ -93,7 +93,9 @@ class IcebergFormat(LakeFormat):
         return IcebergLakeTable(self.catalog, identifier, place.absolute(), source)
 
     def identifier(self, name: str) -> tuple[str, ...]:
-        """What a table is called in the catalog."""
+        """See :class:`LakeFormat`: in the catalog."""
+        if self._has_own and (name == CATALOG_FILE or name.startswith(f"{CATALOG_FILE}-")):
+            raise _catalog_lies_there(name, self._place)
         namespace, _, table = name.partition(".")
         if self._namespace is None:
             return namespace, table
@@ -135,6 +137,15 @@ class IcebergFormat(LakeFormat):
     def close(self) -> None:
         """See :class:`LakeFormat`."""
         self.catalog.close()
+
+
+def _catalog_lies_there(name: str, place: Path) -> LakeError:
+    """The error of a table whose directory would be called as the catalog's file is, or what SQLite puts beside it."""
+    return LakeError(
+        f'the directory of table "{name}" would be called as a file of the catalog is',
+        file=str(place),
+        hint="leave it out (--tables), or take a catalog of pyiceberg's configuration (--iceberg-catalog)",
+    )
 
 
 class IcebergLakeTable(LakeTable):

@@ -438,16 +438,28 @@ class Lake:
         keys, name = self._keys(schema), f"{schema.namespace}.{schema.name}"
         own = {self._names[key] for key in keys}
         found = next(one for one in chain([name], (f"{name}_{number}" for number in count(2))) if one not in own)
-        if found in self._names.values() or "/" in found:
-            raise LakeError(
-                f'"{found}" is another table now, of OID {schema.oid}, or no name of a directory',
-                hint="land it to another place, or leave it out (--tables)",
-            )
+        self._require_free(found, schema)
         key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
         with errors_at(self.target.place):
             self._save("tables.json", {**self._names, key: found})
         self._names[key] = found
         return key
+
+    def _require_free(self, name: str, schema: RelationSchema) -> None:
+        """See that no other table has a name, in the directory or where the format keeps tables."""
+        if name in self._names.values() or "/" in name:
+            raise LakeError(
+                f'"{name}" is another table now, of OID {schema.oid}, or no name of a directory',
+                hint="land it to another place, or leave it out (--tables)",
+            )
+        own = self._format.identifier(name)
+        other = next((one for one in self._names.values() if self._format.identifier(one) == own), None)
+        if other is not None:
+            raise LakeError(
+                f'tables "{other}" and "{name}" would both be {".".join(own)} in the catalog',
+                file=str(self.target.place),
+                hint="leave one of them out (--tables), and land it to another place with another --namespace, or none",
+            )
 
     def _require(self, what: str, value: str, unless_said: str | None = None) -> None:
         """See that something is as it was, or note it; a target from before that was noted has `unless_said`."""

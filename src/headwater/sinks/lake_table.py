@@ -294,6 +294,17 @@ class LakeFormat(ABC):
             LakeError: it cannot be read, or is another's.
         """
 
+    def identifier(self, name: str) -> tuple[str, ...]:
+        """What a table is called where the format keeps it; each has another one.
+
+        Args:
+            name: that of the source's table.
+
+        Raises:
+            LakeError: it cannot be kept under that name.
+        """
+        return (name,)
+
     @abstractmethod
     def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
         """Remove what only old versions of a table consist of, and what belongs to none; the target is held alone.

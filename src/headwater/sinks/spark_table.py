@@ -93,7 +93,7 @@ class SparkFormat(LakeFormat):
         )
 
     def identifier(self, name: str) -> tuple[str, ...]:
-        """What a table is called in Spark."""
+        """See :class:`LakeFormat`: in Spark."""
         schema, _, table = name.partition(".")
         if not self._namespace:
             return self._catalog, schema, table
