@@ -39,7 +39,7 @@ from headwater.sinks.lake_table import (
     Landed,
     TableSize,
     errors_at,
-    is_written_here,
+    require_no_others,
 )
 from headwater.slots.value_file import sync_directory
 
@@ -204,9 +204,7 @@ def _opened(place: Path) -> DeltaTable | None:
 
     address = _address(place)
     if not _has_log(place):
-        names = os.listdir(place) if place.is_dir() else []
-        if any(name.endswith(".parquet") and not is_written_here(name) for name in names):
-            raise LakeError("a directory with files of something else", file=str(place))
+        require_no_others(place)
         place.mkdir(parents=True, exist_ok=True)
         return None
     return DeltaTable(address)

@@ -90,6 +90,21 @@ def is_written_here(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def require_no_others(place: Path) -> None:
+    """See that a directory in which no table is yet has no files that would be taken for the table's.
+
+    Raises:
+        LakeError: it has.
+    """
+    names = os.listdir(place) if place.is_dir() else []
+    if any(name.endswith(".parquet") and not is_written_here(name) for name in names):
+        raise LakeError(
+            "a directory with files of something else",
+            file=str(place),
+            hint="land to another place, or move them away: who reads the directory would read both",
+        )
+
+
 @dataclass(frozen=True)
 class DataFile:
     """A file of rows.

@@ -46,6 +46,7 @@ from headwater.sinks.lake_table import (
     is_written_here,
     lock_alone,
     remove_files,
+    require_no_others,
 )
 from headwater.slots.value_file import sync_directory
 
@@ -69,6 +70,8 @@ class ParquetTable(LakeTable):
     def __init__(self, place: Path, source: str) -> None:
         self.place, self._log = place, place / "_headwater"
         with errors_at(place):
+            if not _last_number(place):
+                require_no_others(place)
             for part in (Path(self.staging), self._log / _REMOVED):
                 part.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._log / "lock", place)
@@ -221,7 +224,8 @@ class ParquetFormat(LakeFormat):
 
 def _last_number(place: Path) -> int:
     """The number of a table's last manifest; 0 for none."""
-    found = (_NAME.fullmatch(name) for name in os.listdir(place / "_headwater"))
+    log = place / "_headwater"
+    found = (_NAME.fullmatch(name) for name in (os.listdir(log) if log.is_dir() else ()))
     return max((int(match[1]) for match in found if match is not None), default=0)
 
 
