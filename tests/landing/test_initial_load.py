@@ -458,8 +458,8 @@ def back_up(server: EmbeddedPostgres, target: Path, *flags: str) -> Path:
     return target
 
 
-def copy_by_hand(server: EmbeddedPostgres, target: Path) -> Path:
-    """The same as by the functions that ``pg_basebackup`` calls, where there is no such program."""
+def copy_by_hand(server: EmbeddedPostgres, target: Path, meanwhile: str = "") -> Path:
+    """The same as by the functions that ``pg_basebackup`` calls, with statements between the copy and its end."""
     is_new = server.programs.major >= 15
     with server.connect() as connection:
         connection.execute(
@@ -471,6 +471,7 @@ def copy_by_hand(server: EmbeddedPostgres, target: Path) -> Path:
             for name in [] if "pg_wal" in place.parts else names:
                 with suppress(FileNotFoundError):
                     shutil.copyfile(Path(folder) / name, place / name)
+        run(connection, meanwhile)
         shutil.copyfile(server.data_directory / "global" / "pg_control", target / "global" / "pg_control")
         row = connection.execute(f"SELECT labelfile FROM {'pg_backup_stop' if is_new else 'pg_stop_backup'}(false)")
         found = row.fetchone()

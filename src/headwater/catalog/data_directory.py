@@ -309,6 +309,25 @@ class DataDirectory:
             found.append(self.tree.piece(more))
         return HeapFile(tuple(found), self.control.relation_segment_blocks)
 
+    def require_heap(self, locator: Locator, what: str) -> None:
+        """Whether there is a file of a relation's main fork.
+
+        Args:
+            locator: the relation; what: it is, for errors.
+
+        Raises:
+            CatalogError: there is not.
+        """
+        if self.has_heap(locator):
+            return
+        reason, hint = self.tree.why_missing(self._relation_name(locator))
+        raise CatalogError(
+            f"{what} has no file in the copy ({reason}), and no record since makes one",
+            lsn=self.start_lsn,
+            file=self.relation_place(locator),
+            hint=hint or "the backup is incomplete; take it again",
+        )
+
     def relation_place(self, locator: Locator) -> str:
         """Where a relation's main fork lies, or should lie, for errors."""
         return self.tree.place(self._relation_name(locator))

@@ -71,6 +71,10 @@ class FileTree(ABC):
             CatalogError: it is not there, or cannot be read.
         """
 
+    def why_missing(self, name: str) -> tuple[str, str | None]:
+        """What errors say of a file that is not there though it should be: why, and what to do about it."""
+        return "no such file", None
+
     def expect(self, names: Iterable[str]) -> None:
         """These files, and their further segments, will be read next: one pass over the tree may fetch all of them.
 
@@ -128,6 +132,10 @@ class DirectoryTree(FileTree):
             raise CatalogError(
                 f"could not read file: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
             ) from None
+
+    def why_missing(self, name: str) -> tuple[str, str | None]:
+        """See :meth:`FileTree.why_missing`."""
+        return "no such file", self._unlinked(name)
 
     def _unlinked(self, name: str) -> str | None:
         """What to do about a tablespace that is not where it should be."""

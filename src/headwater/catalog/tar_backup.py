@@ -13,8 +13,8 @@ catalogs and for the others.
 What it takes: memory for the names and sizes of all members, and for a file that is read; for compressed archives disk
 space for what is kept, in the directory of temporary files, until this process ends.
 
-Known gaps: ``pg_wal.tar`` is not looked at; sparse members are refused; a folder above the data directory's own files,
-as ``tar -cf x.tar data`` makes it, is refused.
+Known gaps: ``pg_wal.tar`` is not looked at; sparse members and hard links are refused, and a folder above the data
+directory's own files, as ``tar -cf x.tar data`` makes it.
 """
 
 from __future__ import annotations
@@ -181,12 +181,19 @@ class TarTree(FileTree):
 
     def _piece(self, name: str, what: str) -> Piece:
         if name not in self._members:
-            missing = "no such member" if self._has_archive(name) else "no such archive"
-            raise CatalogError(f"could not read {what}: {missing}", file=self.place(name))
+            missing, hint = self.why_missing(name)
+            raise CatalogError(f"could not read {what}: {missing}", file=self.place(name), hint=hint)
         self.expect([name])
         piece = self._members[name]
         assert piece is not None
         return piece
+
+    def why_missing(self, name: str) -> tuple[str, str | None]:
+        """See :meth:`FileTree.why_missing`."""
+        if self._archive_of(name) is not None:
+            return "no such member", None
+        base = self._archives[0].path
+        return "no such archive", f"put the tablespace's archive beside {base.name}"
 
     def names(self, folder: str) -> list[str]:
         """See :meth:`FileTree.names`."""
@@ -219,9 +226,6 @@ class TarTree(FileTree):
             return own[0]
         is_apart = name.startswith(TABLESPACES) and name.count("/") > 1 and name not in self._members
         return None if is_apart else self._archives[0]
-
-    def _has_archive(self, name: str) -> bool:
-        return self._archive_of(name) is not None
 
     def _keep(self, archive: Archive, is_wanted: Callable[[str], bool]) -> None:
         """Go through a compressed archive, and keep what is wanted of it."""
@@ -307,6 +311,8 @@ def _regular(tar: tarfile.TarFile, archive: Archive) -> Iterator[tuple[str, tarf
         tar.members.clear()  # type: ignore[attr-defined]
         if member.issparse():
             raise _broken(archive.path, f"member {member.name} is sparse")
+        if member.islnk():
+            raise _broken(archive.path, f"member {member.name} is a hard link to {member.linkname}")
         if member.isreg():
             yield archive.folder + member.name.removeprefix("./"), member
 

@@ -131,6 +131,10 @@ class HeapHistory:
         """How many pages a file has at least, as the log has changed the last of them."""
         return max((run.blocks(file) for run in self.runs), default=0)
 
+    def has_made(self, file: int) -> bool:
+        """Whether the log has all pages of a file: it was made, or cut off before its first page."""
+        return bool(((self.cuts[:, 0] == file) & (self.cuts[:, 1] == 0)).any())
+
     def fates(self) -> Fates:
         """What became of transactions, in a task."""
         bits = np.load(self.place / "status.npy")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
@@ -50,7 +50,7 @@ from headwater.rows.toast_values import values_in
 from headwater.rows.typed import typed_columns
 from headwater.sinks.change_rows import ChangeTable, framed, named
 from headwater.sinks.data_files import write_batches
-from headwater.sinks.existing_rows import ExistingRows, ExistingTable
+from headwater.sinks.existing_rows import ExistingRows, ExistingTable, Leaf
 from headwater.sinks.lake_table import DataFile, errors_at, file_name
 
 Int64s = NDArray[np.int64]
@@ -127,6 +127,7 @@ class InitialLoad:
         copy.expect_heaps(files)
         stretch = self.rows.start_lsn, self.rows.lsn + 1
         history = heap_history(context, self.opened.directory, copy, stretch, files, self.place, progress)
+        _require_files(copy, leaves, {file for number, file in enumerate(files) if history.has_made(number)})
         heaps = {file: copy.heap_file(file) for file in files}
         has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
         numbers = {file: number for number, file in enumerate(files)}
@@ -186,6 +187,19 @@ def _require_reached(copy: DataDirectory, lsn: int) -> None:
             file=str(copy.path),
             hint="give a base backup that was complete by then",
         )
+
+
+def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection[Locator]) -> None:
+    """Whether the copy has the files of relations, but for those that were made since it began.
+
+    Raises:
+        CatalogError: one is missing, with all its rows.
+    """
+    for leaf in leaves:
+        name = f'table "{leaf.schema.namespace}.{leaf.schema.name}"'
+        for file, what in ((leaf.locator, name), (leaf.toast, f"the TOAST table of {name}")):
+            if file is not None and file not in made:
+                copy.require_heap(file, what)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,144 @@
+"""Copies that lack files, or parts of them: there is an error that says what is missing, never a table without rows."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.errors import CatalogError, HeadwaterError
+from headwater.sinks.landing_target import LandingTarget
+from landing.test_initial_load import back_up, compare, copy_by_hand, landed, run, selected, server_of
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+SETUP = """
+CREATE TABLE near (id int PRIMARY KEY, body text);
+ALTER TABLE near ALTER body SET STORAGE EXTERNAL;
+INSERT INTO near SELECT i, repeat('n', 20 * i) FROM generate_series(1, 200) i;
+CREATE TABLE far (id int PRIMARY KEY) TABLESPACE far;
+INSERT INTO far SELECT generate_series(1, 1000);
+CREATE TABLE empty (id int PRIMARY KEY);
+"""
+
+MEANWHILE = """
+CREATE TABLE made AS SELECT generate_series(1, 9) AS id;
+VACUUM FULL rewritten;
+TRUNCATE emptied;
+DROP TABLE gone
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A stopped server's files.
+
+    Attributes:
+        copy: a copy; tar: a base backup in tar format.
+        wal: the log.
+        tablespace: OID of the one that ``far`` lies in.
+        files: of tables and of ``near``'s TOAST table, by name.
+    """
+
+    copy: Path
+    tar: Path
+    wal: Path
+    tablespace: int
+    files: dict[str, str]
+
+    def copied(self, place: Path) -> Path:
+        """A copy that can be damaged; what lies in the tablespace is not in it."""
+        return Path(shutil.copytree(self.copy, place, symlinks=True))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    place = tmp_path_factory.mktemp("cluster")
+    with server_of(16) as server:
+        tablespace = server.home.path / "far"
+        tablespace.mkdir()
+        shutil.chown(tablespace, server.data_directory.owner())
+        with server.connect() as connection:
+            connection.execute(f"CREATE TABLESPACE far LOCATION '{tablespace}'")
+            run(connection, SETUP)
+            names = connection.execute(
+                "SELECT relname, pg_relation_filepath(oid) FROM pg_class WHERE relname IN ('near', 'far', 'empty') "
+                "UNION ALL SELECT 'toast', pg_relation_filepath(reltoastrelid) FROM pg_class WHERE relname = 'near'"
+            ).fetchall()
+            (oid,) = connection.execute("SELECT oid FROM pg_tablespace WHERE spcname = 'far'").fetchone() or (0,)
+        tar = back_up(server, place / "tar", "-F", "tar")
+        server.stop()
+        copy = server.copy_data_directory(place / "copy")
+        yield Cluster(copy, tar, server.wal_directory, oid, dict(names))
+
+
+def refused(spark: SparkSession, cluster: Cluster, copy: Path, place: Path) -> HeadwaterError:
+    with pytest.raises(CatalogError) as error:
+        landed(spark, cluster.wal, copy, LandingTarget(place, mode="current"))
+    return error.value
+
+
+def test_a_table_without_its_file(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    """An empty file is one; a file that is not there is none, of a table or its TOAST table."""
+    whole = LandingTarget(tmp_path / "whole", mode="current")
+    assert landed(spark, cluster.wal, cluster.copy, whole).rows == {"public.near": 200, "public.far": 1000}
+    assert (whole.place / "public.empty").exists()
+    for name, what in (("near", 'table "public.near"'), ("toast", 'the TOAST table of table "public.near"')):
+        copy = cluster.copied(tmp_path / name)
+        (copy / cluster.files[name]).unlink()
+        error = refused(spark, cluster, copy, tmp_path / f"lake of {name}")
+        assert error.message.startswith(f"{what} has no file in the copy (no such file)")
+        assert error.file == str(copy / cluster.files[name])
+        assert error.lsn is not None
+        assert error.hint == "the backup is incomplete; take it again"
+
+
+def test_a_tablespace_that_is_not_there(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    copy = cluster.copied(tmp_path / "copy")
+    link = copy / "pg_tblspc" / str(cluster.tablespace)
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")
+    error = refused(spark, cluster, copy, tmp_path / "lake")
+    assert 'table "public.far" has no file in the copy' in error.message
+    assert error.hint == f"make {link} a link to the tablespace's directory in the backup"
+    archives = tmp_path / "tar"
+    archives.mkdir()
+    shutil.copy(cluster.tar / "base.tar", archives)
+    error = refused(spark, cluster, archives, tmp_path / "lake of archives")
+    assert 'table "public.far" has no file in the copy (no such archive)' in error.message
+    assert error.hint == "put the tablespace's archive beside base.tar"
+
+
+def test_a_hard_link_in_an_archive(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    """What ``tar`` makes of a file of several names has no bytes of its own."""
+    copy = cluster.copied(tmp_path / "copy")
+    other = copy / "also"
+    other.hardlink_to(copy / cluster.files["near"])
+    with tarfile.open(tmp_path / "base.tar", "w") as tar:
+        for path in [other, *sorted(copy.rglob("*"))]:
+            tar.add(path, str(path.relative_to(copy)), recursive=False)
+    error = refused(spark, cluster, tmp_path / "base.tar", tmp_path / "lake")
+    assert f"member {cluster.files['near']} is a hard link to also" in error.message
+
+
+def test_files_that_were_made_during_a_backup(spark: SparkSession, tmp_path: Path) -> None:
+    """A backup lacks the files of tables that were made or rewritten when it had passed their directory by."""
+    keys = {"made": ["id"], "rewritten": ["id"], "emptied": ["id"]}
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE rewritten (id int, v text);\nCREATE TABLE emptied (id int)")
+            run(connection, "INSERT INTO rewritten SELECT i, 'v' FROM generate_series(1, 500) i")
+            run(connection, "INSERT INTO emptied SELECT generate_series(1, 500);\nCREATE TABLE gone AS SELECT 1 AS id")
+        copy = copy_by_hand(server, tmp_path / "copy", MEANWHILE)
+        with server.connect() as connection:
+            expected = selected(connection, keys)
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        assert landed(spark, server.wal_directory, copy, target).rows == {"public.made": 9, "public.rewritten": 500}
+        server.start()
+        compare(target, expected, keys, server)
