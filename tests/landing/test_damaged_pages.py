@@ -151,3 +151,17 @@ def test_pages_that_are_younger_than_the_log(copied: Copied, tmp_path: Path) -> 
     pages[4:8] = np.frombuffer((copied.start_lsn + 8 & 0xFFFFFFFF).to_bytes(4, "little"), np.uint8)
     with pytest.raises(CatalogError, match=f"page 0 was changed at {Lsn(copied.start_lsn + 8)}"):
         visible(copied, pages, copied.frames.part(0, 0), tmp_path)
+
+
+def test_pages_without_a_header(copied: Copied, tmp_path: Path) -> None:
+    """A page is new if all of it is zeros; one that has lost its header is not."""
+    pages, nothing = copied.pages.copy(), copied.frames.part(0, 0)
+    pages[BLCKSZ : BLCKSZ + 512] = 0
+    with pytest.raises(CatalogError, match="page 1 is broken"):
+        visible(copied, pages, nothing, tmp_path)
+    pages[BLCKSZ : 2 * BLCKSZ] = 0
+    assert 0 < len(visible(copied, pages, nothing, tmp_path).at) < copied.rows[0]
+    pages = copied.pages.copy()
+    pages[14:16] = 0
+    with pytest.raises(CatalogError, match="page 0 is broken"):
+        visible(copied, pages, nothing, tmp_path)

@@ -196,11 +196,13 @@ def test_a_damaged_page(spark: SparkSession, tmp_path: Path) -> None:
             (place,) = connection.execute("SELECT pg_relation_filepath('t')").fetchone() or ("",)
         server.stop()
         backup = server.copy_data_directory(tmp_path / "backup")
-        page = bytearray((backup / place).read_bytes())
-        page[8192 + 5000] ^= 1
-        (backup / place).write_bytes(page)
-        with pytest.raises(CatalogError, match="page 1 has another checksum than what it holds"):
-            landed(spark, server.wal_directory, backup, LandingTarget(tmp_path / "lake"))
+        whole = (backup / place).read_bytes()
+        flipped = whole[: 8192 + 5000] + bytes([whole[8192 + 5000] ^ 1]) + whole[8192 + 5001 :]
+        without_header = whole[:8192] + bytes(512) + whole[8192 + 512 :]
+        for number, pages in enumerate((flipped, without_header)):
+            (backup / place).write_bytes(pages)
+            with pytest.raises(CatalogError, match="page 1 has another checksum than what it holds"):
+                landed(spark, server.wal_directory, backup, LandingTarget(tmp_path / f"lake {number}"))
 
 
 FAR = """

@@ -45,7 +45,7 @@ from headwater.rows._page_history import (
 )
 from headwater.rows._page_tuples import LOWER_AT, NORMAL, PAGE, POINTERS_AT
 
-_LSN_AT, _VERSION_AT = 0, 18
+_LSN_AT, _UPPER_AT, _SPECIAL_AT, _VERSION_AT = 0, 14, 16, 18
 _XMIN_AT, _XMAX_AT, _INFOMASK_AT = 0, 4, 20
 _MOVED = 0xC000
 _NONE, _FROZEN = 0, 2
@@ -155,13 +155,28 @@ FULL, BAD_PAGE, YOUNG_PAGE, LOST_XID, NO_TUPLE, OLD_TUPLE = -1, 1, 2, 3, 4, 5
 
 
 @inline_kernel
+def _is_new(data: Bytes, base: Int) -> bool:
+    """Whether a page has been allocated only: all of it is zeros (PageIsVerified)."""
+    return not data[base : base + PAGE].any()
+
+
+@inline_kernel
+def _is_sound(data: Bytes, base: Int) -> bool:
+    """Whether a page's header is one (PageIsVerified)."""
+    lower, upper, special = u16(data, base + LOWER_AT), u16(data, base + _UPPER_AT), u16(data, base + _SPECIAL_AT)
+    if u16(data, base + _VERSION_AT) != PAGE_VERSION or lower < POINTERS_AT:
+        return False
+    return bool(lower <= upper and upper <= special and special <= PAGE)
+
+
+@inline_kernel
 def _load(data: Bytes, base: Int, fates: Fates, slots: Slots, seen: Seen) -> tuple[Int, Int]:
     """The tuples of a page at ``data[base:]``: a status, and the highest offset number."""
     lower = u16(data, base + LOWER_AT)
     slots.length[:] = 0
-    if lower == 0 and u16(data, base + _VERSION_AT) == 0:
+    if lower == 0 and _is_new(data, base):
         return np.int64(DONE), np.int64(0)
-    if lower < POINTERS_AT or lower > PAGE or u16(data, base + _VERSION_AT) != PAGE_VERSION:
+    if not _is_sound(data, base):
         return np.int64(BAD_PAGE), np.int64(0)
     count = (lower - POINTERS_AT) // 4
     if count >= MOST_TUPLES:

@@ -27,14 +27,17 @@ def first_wrong_page(pages: NDArray[np.uint8], first: int, wanted: NDArray[np.bo
     Args:
         pages: uint8[n * PAGE].
         first: number of the first one in its relation.
-        wanted: bool[n] which ones are looked at; new ones, which have none, are passed over.
+        wanted: bool[n] which ones are looked at; new ones, which are all zeros and have none, are passed over.
 
     Returns:
         its number in the relation, None if all are right.
     """
     table = pages.reshape(-1, PAGE)
     upper = table[:, _UPPER_AT].astype(np.int64) | table[:, _UPPER_AT + 1].astype(np.int64) << 8
-    own = np.flatnonzero(wanted & (upper != 0))
+    new = np.flatnonzero(upper == 0)
+    is_new = np.zeros(len(table), np.bool_)
+    is_new[new] = ~table[new].any(axis=1)
+    own = np.flatnonzero(wanted & ~is_new)
     found = table[own].copy()
     stored = found[:, _CHECKSUM_AT].astype(np.int64) | found[:, _CHECKSUM_AT + 1].astype(np.int64) << 8
     found[:, _CHECKSUM_AT : _CHECKSUM_AT + 2] = 0
