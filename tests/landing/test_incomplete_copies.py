@@ -5,14 +5,18 @@ from __future__ import annotations
 import shutil
 import tarfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.catalog.data_directory import DataDirectory
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.sinks.landing_target import LandingTarget
+from headwater.sinks.parquet_table import read_parquet_table
 from landing.test_initial_load import back_up, compare, copy_by_hand, landed, run, selected, server_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -142,3 +146,35 @@ def test_files_that_were_made_during_a_backup(spark: SparkSession, tmp_path: Pat
         assert landed(spark, server.wal_directory, copy, target).rows == {"public.made": 9, "public.rewritten": 500}
         server.start()
         compare(target, expected, keys, server)
+
+
+def lock_and_update(server: EmbeddedPostgres, lockers: int) -> None:
+    """Several sessions lock a row, and then one of them updates it: the last of the multixact's members."""
+    with ExitStack() as stack, server.connect() as connection:
+        locking = [stack.enter_context(server.connect()) for _ in range(lockers)]
+        for one in locking:
+            run(one, "BEGIN;\nSELECT 1 FROM t FOR KEY SHARE")
+        connection.execute("UPDATE t SET n = 1")
+        for one in locking:
+            one.execute("COMMIT")
+
+
+def test_a_multixact_with_many_members(spark: SparkSession, tmp_path: Path) -> None:
+    """Where the newest one's members end, no file of an older server says; one that the files have lost is an error."""
+    with server_of(16, max_connections="100") as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE t (id int PRIMARY KEY, n int);\nINSERT INTO t VALUES (1, 0)")
+        lock_and_update(server, 70)
+        server.stop()
+        copy = server.copy_data_directory(tmp_path / "copy")
+        offsets, members = (copy / "pg_multixact" / folder / "0000" for folder in ("offsets", "members"))
+        known, next_multi = offsets.read_bytes(), DataDirectory(copy).control.next_multi
+        offsets.write_bytes(known[: 4 * next_multi] + bytes(len(known) - 4 * next_multi))
+        target = LandingTarget(tmp_path / "lake", mode="current")
+        landed(spark, server.wal_directory, copy, target)
+        assert read_parquet_table(target.place / "public.t").select(["id", "n"]).to_pylist() == [{"id": 1, "n": 1}]
+        for number, (file, data) in enumerate(((members, b""), (offsets, bytes(len(known))), (offsets, b""))):
+            file.write_bytes(data)
+            with pytest.raises(CatalogError, match=f"multixact {next_multi - 1}") as error:
+                landed(spark, server.wal_directory, copy, LandingTarget(tmp_path / f"lake {number}", mode="current"))
+            assert "take it again" in (error.value.hint or "")

@@ -10,10 +10,11 @@ Known gaps: checksums of catalogs' pages are not verified; block sizes other tha
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +47,7 @@ _XACTS_PER_FILE = 32 * BLCKSZ * 4
 _OFFSETS_FILE_BYTES = 32 * BLCKSZ
 _MEMBERS_PER_GROUP, _GROUP_SIZE = 4, 20
 _GROUPS_PER_PAGE = BLCKSZ // _GROUP_SIZE
+_FIRST_MULTI = 1
 _FIRST_UPDATE_STATUS = 4
 _IN_PROGRESS, _COMMITTED = 0, 1
 
@@ -383,23 +385,61 @@ class DataDirectory:
         """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it was to come.
 
         Raises:
-            CatalogError: a file that should know of it is missing, or too short.
+            CatalogError: a file that should know of it is missing, or too short, or has forgotten it.
         """
         is_old = xid_precedes(multi, self.control.next_multi)
         first = self._multi_offset(multi, is_old)
-        last = self._multi_offset(multi + 1 & 0xFFFFFFFF, False)
-        # The newest multixact has no successor yet; a group of members is enough to look at then.
-        is_known = is_old and last > first
-        for member in range(first, last if last > first else first + 64) if first else ():
-            status, xid = self._multi_member(member, f"multixact {multi}", is_known)
-            if xid == 0:
-                break
-            if status >= _FIRST_UPDATE_STATUS:
-                return xid
-        return 0
+        # An online backup may have copied the file before the multixact was made, and pg_control behind that.
+        if first == 0 and is_old and self.label is None:
+            raise self._lost_multi(multi)
+        return self._updater(multi, first, is_old)
+
+    def update_xid_before(self, multi: int) -> int:
+        """The transaction that updated or deleted of a multixact that is older than :attr:`start_lsn`, and has one.
+
+        Raises:
+            CatalogError: the copy does not know it.
+        """
+        first = self._multi_offset(multi, True)
+        found = self._updater(multi, first, True)
+        if not found:
+            raise self._lost_multi(multi)
+        return found
+
+    def _lost_multi(self, multi: int) -> CatalogError:
+        return CatalogError(
+            f"could not read who has updated or deleted of multixact {multi}, as a row has it",
+            lsn=self.start_lsn,
+            file=self.tree.place("pg_multixact"),
+            hint="the backup is damaged or incomplete; take it again",
+        )
+
+    def _updater(self, multi: int, first: int, is_old: bool) -> int:
+        members = self._members(multi, first, is_old) if first else ()
+        return next((xid for status, xid in members if status >= _FIRST_UPDATE_STATUS), 0)
+
+    def _members(self, multi: int, first: int, is_old: bool) -> Iterator[tuple[int, int]]:
+        """Status and xid of a multixact's members (GetMultiXactIdMembers).
+
+        Of the newest one it may not be known where the next one begins: its members end where there is none. There is
+        none at 0 either, where their numbers begin again.
+        """
+        most = (1 << 8 * self._offset_size) - 1
+        last = self._multi_offset(max(multi + 1 & 0xFFFFFFFF, _FIRST_MULTI), False)
+        for number in range((last - first) & most) if last else itertools.count():
+            member = (first + number) & most
+            status, xid = self._multi_member(member, f"multixact {multi}", is_old and last != 0)
+            if xid:
+                yield status, xid
+            elif member:
+                return
+
+    @property
+    def _offset_size(self) -> int:
+        return 8 if VERSIONS[self.major].has_wide_members else 4
 
     def _multi_offset(self, multi: int, is_old: bool) -> int:
-        size = 8 if VERSIONS[self.major].has_wide_members else 4
+        size = self._offset_size
         number, at = divmod(multi, _OFFSETS_FILE_BYTES // size)
         stored = self._stored("pg_multixact/offsets", number, at * size, size, f"multixact {multi}", is_old)
         return int.from_bytes(stored, "little")

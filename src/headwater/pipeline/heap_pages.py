@@ -59,4 +59,4 @@ class HeapPages:
 
     def _update_xid(self, multi: int) -> int:
         """Few tables have a tuple for which this is asked, and to open an archive may take long."""
-        return DataDirectory(self.catalog).update_xid(multi)
+        return DataDirectory(self.catalog).update_xid_before(multi)

@@ -122,6 +122,21 @@ def test_updater_of_a_multixact(cluster: Path) -> None:
     assert [directory.update_xid(multi) for multi in (5, 6, 7, 1 << 20)] == [200, 0, 0, 0]
 
 
+def test_members_whose_numbers_begin_again(cluster: Path) -> None:
+    """The members of the last multixact before the numbers begin again, too: none is at 0."""
+    last = 0xFFFFFFFF
+    for folder in ("pg_multixact/offsets", "pg_multixact/members"):
+        (cluster / folder).mkdir(parents=True)
+    (cluster / "pg_multixact" / "offsets" / "FFFF").write_bytes(bytes(65535 * 4) + struct.pack("<I", last - 1))
+    (cluster / "pg_multixact" / "offsets" / "0000").write_bytes(struct.pack("<2I", 0, 2))
+    group = last // 4
+    number, page = divmod(group // 409, 32)
+    groups = bytes(page * 8192 + group % 409 * 20) + struct.pack("<4B4I", 0, 0, 0, 0, 0, 0, 50, 51)
+    (cluster / "pg_multixact" / "members" / f"{number:04X}").write_bytes(groups)
+    (cluster / "pg_multixact" / "members" / "0000").write_bytes(struct.pack("<4B4I", 0, 4, 4, 0, 0, 100, 200, 0))
+    assert DataDirectory(cluster).update_xid(last) == 100
+
+
 def test_files_that_should_know_of_a_transaction(cluster: Path) -> None:
     """What had begun when the copy was made is in its files; an online backup's may have been copied too early."""
     for folder in ("pg_xact", "pg_multixact/offsets", "pg_multixact/members"):
