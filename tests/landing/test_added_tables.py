@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from bad_input.running_command import running
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError
+from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError, WalError
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
@@ -277,6 +277,41 @@ def test_a_run_that_ended_while_tables_were_added(spark: SparkSession, tmp_path:
         done = landed(spark, server.wal_directory, backup, lenient, "public.a,public.b,public.c")
         assert done.rows == {"public.a": 1, "public.b": 1, "public.c": 2 + 1}
         assert read_table(target.place / "public.b", "parquet")["id"].to_pylist() == list(range(1, 52))
+
+
+RAISED = """
+wal_level = logical
+max_wal_senders = 5
+"""
+
+
+def test_an_older_copy_and_a_minimal_log(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows came without the log between a copy and where tables are added: neither has them."""
+    with server_of(16, wal_level="minimal", max_wal_senders="0") as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE first (id int PRIMARY KEY);\nCREATE TABLE second (id int PRIMARY KEY)")
+        server.stop()
+        early = server.copy_data_directory(tmp_path / "early")
+        server.start()
+        with server.connect() as connection:
+            run(connection, "BEGIN;\nTRUNCATE second;\nINSERT INTO second SELECT generate_series(1, 5000);\nCOMMIT")
+        server.stop()
+        with (server.data_directory / "postgresql.conf").open("a") as settings:
+            settings.write(RAISED)
+        server.start()
+        server.stop()
+        raised = server.copy_data_directory(tmp_path / "raised")
+        server.start()
+        with server.connect() as connection:
+            run(connection, "INSERT INTO first VALUES (1);\nINSERT INTO second VALUES (9000)")
+        server.stop()
+        target = LandingTarget(tmp_path / "lake", mode="current")
+        landed(spark, server.wal_directory, raised, target, "public.first")
+        with pytest.raises(WalError, match="wal_level = minimal") as error:
+            landed(spark, server.wal_directory, early, target, "public.first,public.second")
+        assert error.value.lsn is not None
+        landed(spark, server.wal_directory, raised, target, "public.first,public.second")
+        assert read_table(target.place / "public.second", "parquet").num_rows == 5001
 
 
 def test_a_choice_that_matched_nothing_can_be_another_one(spark: SparkSession, log: Log, tmp_path: Path) -> None:

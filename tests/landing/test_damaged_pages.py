@@ -82,8 +82,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
 
 
 def all_committed() -> Fates:
-    nothing = np.empty(0, np.int64)
-    return Fates(np.full(1 << 16, 0x55, np.uint8), np.int64(0), np.int64(1 << 18), nothing, nothing)
+    nothing, no_gaps = np.empty(0, np.int64), np.empty((0, 2), np.int64)
+    return Fates(np.full(1 << 16, 0x55, np.uint8), np.int64(0), np.int64(1 << 18), no_gaps, nothing, nothing)
 
 
 def visible(copied: Copied, pages: np.ndarray, frames: Frames, place: Path) -> VisibleTuples:

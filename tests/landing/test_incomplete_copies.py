@@ -81,9 +81,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(copy, tar, server.wal_directory, oid, dict(names))
 
 
-def refused(spark: SparkSession, cluster: Cluster, copy: Path, place: Path) -> HeadwaterError:
+def refused(spark: SparkSession, wal: Path, copy: Path, place: Path) -> HeadwaterError:
     with pytest.raises(CatalogError) as error:
-        landed(spark, cluster.wal, copy, LandingTarget(place, mode="current"))
+        landed(spark, wal, copy, LandingTarget(place, mode="current"))
     return error.value
 
 
@@ -95,7 +95,7 @@ def test_a_table_without_its_file(spark: SparkSession, cluster: Cluster, tmp_pat
     for name, what in (("near", 'table "public.near"'), ("toast", 'the TOAST table of table "public.near"')):
         copy = cluster.copied(tmp_path / name)
         (copy / cluster.files[name]).unlink()
-        error = refused(spark, cluster, copy, tmp_path / f"lake of {name}")
+        error = refused(spark, cluster.wal, copy, tmp_path / f"lake of {name}")
         assert error.message.startswith(f"{what} has no file in the copy (no such file)")
         assert error.file == str(copy / cluster.files[name])
         assert error.lsn is not None
@@ -107,13 +107,13 @@ def test_a_tablespace_that_is_not_there(spark: SparkSession, cluster: Cluster, t
     link = copy / "pg_tblspc" / str(cluster.tablespace)
     link.unlink()
     link.symlink_to(tmp_path / "nowhere")
-    error = refused(spark, cluster, copy, tmp_path / "lake")
+    error = refused(spark, cluster.wal, copy, tmp_path / "lake")
     assert 'table "public.far" has no file in the copy' in error.message
     assert error.hint == f"make {link} a link to the tablespace's directory in the backup"
     archives = tmp_path / "tar"
     archives.mkdir()
     shutil.copy(cluster.tar / "base.tar", archives)
-    error = refused(spark, cluster, archives, tmp_path / "lake of archives")
+    error = refused(spark, cluster.wal, archives, tmp_path / "lake of archives")
     assert 'table "public.far" has no file in the copy (no such archive)' in error.message
     assert error.hint == "put the tablespace's archive beside base.tar"
 
@@ -126,7 +126,7 @@ def test_a_hard_link_in_an_archive(spark: SparkSession, cluster: Cluster, tmp_pa
     with tarfile.open(tmp_path / "base.tar", "w") as tar:
         for path in [other, *sorted(copy.rglob("*"))]:
             tar.add(path, str(path.relative_to(copy)), recursive=False)
-    error = refused(spark, cluster, tmp_path / "base.tar", tmp_path / "lake")
+    error = refused(spark, cluster.wal, tmp_path / "base.tar", tmp_path / "lake")
     assert f"member {cluster.files['near']} is a hard link to also" in error.message
 
 
@@ -178,3 +178,32 @@ def test_a_multixact_with_many_members(spark: SparkSession, tmp_path: Path) -> N
             with pytest.raises(CatalogError, match=f"multixact {next_multi - 1}") as error:
                 landed(spark, server.wal_directory, copy, LandingTarget(tmp_path / f"lake {number}", mode="current"))
             assert "take it again" in (error.value.hint or "")
+
+
+FROZEN = """
+CREATE TABLE t (id int PRIMARY KEY);
+INSERT INTO t VALUES (1);
+VACUUM FREEZE;
+INSERT INTO t VALUES (2);
+"""
+
+
+def test_transactions_that_pg_xact_has_lost(spark: SparkSession, tmp_path: Path) -> None:
+    """Catalogs are frozen, and a table names one: it had committed, and no file says so."""
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, FROZEN)
+        online = copy_by_hand(server, tmp_path / "online", "INSERT INTO t VALUES (3);\nCHECKPOINT")
+        with server.connect() as connection:
+            run(connection, "CHECKPOINT;\nSELECT pg_log_standby_snapshot()")
+        server.stop()
+        stopped = server.copy_data_directory(tmp_path / "stopped")
+        for copy in (online, stopped):
+            whole = LandingTarget(tmp_path / f"whole {copy.name}", mode="current")
+            landed(spark, server.wal_directory, copy, whole)
+            assert sorted(read_parquet_table(whole.place / "public.t")["id"].to_pylist()) == [1, 2, 3]
+            file = copy / "pg_xact" / "0000"
+            for damage in ("empty", "missing"):
+                file.write_bytes(b"") if damage == "empty" else file.unlink()
+                error = refused(spark, server.wal_directory, copy, tmp_path / f"lake {copy.name} {damage}")
+                assert "pg_xact does not have the status of transaction" in error.message

@@ -17,6 +17,7 @@ from pyspark import SparkContext
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.transaction_status import TransactionStatus, transaction_status
 from headwater.errors import CatalogError
+from headwater.pipeline.control_history import ControlHistory, check_levels, next_xid_at_start
 from headwater.pipeline.index_job import cut_runs
 from headwater.pipeline.task_run import Progress, run_tasks
 from headwater.rmgr.dbase import CREATE_FILE_COPY, parse_file_copy
@@ -56,16 +57,18 @@ class HistoryTask:
             HeadwaterError: a record stands in the way.
         """
         ends: list[EndTable] = []
+        control = ControlHistory(self.directory.major)
         with self.found.payload.open("wb") as payload:
             scan = HistoryScan(self.files, self.directory.major, payload)
             for lo, hi, frames in read_stretches(self.directory, self.lo, self.hi):
                 scan.add(frames)
                 index = build_index(frames, lo, hi, Request((), (), self.directory.major))
                 self._check_moves(index)
+                control.add(index)
                 ends.append(index.rows.ends)
         history = scan.finish()
         self.found.save(history)
-        return RunHistory(self.found, history.cuts, history.multis, *_ended(ends))
+        return RunHistory(self.found, history.cuts, history.multis, *_ended(ends), control)
 
     def _check_moves(self, index: WalIndex) -> None:
         """Whether files that are wanted were copied to another place without the log.
@@ -93,6 +96,7 @@ class RunHistory:
     Attributes:
         found: the history; cuts, multis: see :class:`headwater.rows.page_history.History`.
         xids: int64[n] low halves of transactions and subtransactions that have ended; is_commit: bool[n] how.
+        control: what its control records tell.
     """
 
     found: HistoryFile
@@ -100,6 +104,7 @@ class RunHistory:
     multis: Int64s
     xids: Int64s
     is_commit: NDArray[np.bool_]
+    control: ControlHistory
 
 
 def _ended(tables: Sequence[EndTable]) -> tuple[Int64s, NDArray[np.bool_]]:
@@ -120,12 +125,15 @@ class HeapHistory:
     Attributes:
         runs: in LSN order; cuts: int64[n, 3].
         place: where arrays are that tasks share.
+        oldest: 64-bit xid of the first transaction that is known.
+        lost: int64[g, 2] first and last of those behind it that are not, counted from it.
     """
 
     runs: tuple[HistoryFile, ...]
     cuts: Int64s
     place: Path
     oldest: int
+    lost: Int64s
 
     def blocks(self, file: int) -> int:
         """How many pages a file has at least, as the log has changed the last of them."""
@@ -140,7 +148,12 @@ class HeapHistory:
         bits = np.load(self.place / "status.npy")
         multis = np.load(self.place / "multis.npy")
         return Fates(
-            bits, np.int64(self.oldest & 0xFFFFFFFF), np.int64(4 * len(bits)), multis[0].copy(), multis[1].copy()
+            bits,
+            np.int64(self.oldest & 0xFFFFFFFF),
+            np.int64(4 * len(bits)),
+            self.lost,
+            multis[0].copy(),
+            multis[1].copy(),
         )
 
 
@@ -187,16 +200,20 @@ def gathered_history(copy: DataDirectory, runs: Sequence[RunHistory], place: Pat
 
     Raises:
         CatalogError: the copy's ``pg_xact`` cannot be read.
+        WalError: rows were written without the log.
     """
+    check_levels(copy, [run.control for run in runs])
     status = _status(copy, runs)
     multis = np.concatenate([np.empty((0, 2), np.int64), *(run.multis for run in runs)])
     np.save(place / "status.npy", status.bits)
     np.save(place / "multis.npy", multis[np.argsort(multis[:, 0], kind="stable")].T.copy())
     cuts = np.concatenate([np.empty((0, 3), np.int64), *(run.cuts for run in runs)])
-    return HeapHistory(tuple(run.found for run in runs), cuts, place, status.oldest)
+    lost = status.lost - status.oldest
+    return HeapHistory(tuple(run.found for run in runs), cuts, place, status.oldest, lost)
 
 
 def _status(copy: DataDirectory, runs: Sequence[RunHistory]) -> TransactionStatus:
     xids = np.concatenate([np.empty(0, np.int64), *(run.xids for run in runs)])
     is_commit = np.concatenate([np.empty(0, np.bool_), *(run.is_commit for run in runs)])
-    return transaction_status(copy.status_files(), copy.control.next_xid, xids, is_commit)
+    begun = next_xid_at_start(copy, [run.control for run in runs])
+    return transaction_status(copy.status_files(), copy.control.next_xid, xids, is_commit, begun)

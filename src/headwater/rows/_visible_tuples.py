@@ -58,12 +58,14 @@ class Fates(NamedTuple):
     Attributes:
         status: uint8[] two bits a transaction, as in ``pg_xact``.
         oldest: xid of the first; count: how many there are.
+        lost: int64[g, 2] first and last of those that ``pg_xact`` should have and does not, counted from the oldest.
         multis: int64[m] sorted multixacts; updaters: int64[m] who of each has updated, 0 for nobody.
     """
 
     status: Bytes
     oldest: Int
     count: Int
+    lost: Int64s
     multis: Int64s
     updaters: Int64s
 
@@ -72,14 +74,26 @@ VISIBLE, GONE, UNKNOWN_XID, UNKNOWN_MULTI = 1, 0, -1, -2
 
 
 @inline_kernel
+def _is_lost(number: Int, fates: Fates) -> bool:
+    """Whether ``pg_xact`` should have a transaction and does not."""
+    found = False
+    for gap in range(len(fates.lost)):
+        found |= fates.lost[gap, 0] <= number < fates.lost[gap, 1]
+    return found
+
+
+@inline_kernel
 def _committed(xid: Int, fates: Fates) -> Int:
-    """1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` does not know of it any more."""
+    """1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` does not know of it (any more)."""
     if xid <= _FROZEN:
         return np.int64(xid != _NONE)
     number = (xid - fates.oldest) & 0xFFFFFFFF
     if number >= fates.count:
         return np.int64(UNKNOWN_XID if number >= _HALF else 0)
-    return np.int64((fates.status[number >> 2] >> (2 * (number & 3))) & 3 == 1)
+    status = (fates.status[number >> 2] >> (2 * (number & 3))) & 3
+    if status == 0 and _is_lost(number, fates):
+        return np.int64(UNKNOWN_XID)
+    return np.int64(status == 1)
 
 
 @inline_kernel
@@ -116,6 +130,14 @@ def _visible(xmin: Int, xmax: Int, mask: Int, fates: Fates) -> Int:
         return born
     died = _deleted(xmax, mask, fates)
     return died if died < 0 else np.int64(1) - died
+
+
+@inline_kernel
+def _unknown_xid(xmin: Int, xmax: Int, mask: Int, fates: Fates) -> Int:
+    """The transaction of which a tuple's visibility is not known."""
+    if not mask & HEAP_XMIN_COMMITTED and _committed(xmin, fates) == UNKNOWN_XID:
+        return xmin
+    return _updater(xmax, fates) if mask & HEAP_XMAX_IS_MULTI else xmax
 
 
 class Slots(NamedTuple):
@@ -195,7 +217,7 @@ def _load(data: Bytes, base: Int, fates: Fates, slots: Slots, seen: Seen) -> tup
         xmin, xmax = u32(data, at + _XMIN_AT), u32(data, at + _XMAX_AT)
         found = _visible(xmin, xmax, mask, fates)
         if found == UNKNOWN_XID:
-            seen.state[BAD_VALUE] = xmin
+            seen.state[BAD_VALUE] = _unknown_xid(xmin, xmax, mask, fates)
             return np.int64(LOST_XID), np.int64(0)
         if found == UNKNOWN_MULTI and seen.state[UNKNOWN_MULTIS] < len(seen.multis):
             seen.multis[seen.state[UNKNOWN_MULTIS]] = xmax

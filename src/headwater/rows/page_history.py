@@ -383,7 +383,7 @@ def _page_error(status: int, seen: v.Seen, where: str) -> CatalogError:
         )
     reason = {
         v.BAD_PAGE: f"{page} is broken: its header or a line pointer",
-        v.LOST_XID: f"could not read the status of transaction {value}, which {page} names",
+        v.LOST_XID: f"pg_xact does not have the status of transaction {value}, which {page} names",
         v.NO_TUPLE: f"{page} has no tuple where the record at {Lsn(value)} deletes one",
         v.OLD_TUPLE: f"{page} has a tuple that VACUUM FULL of a version before 9.0 has moved",
     }[status]

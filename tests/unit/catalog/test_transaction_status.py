@@ -16,9 +16,9 @@ def status_of(found: TransactionStatus, xid: int) -> int:
     return int(found.bits[number // 4]) >> number % 4 * 2 & 3
 
 
-def told(files: dict[int, bytes], next_xid: int, ends: dict[int, bool]) -> TransactionStatus:
+def told(files: dict[int, bytes], next_xid: int, ends: dict[int, bool], begun: int = 0) -> TransactionStatus:
     xids = np.array(list(ends), np.int64) & 0xFFFFFFFF
-    return transaction_status(files, next_xid, xids, np.array(list(ends.values()), np.bool_))
+    return transaction_status(files, next_xid, xids, np.array(list(ends.values()), np.bool_), begun)
 
 
 def test_the_log_has_the_last_word() -> None:
@@ -49,3 +49,19 @@ def test_numbers_that_begin_again() -> None:
     assert status_of(found, epoch - 7) == 0
     assert status_of(found, epoch + 3) == COMMITTED
     assert status_of(found, epoch + 4) == COMMITTED
+
+
+def test_transactions_that_no_file_has() -> None:
+    """Those that began before the copy should be in its files; later ones the log has, or they have not ended."""
+    whole, short = bytes(FILE_BYTES), bytes(100)
+    ends = {5 * PER_FILE + 7: True}
+    assert told({3: whole, 4: short}, 5 * PER_FILE, ends, 4 * PER_FILE + 400).lost.tolist() == []
+    found = told({3: whole, 4: short}, 5 * PER_FILE, ends, 5 * PER_FILE + 3)
+    assert found.lost.tolist() == [[4 * PER_FILE + 400, 5 * PER_FILE + 3]]
+    assert status_of(found, 5 * PER_FILE + 7) == COMMITTED
+    gaps = [[3 * PER_FILE + 400, 4 * PER_FILE], [5 * PER_FILE, 5 * PER_FILE + 3]]
+    assert told({3: short, 4: whole}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == gaps
+    assert told({3: whole, 4: b"", 5: whole}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == [
+        [4 * PER_FILE, 5 * PER_FILE]
+    ]
+    assert told({}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == [[5 * PER_FILE, 5 * PER_FILE + 3]]
