@@ -22,6 +22,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresE
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.pipeline.request import DecodeRequest
+from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.landing_target import LandingTarget
@@ -267,6 +268,20 @@ def test_what_has_landed_does_not_land_again(spark: SparkSession, tmp_path: Path
         assert read_parquet_table(target.place / "public.a")["id"].to_pylist() == list(range(1, 502))
         with pytest.raises(LakeError, match="the tables have snapshot initial, not never"):
             landed(spark, server.wal_directory, backup, replace(target, snapshot="never"))
+
+
+def test_a_table_of_another_access_method(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
+            run(connection, "CREATE TABLE a AS SELECT 1 AS id;\nCREATE TABLE b USING other AS SELECT 1 AS id")
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        with pytest.raises(LakeError, match=r"table public\.b has another access method than heap"):
+            landed(spark, server.wal_directory, server.data_directory, target)
+        chosen = replace(target, place=tmp_path / "chosen")
+        asked = TablePatterns.parse(["public.a"])
+        assert landed(spark, server.wal_directory, server.data_directory, chosen, tables=asked).rows == {"public.a": 1}
 
 
 def test_a_start_and_existing_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ class ClassRow:
     replica_identity: str
     is_partition: bool
     rewrite: int
+    access_method: int
     is_user_catalog: bool
 
 
@@ -229,8 +230,8 @@ class CatalogRows:
         self._layouts = {oid: catalog_layout(major, oid) for oid in catalog_oids(major)}
         layouts = self._layouts
         self._class = layouts[PG_CLASS].reader(
-            *("oid", "relname", "relnamespace", "relfilenode", "reltablespace", "reltoastrelid", "relpersistence"),
-            *("relkind", "relnatts", "relreplident", "relispartition", "relrewrite"),
+            *("oid", "relname", "relnamespace", "relam", "relfilenode", "reltablespace", "reltoastrelid"),
+            *("relpersistence", "relkind", "relnatts", "relreplident", "relispartition", "relrewrite"),
         )
         names = ["attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing"]
         self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped", "attcollation")
@@ -285,9 +286,10 @@ class CatalogRows:
         return [self._class_row(row) for row in rows]
 
     def _class_row(self, row: TupleBytes) -> ClassRow:
-        oid, name, namespace, filenode, tablespace, toast, persistence, kind, natts, identity, partition, rewrite = (
+        oid, name, namespace, method, filenode, tablespace, toast, persistence, kind, natts, *rest = (
             self._class.unpack_from(row.body)
         )
+        identity, partition, rewrite = rest
         return ClassRow(
             oid=oid,
             name=self._name(name),
@@ -301,6 +303,7 @@ class CatalogRows:
             replica_identity=_char(identity),
             is_partition=partition == _TRUE,
             rewrite=rewrite,
+            access_method=method,
             is_user_catalog=self._is_user_catalog(row),
         )
 

@@ -29,6 +29,9 @@ PG_DESCRIPTION, PG_OPCLASS, PG_REWRITE, PG_TRIGGER, PG_EXTENSION, PG_POLICY = 26
 PG_PARTITIONED_TABLE, PG_STATISTIC_EXT, PG_EVENT_TRIGGER = 3350, 3381, 3466
 """Read for the definitions of objects."""
 
+HEAP_ACCESS_METHOD = 2
+"""Of tables whose rows lie in heap pages, in ``pg_am``."""
+
 PG_DB_ROLE_SETTING = 2964
 """Read once, as it is in a copy: settings of databases and roles."""
 

@@ -16,8 +16,10 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
+from headwater.pg.catalogs import HEAP_ACCESS_METHOD
 from headwater.pipeline.database_plan import PlannedWindow
 from headwater.plugins.api import WANT_INSERT, SlicePlugin
+from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.page_history import Locator
 from headwater.sinks.source_tables import SourceTable
 
@@ -113,7 +115,23 @@ def _leaf(store: CatalogStore, view: HistoricCatalog, schema: RelationSchema) ->
     locator = _locator(store, view, schema.oid)
     if locator is None:
         return None
+    _require_heap(view, schema)
     return Leaf(schema, locator, _locator(store, view, schema.toast_oid) if schema.toast_oid else None)
+
+
+def _require_heap(view: HistoricCatalog, schema: RelationSchema) -> None:
+    """Whether a relation's rows lie in heap pages; of others the WAL does not tell of changes either.
+
+    Raises:
+        LakeError: they do not.
+    """
+    for row in view.class_rows(schema.oid):
+        if row.access_method != HEAP_ACCESS_METHOD:
+            raise LakeError(
+                f"table {qualified_name(schema)} has another access method than heap, of OID {row.access_method}",
+                lsn=view.lsn,
+                hint="choose other tables (--tables)",
+            )
 
 
 def _locator(store: CatalogStore, view: HistoricCatalog, oid: int) -> Locator | None:
