@@ -310,8 +310,13 @@ def test_an_older_copy_and_a_minimal_log(spark: SparkSession, tmp_path: Path) ->
         with pytest.raises(WalError, match="wal_level = minimal") as error:
             landed(spark, server.wal_directory, early, target, "public.first,public.second")
         assert error.value.lsn is not None
-        landed(spark, server.wal_directory, raised, target, "public.first,public.second")
+        server.start()
+        with server.connect() as connection:
+            run(connection, "INSERT INTO first VALUES (2)")
+        server.stop()
+        landed(spark, server.wal_directory, server.data_directory, target, "public.first,public.second")
         assert read_table(target.place / "public.second", "parquet").num_rows == 5001
+        assert read_table(target.place / "public.first", "parquet").num_rows == 2
 
 
 def test_a_choice_that_matched_nothing_can_be_another_one(spark: SparkSession, log: Log, tmp_path: Path) -> None:

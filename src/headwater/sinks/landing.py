@@ -29,7 +29,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import AwaitedCatalogError, UsageError, warn
+from headwater.errors import AwaitedCatalogError, CatalogError, UsageError, WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
@@ -240,15 +240,21 @@ class _Run:
                 raise too_late(adding)
             self.until = None if complete is None else max(complete, lsn + 1)
             return False
-        self._load(opened, ExistingRows(lsn - 1, copy.start_lsn, tables))
+        self._load(opened, known, ExistingRows(lsn - 1, copy.start_lsn, tables))
         return True
 
-    def _load(self, opened: OpenRequest, rows: ExistingRows) -> None:
+    def _load(self, opened: OpenRequest, known: TablePatterns, rows: ExistingRows) -> None:
         with self._passing(opened, wants_existing=False, is_followed=False) as landing_pass:
             waiting = landing_pass.waiting(rows)
             self.lake.write_state()
             self.lake.note_adding(Adding(self.request.tables, rows.lsn + 1))
-            landing_pass.load(rows, waiting)
+            try:
+                landing_pass.load(rows, waiting)
+            except (CatalogError, WalError):
+                # Another backup may be of another LSN, which only tables that have landed rule out.
+                if len(landing_pass.waiting(rows)) == len(rows.tables):
+                    self.lake.choose(known)
+                raise
         self.lake.note_added(rows.lsn + 1)
 
     def _warn_of_waiting(self, kept: KeptState) -> None:
