@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -100,6 +101,15 @@ def test_a_table_without_its_file(spark: SparkSession, cluster: Cluster, tmp_pat
         assert error.file == str(copy / cluster.files[name])
         assert error.lsn is not None
         assert error.hint == "the backup is incomplete; take it again"
+
+
+def test_a_file_that_is_cut_short(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    """Inside a page, which no server that stopped leaves."""
+    copy = cluster.copied(tmp_path / "copy")
+    os.truncate(copy / cluster.files["near"], 9000)
+    error = refused(spark, cluster.wal, copy, tmp_path / "lake")
+    assert error.message == "file has 9000 bytes, expected a multiple of 8192"
+    assert error.file == str(copy / cluster.files["near"])
 
 
 def test_a_tablespace_that_is_not_there(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:

@@ -292,24 +292,30 @@ class DataDirectory:
         while len(parts[-1]) == limit and self.tree.exists(more := f"{first}.{len(parts)}"):
             parts.append(self.tree.read(more))
         data = b"".join(parts)
-        if len(data) % BLCKSZ and self.is_clean:
-            raise CatalogError(
-                f"file has {len(data)} bytes, expected a multiple of {BLCKSZ}", file=self.relation_place(locator)
-            )
+        self._check_size(locator, len(data))
         return data[: len(data) // BLCKSZ * BLCKSZ]
 
     def heap_file(self, locator: Locator) -> HeapFile:
         """Where a relation's main fork lies, for tasks that read it; no segments if there is no such file.
 
         Raises:
-            CatalogError: it cannot be looked at.
+            CatalogError: as :meth:`heap`.
         """
         first = self._relation_name(locator)
         found = [self.tree.piece(first)] if self.tree.exists(first) else []
         limit = self.control.relation_segment_blocks * BLCKSZ
         while found and found[-1].size == limit and self.tree.exists(more := f"{first}.{len(found)}"):
             found.append(self.tree.piece(more))
+        self._check_size(locator, sum(piece.size for piece in found))
         return HeapFile(tuple(found), self.control.relation_segment_blocks)
+
+    def _check_size(self, locator: Locator, size: int) -> None:
+        if size % BLCKSZ and self.is_clean:
+            raise CatalogError(
+                f"file has {size} bytes, expected a multiple of {BLCKSZ}",
+                file=self.relation_place(locator),
+                hint="the copy is incomplete; take it again",
+            )
 
     def require_heap(self, locator: Locator, what: str) -> None:
         """Whether there is a file of a relation's main fork.
