@@ -81,7 +81,8 @@ class Lake:
         self._tables: dict[str, tuple[str, LakeTable]] = {}
         self._claimed: dict[str, Shape] = {}
         self._turn = 0
-        self._unwritten: tuple[KeptState, datetime | None] | None = None
+        self._unwritten: KeptState | None = None
+        self._latest: datetime | None = None
         self._written, self._has_committed = -1, True
         with errors_at(target.place):
             self._states.mkdir(parents=True, exist_ok=True)
@@ -261,13 +262,14 @@ class Lake:
         together yet: that is told of a later window.
 
         Args:
-            kept: it; commit_time: of the last transaction before it, if that is known.
+            kept: it; commit_time: the latest since the call before, if that is known.
 
         Raises:
             SlotError: it cannot be written.
             LakeError: likewise.
         """
-        self._unwritten = kept, commit_time
+        self._unwritten = kept
+        self._latest = max((one for one in (self._latest, commit_time) if one is not None), default=None)
         if self._has_committed or kept.state.lsn // _STATE_BYTES != self._written // _STATE_BYTES:
             self.write_state()
 
@@ -280,8 +282,8 @@ class Lake:
         """
         if self._unwritten is None:
             return
-        kept, commit_time = self._unwritten
-        self._note(kept.state.lsn, commit_time)
+        kept = self._unwritten
+        self._note(kept.state.lsn, self._latest)
         path = keep_state(self._states, kept)
         self._written, self._unwritten, self._has_committed = kept.state.lsn, None, False
         with errors_at(self.target.place):

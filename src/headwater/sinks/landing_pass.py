@@ -73,8 +73,8 @@ class Part:
         tables: that they have changes of.
         kept: the state behind it.
         transactions: how many it has.
-        commit_time: of the last transaction up to there; None where that is not known.
-        last_commit: when the last of its own committed, None for none.
+        commit_time: the latest of its transactions, or that of the last before; None where that is not known.
+        last_commit: the latest of its own, None for none.
         is_last: nothing follows it in the pass.
         existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
             again.
@@ -153,14 +153,16 @@ class Handing:
         slices = cut_slices(assembly.plan, size)
         settings = settings_together(output.opened for output in plan.outputs)
         times = assembly.plan.units.commit_time[~assembly.plan.units.is_bare]
+        # Not the last one's: an origin gives its own time, and a clock may be put back.
+        latest = _moment(int(times.max())) if len(times) else None
         return Part(
             [self.hand(one) for one in slices],
             sum(one.size for one in slices),
             tables,
             KeptState(plan.state_behind(behind), settings),
             len(times),
-            _moment(assembly.plan.last.time),
-            _moment(int(times[-1])) if len(times) else None,
+            _earlier(assembly.plan.before.time) if latest is None else latest,
+            latest,
             window.is_last,
             existing,
             renamed,
@@ -174,9 +176,17 @@ class Handing:
         return existing_rows(window.behind.store, plan.opened.plugin, lsn)
 
 
-def _moment(micros: int) -> datetime | None:
-    """A commit's time, which counts from 2000; None for none."""
-    return _EPOCH + timedelta(microseconds=micros) if micros else None
+def _moment(micros: int) -> datetime:
+    """A commit's time, which counts from 2000; of one that Python has not, infinity too, its first or last moment."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return (datetime.max if micros > 0 else datetime.min).replace(tzinfo=UTC)
+
+
+def _earlier(micros: int) -> datetime | None:
+    """The time of a commit before; 0 is none."""
+    return _moment(micros) if micros else None
 
 
 @dataclass
