@@ -53,7 +53,7 @@ class LakeSchema:
     """A table of the source in the lake.
 
     Attributes:
-        oid: of the source's table.
+        oid: of the source's table; 0 where it has had no columns, so that none says it.
         columns: its columns, in the lake's order.
     """
 
@@ -120,7 +120,7 @@ def evolved(
     """
     if lake is None:
         return _Evolution([], {name.lower() for name in reserved}, widens).all(oid, columns)
-    if lake.oid != oid:
+    if lake.oid not in (0, oid):
         raise LakeError(
             f"{table} is another table now: its OID is {oid}, that of the one in the lake {lake.oid}",
             hint="land it to another place, or remove the one in the lake",

@@ -388,6 +388,8 @@ class LandingPass:
 
     def _commit(self, settled: Sequence[Settled]) -> None:
         began = time.monotonic()
+        # No format has a table without columns: a mirror begins when its table has one.
+        settled = [one for one in settled if len(one.landing.schema)]
         self.lake.commit([self._commit_of(one) for one in settled])
         tables = [
             CommittedTable(one.landing.name, one.rows, len(one.added), sum(file.size for file in one.added))

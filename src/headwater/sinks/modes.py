@@ -316,6 +316,8 @@ class Mirror(Mode):
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
         """The files that stand for those that had to be rewritten."""
+        for landing in landings:
+            _require_columns(landing, written.get(landing.number, []))
         merges = [
             one for landing in landings for one in _merges(landing, written.get(landing.number, []), merging.parallel)
         ]
@@ -440,6 +442,23 @@ def _merges(landing: Landing, files: Sequence[Written], parallel: int) -> Iterat
             frozenset(one.path for one in group.files if is_small(one)),
             _last(landing, files),
             sum(one.size for one in group.files) + sum(one.file.size for one in files),
+        )
+
+
+def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
+    """Whether rows can be had in a mirror.
+
+    Raises:
+        LakeError: their table has no columns.
+    """
+    assert landing.mirror is not None
+    if files and not landing.mirror.source_columns:
+        schema = landing.source.last
+        first = staged_rows([f"{landing.changes.staging}/{files[0].file.path}"], ["_lsn"])["_lsn"][0]
+        raise LakeError(
+            f'table "{schema.namespace}.{schema.name}" has no columns, and has rows: a mirror cannot have them',
+            lsn=first.as_py(),
+            hint="land it to another place, as changes (--mode changelog), or leave it out there (--tables)",
         )
 
 

@@ -80,6 +80,10 @@ def test_another_table_of_the_same_name_is_refused() -> None:
         follow(LakeSchema(99, ()), ("id", 1, INT))
 
 
+def test_where_no_column_has_said_it_a_table_is_any() -> None:
+    assert follow(LakeSchema.of(pa.schema([("_lsn", LONG)])), ("id", 1, INT)) == follow(None, ("id", 1, INT))
+
+
 def test_fields_say_whose_columns_they_are() -> None:
     lake = follow(None, ("id", 1, INT), ("tags", 2, pa.list_(pa.field("element", pa.decimal128(5, 2)))))
     assert LakeSchema.of(pa.schema([pa.field("_lsn", LONG), *lake.fields])) == lake
