@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from headwater.errors import LakeError
 from headwater.sinks.lake_schema import is_wider
@@ -72,7 +71,7 @@ class FileRows:
     def _held(self, name: str) -> pa.ChunkedArray:
         if name in self.rows.column_names:
             return self.rows[name]
-        return pq.read_table(self.path, columns=[name], partitioning=None)[name]
+        return self.form.valid(self.path, [name])[name]
 
     def _widened(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
         """A column that has another type now; rows that are there still have not been written anew."""

@@ -7,7 +7,8 @@ A mirror of current rows has the source's columns, and ``_partition_oid``, that 
 the source is partitioned: TRUNCATE and DETACH take the rows of one. A mirror with history has besides from when to when
 each version of a row was there, by commit time and by START of the commit's record: a version that has not ended has
 null; one that began and ended in one transaction was never there for anybody, and is left out. Versions that have ended
-lie in files of their own, which nobody rewrites.
+lie in files of their own, which are not read again. Where another program has put them together with valid ones, they
+do not count, and go to files of their own as they are when those have to be rewritten.
 
 Keys are compared bit by bit (:mod:`headwater.sinks.row_codes`). That is right whatever PostgreSQL says is equal: where
 an update changes any bit of a key, the WAL has the old key.
@@ -45,6 +46,16 @@ from headwater.sinks.fold import (
     fold_wholes,
     sources,
 )
+from headwater.sinks.history_rows import (
+    FROM_LSN,
+    FROM_TIME,
+    TO_LSN,
+    TO_TIME,
+    VALID_FIELDS,
+    ended_rows,
+    read_rows,
+    valid_rows,
+)
 from headwater.sinks.lake_table import DataFile, file_name
 from headwater.sinks.mirrored import Identity
 from headwater.sinks.row_codes import row_codes
@@ -59,16 +70,7 @@ FILE_ROWS = 1 << 19
 PARTITION = pa.field("_partition_oid", pa.int64())
 """Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
 
-VALID_FIELDS = (
-    pa.field("_valid_from", pa.timestamp("us", tz="UTC")),
-    pa.field("_valid_to", pa.timestamp("us", tz="UTC")),
-    pa.field("_valid_from_lsn", pa.int64()),
-    pa.field("_valid_to_lsn", pa.int64()),
-)
-"""Of a mirror with history, before the source's columns."""
-
 _SAYING = ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap")
-FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (one.name for one in VALID_FIELDS)
 _BYTES_IN_MEMORY = 3
 """What a byte of a file is in memory, about, until something is known of a table's files."""
 
@@ -111,6 +113,10 @@ class MirrorForm:
     def rewrites_all(self) -> bool:
         """No file stays as it is."""
         return bool(self.fills or self.becomes or self.retyped)
+
+    def valid(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of a file that are there still; some columns, or all."""
+        return valid_rows(path, columns) if self.has_history else read_rows(path, columns)
 
     @property
     def told_by(self) -> tuple[str, ...]:
@@ -325,7 +331,7 @@ class _Merging:
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
         wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
         there = pq.read_schema(path).names
-        rows = pq.read_table(path, columns=[name for name in dict.fromkeys(wanted) if name in there], partitioning=None)
+        rows = self.form.valid(path, [name for name in dict.fromkeys(wanted) if name in there])
         return self._as_landed(rows, list(dict.fromkeys(wanted)), path, is_told=True)
 
     def _folded(self, told: Sequence[pa.Table], changes: pa.Table) -> Folded:
@@ -406,6 +412,7 @@ class _Merging:
         files = self._files(left)
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
+            files += [file for number in chosen for file in self._ended(self.merge.files[number][1])]
         return files
 
     def _completed(
@@ -458,7 +465,11 @@ class _Merging:
 
     def _whole(self, path: str) -> pa.Table:
         """All columns of a file."""
-        return self._as_landed(pq.read_table(path, partitioning=None), self.form.schema.names, path)
+        return self._as_landed(self.form.valid(path), self.form.schema.names, path)
+
+    def _ended(self, path: str) -> list[DataFile]:
+        """Versions of a file that had ended before; there are some where another program has made the file."""
+        return self._files(ended_rows(path, self.form.schema))
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
         """Rows of a file with columns as the mirror has them now; or only by what they are told."""

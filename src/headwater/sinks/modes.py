@@ -22,12 +22,13 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.reorder.plan import Plan
 from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
+from headwater.sinks.history_rows import TO_LSN, VALID_FIELDS
 from headwater.sinks.lake import Lake
 from headwater.sinks.lake_schema import SPLIT, Shape
 from headwater.sinks.lake_table import DataFile, LakeTable, Sought
 from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.merge_plan import Group, groups, is_small
-from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
+from headwater.sinks.mirror import PARTITION, Merge, Merged, MirrorForm, Staged, staged_rows
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
 from headwater.sinks.source_tables import (
     LandedColumns,
@@ -468,9 +469,8 @@ def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
 
 
 def _is_closed(file: DataFile) -> bool:
-    """Whether a file has versions that have ended."""
-    name = VALID_FIELDS[-1].name
-    return name in file.lower
+    """Whether all versions in a file have ended; other programs put some together with valid ones."""
+    return TO_LSN in file.lower and file.nulls.get(TO_LSN) == 0
 
 
 def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:

@@ -26,8 +26,9 @@ from pyspark.sql import functions as sql
 
 from headwater.errors import LakeError
 from headwater.sinks.data_files import read_data_file
+from headwater.sinks.history_rows import FROM_LSN, TO_LSN
 from headwater.sinks.lake_table import DataFile, Sought
-from headwater.sinks.mirror import FROM_LSN, TO_LSN, has_place
+from headwater.sinks.mirror import has_place
 from headwater.sinks.spark_catalog import quoted, session_settings
 
 _ENDED = "_change_type"

@@ -1,0 +1,57 @@
+"""Rows of files of a mirror, of a history those that have ended apart from the valid ones.
+
+A history has them in files of their own. Another program may have put them together (Delta's OPTIMIZE, Iceberg's
+rewrite_data_files): then who merges changes looks at the valid ones alone, and the others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+VALID_FIELDS = (
+    pa.field("_valid_from", pa.timestamp("us", tz="UTC")),
+    pa.field("_valid_to", pa.timestamp("us", tz="UTC")),
+    pa.field("_valid_from_lsn", pa.int64()),
+    pa.field("_valid_to_lsn", pa.int64()),
+)
+"""Of a mirror with history, before the source's columns."""
+FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (one.name for one in VALID_FIELDS)
+
+
+def read_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of a file.
+
+    Args:
+        path: of the file; columns: which; None for all.
+    """
+    return pq.read_table(path, columns=columns, partitioning=None)
+
+
+def valid_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of a history's file that have not ended; see :func:`read_rows`."""
+    rows = read_rows(path, None if columns is None else list(dict.fromkeys([*columns, TO_LSN])))
+    if rows[TO_LSN].null_count < len(rows):
+        rows = rows.filter(pc.is_null(rows[TO_LSN]))
+    return rows if columns is None else rows.select(columns)
+
+
+def ended_rows(path: str, schema: pa.Schema) -> pa.Table:
+    """Rows of a history's file that have ended, as they are; columns that came later have nothing of them.
+
+    Args:
+        path: of the file; schema: the columns that the history has now.
+    """
+    rows = read_rows(path)
+    rows = rows.filter(pc.is_valid(rows[TO_LSN]))
+    return pa.table([_column(rows, one) for one in schema], schema=schema)
+
+
+def _column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
+    if wanted.name not in rows.column_names:
+        return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
+    values = rows[wanted.name]
+    return values if values.type == wanted.type else values.cast(wanted.type)
