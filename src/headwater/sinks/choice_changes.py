@@ -12,17 +12,17 @@ that then gives it a chosen name; what is done to it in between does not land.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.catalog.tables import CatalogTable
 from headwater.errors import LakeError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS, PG_NAMESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
+from headwater.sinks.catalog_changes import updated_rows
 from headwater.sinks.lake import Lake
 
 
@@ -53,24 +53,12 @@ def choice_changes(store: CatalogStore, choice: TableChoice, lo: int, hi: int) -
     """
     if not choice.patterns.patterns:
         return ()
-    places = set(_updated(store, store.tables[PG_CLASS], lo, hi))
-    for _, lsn in _updated(store, store.tables[PG_NAMESPACE], lo, hi):
+    places = set(updated_rows(store, store.tables[PG_CLASS], lo, hi))
+    for _, lsn in updated_rows(store, store.tables[PG_NAMESPACE], lo, hi):
         places |= {(oid, lsn) for oid in store.view(lsn).tables()}
     ordered = sorted(places, key=lambda place: (place[1], place[0]))
     found = (_change(store, choice, oid, lsn) for oid, lsn in ordered if oid >= FIRST_NORMAL_OBJECT_ID)
     return tuple(one for one in found if one is not None)
-
-
-def _updated(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """OIDs of rows that commits have put others in the place of, each with the START of the commit's record."""
-    born, died = set[tuple[int, int]](), set[tuple[int, int]]()
-    for version in table.made_versions():
-        oid = table.first_key(version)
-        assert isinstance(oid, int)
-        for lsn, found in zip(store.fates.lifetime(version), (born, died), strict=True):
-            if lo <= lsn < hi:
-                found.add((oid, lsn))
-    yield from born & died
 
 
 def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> ChoiceChange | None:

@@ -53,6 +53,7 @@ from headwater.sinks.added_tables import (
 )
 from headwater.sinks.existing_rows import ExistingRows
 from headwater.sinks.lake import Adding, Lake
+from headwater.sinks.lake_schema import FAIL
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
 from headwater.sinks.landing_target import NEVER, LandingTarget
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
@@ -188,7 +189,8 @@ class _Run:
             exchange = stack.enter_context(open_exchange(self.spark.sparkContext))
             near = stack.enter_context(NearExchange(exchange)) if is_followed else None
             parallel = self.spark.sparkContext.defaultParallelism
-            handing = Handing(exchange.hand, parallel, self.mode, start_of(opened), wants_existing)
+            keeps_columns = self.lake.target.schema_evolution == FAIL
+            handing = Handing(exchange.hand, parallel, self.mode, keeps_columns, start_of(opened), wants_existing)
             ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds, near)
             yield LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing)
 

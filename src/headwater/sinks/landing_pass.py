@@ -32,6 +32,7 @@ from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
+from headwater.sinks.column_changes import ColumnChange, column_changes
 from headwater.sinks.data_files import write_data_file
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
@@ -79,6 +80,7 @@ class Part:
         existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
             again.
         renamed: tables that come into the choice in it, or leave it.
+        columns: those that tables have lost, or call otherwise, where that is not to be.
     """
 
     slices: list[Handed[Slice]]
@@ -91,6 +93,7 @@ class Part:
     is_last: bool
     existing: ExistingRows | None
     renamed: tuple[ChoiceChange, ...]
+    columns: tuple[ColumnChange, ...]
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class Handing:
 
     Attributes:
         hand: a slice; parallel: tasks that can run at once; mode: what is kept.
+        keeps_columns: tables in the lake are not to follow those of the source (``--schema-evolution fail``).
         lo: LSN where the next window begins.
         wants_existing: rows that were there before have to land yet.
     """
@@ -128,6 +132,7 @@ class Handing:
     hand: Callable[[Slice], Handed[Slice]]
     parallel: int
     mode: Mode
+    keeps_columns: bool
     lo: int
     wants_existing: bool
 
@@ -137,16 +142,18 @@ class Handing:
         view, plugin = behind.store.view(window.hi), plan.opened.plugin
         existing = self._existing(plan, window)
         since = -1 if existing is None else existing.lsn
+        lo = max(self.lo, since + 1)
         tables = self.mode.tables(
             assembly.plan,
             behind.store,
-            max(self.lo, since + 1),
+            lo,
             window.hi,
             lambda schema: bool(plugin.wants(schema, view)),
             since,
         )
         assert isinstance(plugin, RowChanges)
-        renamed = choice_changes(behind.store, plugin.choice, max(self.lo, since + 1), window.hi)
+        renamed = choice_changes(behind.store, plugin.choice, lo, window.hi)
+        columns = column_changes(behind.store, plugin.choice, lo, window.hi) if self.keeps_columns else ()
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
         # One for each core: each makes a file of each table.
         size = even_slice([assembly.plan], self.parallel)
@@ -166,6 +173,7 @@ class Handing:
             window.is_last,
             existing,
             renamed,
+            columns,
         )
 
     def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
@@ -241,13 +249,14 @@ class LandingPass:
 
     def _staged(self, part: Part, lo: int, hi: int, behind: OneBehind) -> _Staged:
         """Have tasks write a window's rows, while the one before is written and committed, unless that matters."""
-        if part.existing is not None or not self._is_apart(part):
+        if part.existing is not None or part.columns or not self._is_apart(part):
             behind.wait()
         began, before, since, turn = time.monotonic(), None, -1, self.lake.next_turn()
         if part.existing is not None:
             before, since = self._so_far, part.existing.lsn
             self.load(part.existing, self.waiting(part.existing))
         require_whole(part.renamed, self.lake, is_mirror=self.mode.mirrors)
+        self._require_columns(part.columns)
         concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
         landings = [self._landing(number, one) for number, one in enumerate(concerned)]
         self._has_other_columns = any(one.schema != one.table.landed.schema for one in landings)
@@ -255,6 +264,14 @@ class LandingPass:
         block = ExitStack()
         written = block.enter_context(self._job(part, partial(_write, self._decoder, changes)))
         return _Staged(part, lo, hi, turn, landings, written, block, began, before)
+
+    def _require_columns(self, changes: Iterable[ColumnChange]) -> None:
+        """See that tables that have landed have the same columns still."""
+        for one in changes:
+            if self.lake.has(one.table):
+                name, table = self._table(SourceTable(one.table, ()))
+                if -1 < table.landed.commit_lsn < one.lsn:
+                    raise one.refusal(name)
 
     def _is_apart(self, part: Part) -> bool:
         """Whether a window is staged the same way before and behind the commit of the one before.

@@ -1,0 +1,72 @@
+"""``--schema-evolution fail``: columns that are dropped or renamed are told, though the lake has them still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import LakeError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.sinks.landing import land
+from headwater.sinks.landing_target import LandingTarget
+from headwater.sinks.parquet_table import read_parquet_table
+from landing.test_mirrored_definitions import Source
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+NEXT_WINDOW = "SELECT pg_switch_wal()"
+SEGMENT = 1 << 20
+SETUP = ["CREATE TABLE t (id int PRIMARY KEY, gone int, old int)", "INSERT INTO t VALUES (1, 1, 1)"]
+WORK = [
+    "ALTER TABLE t ALTER gone SET STATISTICS 5",
+    "CREATE TABLE made (id int, x int)",
+    "ALTER TABLE made DROP x",
+    "INSERT INTO t VALUES (2, 2, 2)",
+    NEXT_WINDOW,
+    "ALTER TABLE t DROP gone",
+    NEXT_WINDOW,
+    "INSERT INTO t VALUES (3, 3)",
+    "ALTER TABLE t RENAME old TO new",
+    NEXT_WINDOW,
+    "INSERT INTO t VALUES (4, 4)",
+]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        yield Source(server, tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def backup(source: Source) -> Path:
+    return source.after(SETUP, WORK, [])[0]
+
+
+@pytest.mark.parametrize("mode", ["changelog", "current"])
+def test_a_column_that_goes_or_is_renamed(
+    spark: SparkSession, source: Source, backup: Path, tmp_path: Path, mode: str
+) -> None:
+    """In windows without changes of rows, too; what a run lets pass is no difference any more."""
+
+    def landed(policy: str, end: int | None = None) -> None:
+        target = LandingTarget(tmp_path / "lake", mode=mode, schema_evolution=policy)
+        request = DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", end=end)
+        land(spark, request, target, bounds=WindowBounds(SEGMENT))
+
+    with pytest.raises(LakeError, match=r"table public\.t has other columns than in the lake: gone is dropped") as told:
+        landed("fail")
+    assert read_parquet_table(tmp_path / "lake/public.t")["id"].to_pylist() == [1, 2]
+    assert told.value.lsn is not None
+    landed("evolve", Lsn((told.value.lsn // SEGMENT + 1) * SEGMENT))
+    with pytest.raises(LakeError, match=r"table public\.t has other columns than in the lake: old is called new"):
+        landed("fail")
+    landed("evolve")
+    landed("fail")
+    assert sorted(read_parquet_table(tmp_path / "lake/public.t")["old"].to_pylist()) == [1, 2, 3, 4]
