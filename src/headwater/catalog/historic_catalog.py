@@ -172,6 +172,12 @@ class HistoricCatalog:
         found = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
         return [(schemas[row.namespace], row.name, row.persistence) for row in found]
 
+    def partitions_without_wal(self) -> list[int]:
+        """OIDs of the partitions with rows that are not in the WAL, in order: unlogged ones, and foreign tables."""
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        kinds = {("r", "u"), ("f", "p")}
+        return sorted(row.oid for row in rows if row.is_partition and (row.kind, row.persistence) in kinds)
+
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""
         return self._remember(("origin", origin), self._build_origin)

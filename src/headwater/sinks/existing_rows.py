@@ -18,9 +18,11 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
 from headwater.pg.catalogs import HEAP_ACCESS_METHOD
 from headwater.pipeline.database_plan import PlannedWindow
+from headwater.pipeline.row_changes import RowChanges
 from headwater.plugins.api import WANT_INSERT, SlicePlugin
 from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.page_history import Locator
+from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal
 from headwater.sinks.source_tables import SourceTable
 
 
@@ -39,10 +41,17 @@ class Leaf:
 
 @dataclass(frozen=True)
 class ExistingTable:
-    """A table in the lake, and the relations whose rows land in it: itself, or its partitions."""
+    """A table in the lake.
+
+    Attributes:
+        source: of the source.
+        leaves: the relations whose rows land in it: itself, or its partitions.
+        without_wal: partitions whose rows do not.
+    """
 
     source: SourceTable
     leaves: tuple[Leaf, ...]
+    without_wal: tuple[WithoutWal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,12 +104,15 @@ def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> Existin
     groups: dict[int, list[RelationSchema]] = {}
     for schema in wanted:
         groups.setdefault(schema.topmost, []).append(schema)
+    assert isinstance(plugin, RowChanges)
+    lost = partitions_without_wal(view, plugin.choice)
     tables = []
     for oid, own in groups.items():
         root = view.relation(oid)
         assert root is not None
         leaves = tuple(leaf for schema in own if (leaf := _leaf(store, view, schema)) is not None)
-        tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves))
+        without = tuple(one for one in lost if one.relation.topmost == oid)
+        tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves, without))
     return ExistingRows(lsn, store.start_lsn, tuple(tables))
 
 

@@ -190,7 +190,12 @@ class _Run:
             near = stack.enter_context(NearExchange(exchange)) if is_followed else None
             parallel = self.spark.sparkContext.defaultParallelism
             keeps_columns = self.lake.target.schema_evolution == FAIL
-            handing = Handing(exchange.hand, parallel, self.mode, keeps_columns, start_of(opened), wants_existing)
+            # Once a run: a mirror may be of before it was told of these, and a changelog has no rows to be read.
+            is_first = self.result.resolved_lsn is None
+            looks_back = is_first and (self.mode.mirrors or (opened.state is None and not wants_existing))
+            handing = Handing(
+                exchange.hand, parallel, self.mode, keeps_columns, start_of(opened), wants_existing, looks_back
+            )
             ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds, near)
             yield LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing)
 

@@ -17,6 +17,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
@@ -27,7 +28,7 @@ from headwater.pipeline.one_behind import OneBehind
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.open_request import OpenRequest, settings_together
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
-from headwater.pipeline.row_changes import RowChanges
+from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
@@ -41,6 +42,7 @@ from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit,
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
+from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 from headwater.wal.growing_directory import end_of_log
@@ -81,6 +83,7 @@ class Part:
             again.
         renamed: tables that come into the choice in it, or leave it.
         columns: those that tables have lost, or call otherwise, where that is not to be.
+        without_wal: relations of which not all rows are in the WAL.
     """
 
     slices: list[Handed[Slice]]
@@ -94,6 +97,7 @@ class Part:
     existing: ExistingRows | None
     renamed: tuple[ChoiceChange, ...]
     columns: tuple[ColumnChange, ...]
+    without_wal: tuple[WithoutWal, ...]
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,7 @@ class Handing:
         keeps_columns: tables in the lake are not to follow those of the source (``--schema-evolution fail``).
         lo: LSN where the next window begins.
         wants_existing: rows that were there before have to land yet.
+        looks_back: partitions without WAL that there are already are to be found.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
@@ -135,6 +140,7 @@ class Handing:
     keeps_columns: bool
     lo: int
     wants_existing: bool
+    looks_back: bool
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
@@ -154,6 +160,7 @@ class Handing:
         assert isinstance(plugin, RowChanges)
         renamed = choice_changes(behind.store, plugin.choice, lo, window.hi)
         columns = column_changes(behind.store, plugin.choice, lo, window.hi) if self.keeps_columns else ()
+        without = self._without_wal(behind.store, plugin.choice, lo, window.hi)
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
         # One for each core: each makes a file of each table.
         size = even_slice([assembly.plan], self.parallel)
@@ -174,7 +181,18 @@ class Handing:
             existing,
             renamed,
             columns,
+            without,
         )
+
+    def _without_wal(self, store: CatalogStore, choice: TableChoice, lo: int, hi: int) -> tuple[WithoutWal, ...]:
+        # What happens before rows that were there before are read is in these.
+        found = () if self.wants_existing else rows_without_wal(store, choice, lo, hi)
+        if not self.looks_back:
+            return found
+        self.looks_back = False
+        known = {one.relation.oid for one in found}
+        there = partitions_without_wal(store.view(hi), choice)
+        return *found, *(one for one in there if one.relation.oid not in known)
 
     def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
         lsn = consistent_point(window) if self.wants_existing else None
@@ -256,6 +274,7 @@ class LandingPass:
             before, since = self._so_far, part.existing.lsn
             self.load(part.existing, self.waiting(part.existing))
         require_whole(part.renamed, self.lake, is_mirror=self.mode.mirrors)
+        require_wal(part.without_wal, is_mirror=self.mode.mirrors)
         self._require_columns(part.columns)
         concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
         landings = [self._landing(number, one) for number, one in enumerate(concerned)]
@@ -357,6 +376,7 @@ class LandingPass:
         Raises:
             HeadwaterError: they cannot be read or written; tables that were committed have theirs.
         """
+        require_wal([lost for one in waiting for lost in one.without_wal], is_mirror=self.mode.mirrors)
         landings = [self._landing(number, self.mode.existing(one.source)) for number, one in enumerate(waiting)]
         loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
 
