@@ -255,6 +255,18 @@ def test_a_type_is_taken_over_where_no_row_was_stored_as_another_one(mirrored: M
     mirrored.require(_table("blank", ", c cidr"), work, "blank")
 
 
+def test_an_attribute_that_comes_again_is_refused_though_no_row_changes(mirrored: Mirrored) -> None:
+    setup = ["CREATE TYPE pair_type AS (a int, b int)", "CREATE TABLE of_pair (id int PRIMARY KEY, c pair_type)"]
+    work = [
+        "INSERT INTO of_pair VALUES (1, ROW(1, 2))",
+        NEXT_WINDOW,
+        "ALTER TYPE pair_type DROP ATTRIBUTE b, ADD ATTRIBUTE b int",
+        NEXT_WINDOW,
+    ]
+    said = mirrored.refused(setup, work)
+    assert 'an attribute of pair_type, the type of column "c" of table public.of_pair, is another one now' in said
+
+
 @pytest.mark.parametrize(("name", "labels"), [("hue", "c {0}"), ("hues", "c {0}[]"), ("tint", "c {0}_d")])
 def test_a_label_that_is_renamed_is_refused(mirrored: Mirrored, name: str, labels: str) -> None:
     setup = [f"CREATE TYPE {name} AS ENUM ('red', 'green')", f"CREATE DOMAIN {name}_d AS {name}"]
@@ -267,7 +279,7 @@ def test_a_label_that_is_renamed_is_refused(mirrored: Mirrored, name: str, label
         f"ALTER TYPE {name} RENAME VALUE 'red' TO 'crimson'",
         NEXT_WINDOW,
     ]
-    assert "has another name now, and the server has not written its rows anew" in mirrored.refused(setup, work)
+    assert "is another one now, and the server has not written its rows anew" in mirrored.refused(setup, work)
 
 
 def test_partitions_take_their_rows_with_them(mirrored: Mirrored) -> None:

@@ -20,6 +20,17 @@ def made_rows(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Pla
     return _places(store, table, lo, hi)[0]
 
 
+def removed_rows(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Places:
+    """Rows that are no more, or that others are in the place of; see :func:`made_rows`."""
+    return _places(store, table, lo, hi)[1]
+
+
+def changed_rows(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Places:
+    """All of them; see :func:`made_rows`."""
+    born, died = _places(store, table, lo, hi)
+    return born | died
+
+
 def updated_rows(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Places:
     """The same of rows that were there before, under their key."""
     born, died = _places(store, table, lo, hi)

@@ -32,6 +32,7 @@ from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
+from headwater.sinks.catalog_changes import changed_rows, removed_rows
 from headwater.sinks.change_rows import has_identity
 from headwater.sinks.stored_types import Retyped, retyped
 
@@ -83,7 +84,7 @@ class TableStory:
     changed_at: int = -1
 
 
-Places = Mapping[int, frozenset[int]]
+Roots = Mapping[int, frozenset[int]]
 """By relation, OIDs of the tables that its changes in the window are of: itself, or roots."""
 
 Span = tuple[int, RelationSchema | None]
@@ -101,28 +102,26 @@ class WindowCatalog:
     def __init__(self, store: CatalogStore, lo: int, hi: int) -> None:
         self._store, self._lo, self._hi = store, lo, hi
         self.spans = {oid: list(self._spans(oid)) for oid in sorted(self._changed())}
-        self._relabelled_at = max(self._labels_gone(), default=-1)
+        self._types_changed_at = max(self._types_gone(), default=-1)
 
     def _changed(self) -> set[int]:
         """Relations whose definition has changed."""
-        tables = [self._store.tables[PG_CLASS], self._store.tables[PG_ATTRIBUTE]]
-        tables += [table for table in self._store.tables.values() if table.layout.name == "pg_inherits"]
-        return {oid for table in tables for oid in self._touched(table) if oid >= FIRST_NORMAL_OBJECT_ID}
+        tables = [self._store.tables[PG_CLASS], self._store.tables[PG_ATTRIBUTE], *self._named("pg_inherits")]
+        places = [changed_rows(self._store, table, self._lo, self._hi) for table in tables]
+        return {oid for found in places for oid, _ in found if oid >= FIRST_NORMAL_OBJECT_ID}
 
-    def _touched(self, table: CatalogTable) -> Iterator[int]:
-        for version in table.made_versions():
-            if any(self._lo <= lsn < self._hi for lsn in self._store.fates.lifetime(version)):
-                oid = table.first_key(version)
-                assert isinstance(oid, int)
-                yield oid
+    def _named(self, name: str) -> list[CatalogTable]:
+        return [table for table in self._store.tables.values() if table.layout.name == name]
 
-    def _labels_gone(self) -> Iterator[int]:
-        """Where rows of ``pg_enum`` were removed, or others took their place."""
-        for table in self._store.tables.values():
-            for version in table.made_versions() if table.layout.name == "pg_enum" else ():
-                died = self._store.fates.lifetime(version)[1]
-                if self._lo <= died < self._hi:
-                    yield died
+    def _types_gone(self) -> Iterator[int]:
+        """Where labels of enums and attributes of composite types were removed, or others took their place."""
+        view = self._store.view(self._hi)
+        for table in self._named("pg_enum"):
+            yield from (lsn for _, lsn in removed_rows(self._store, table, self._lo, self._hi))
+        for table in (self._store.tables[PG_CLASS], self._store.tables[PG_ATTRIBUTE]):
+            for oid, lsn in removed_rows(self._store, table, self._lo, self._hi):
+                if any(row.kind == "c" for row in view.class_rows(oid)):
+                    yield lsn
 
     def _spans(self, oid: int) -> Iterator[Span]:
         versions = [version for key in _KEYS for version in self._store.versions((*key, oid))]
@@ -139,11 +138,11 @@ class WindowCatalog:
     def tables(self) -> set[int]:
         """OIDs of the topmost tables of the relations that have changed, or whose rows say something else."""
         changed = {found.topmost for spans in self.spans.values() for _, found in spans if found is not None}
-        return changed | set(self._relabelled())
+        return changed | set(self._retyped())
 
-    def _relabelled(self) -> Iterator[int]:
-        """Tables with a column in which a label has another name now."""
-        for oid in self._store.view(self._hi).tables() if self._relabelled_at >= 0 else ():
+    def _retyped(self) -> Iterator[int]:
+        """Tables with a column whose values say something else now, though it is of the same type."""
+        for oid in self._store.view(self._hi).tables() if self._types_changed_at >= 0 else ():
             before, now = self._relation(oid, self._lo), self._relation(oid, self._hi)
             if before is not None and now is not None and retyped(now, before, ()):
                 yield now.topmost
@@ -152,15 +151,15 @@ class WindowCatalog:
         """A table as it is at the window's end."""
         return self._relation(oid, self._hi)
 
-    def story(self, last: RelationSchema, versions: Sequence[RelationSchema], places: Places) -> TableStory:
+    def story(self, last: RelationSchema, versions: Sequence[RelationSchema], roots: Roots) -> TableStory:
         """What happens to a table.
 
         Args:
             last: it, at the window's end.
             versions: of the relations that its changes are of.
-            places: of all tables' changes.
+            roots: of all tables' changes.
         """
-        return _Story(last, versions, places, self.spans, self._relation, self._lo, self._relabelled_at).told()
+        return _Story(last, versions, roots, self.spans, self._relation, self._lo, self._types_changed_at).told()
 
 
 @dataclass(frozen=True)
@@ -169,11 +168,11 @@ class _Story:
 
     last: RelationSchema
     versions: Sequence[RelationSchema]
-    places: Places
+    roots: Roots
     all_spans: dict[int, list[Span]]
     relation: Callable[[int, int], RelationSchema | None]
     lo: int
-    relabelled_at: int
+    types_changed_at: int
 
     @cached_property
     def spans(self) -> dict[int, list[Span]]:
@@ -189,7 +188,7 @@ class _Story:
     @cached_property
     def apart(self) -> frozenset[int]:
         """Other tables that have changes of their own."""
-        return frozenset(root for roots in self.places.values() for root in roots) - {self.last.oid}
+        return frozenset(root for own in self.roots.values() for root in own) - {self.last.oid}
 
     def told(self) -> TableStory:
         """All of it."""
@@ -197,7 +196,7 @@ class _Story:
         noted = [*self.spans.values(), *self.passing.values()]
         changed = max((lsn for spans in noted for lsn, _ in spans), default=-1)
         if self.retyped:
-            changed = max(changed, self.relabelled_at)
+            changed = max(changed, self.types_changed_at)
         try:
             identity = identity_of(self.versions, self.last)
         except LakeError as error:
@@ -220,6 +219,8 @@ class _Story:
         """Whether rows that the window has written say at its end what they said."""
         for version in self.versions:
             for one in retyped(self.last, version, self.versions):
+                if one.is_reshaped:
+                    continue  # told where a value is read that fits no column
                 name = self.last.columns[one.number - 1].name
                 raise says_otherwise(f"{self.last.namespace}.{self.last.name}", name, one)
 
@@ -277,7 +278,7 @@ class _Story:
     def _require_all_rows(self) -> None:
         """Whether no transaction had the table as a partition, put rows into it, and detached it again."""
         seen = {found.topmost for _, found in self.all_spans.get(self.last.oid, []) if found is not None}
-        if self.places.get(self.last.oid, frozenset()) - seen - {self.last.oid}:
+        if self.roots.get(self.last.oid, frozenset()) - seen - {self.last.oid}:
             raise left_with_rows(self.last)
 
     def _require_steady(self, oid: int, spans: Sequence[Span]) -> None:
@@ -324,7 +325,8 @@ def says_otherwise(table: str, name: str, column: Retyped) -> LakeError:
         column: what it was and is.
     """
     if column.older == column.newer:
-        what = f'a label of {column.newer}, the type of column "{name}" of table {table}, has another name now'
+        part = "an attribute" if column.is_reshaped else "a label"
+        what = f'{part} of {column.newer}, the type of column "{name}" of table {table}, is another one now'
     else:
         what = f'column "{name}" of table {table} is {column.newer} now, which prints {column.older} otherwise'
     return LakeError(

@@ -31,7 +31,7 @@ from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTa
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
 from headwater.sinks.lake_table import LakeTable
 from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.mirrored import Places, TableStory, WindowCatalog
+from headwater.sinks.mirrored import Roots, TableStory, WindowCatalog
 
 _OID = 3
 """Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
@@ -162,11 +162,11 @@ def mirrored_tables(
         last = catalog.at_end(oid)
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
-    places = _places(tables.values())
-    return [replace(one, story=catalog.story(one.last, one.versions, places)) for one in tables.values()]
+    roots = _roots(tables.values())
+    return [replace(one, story=catalog.story(one.last, one.versions, roots)) for one in tables.values()]
 
 
-def _places(tables: Iterable[SourceTable]) -> Places:
+def _roots(tables: Iterable[SourceTable]) -> Roots:
     found: dict[int, frozenset[int]] = {}
     for one in tables:
         for oid in {version.rewrite_of or version.oid for version in one.versions}:

@@ -2,7 +2,8 @@
 
 ``ALTER TABLE`` writes a table anew where the values of a column become others. Where they are stored alike it changes
 the catalog alone, and what is printed may be something else: an ``integer`` of -1 is an ``oid`` of 4294967295. A label
-of an enum is in the catalog alone from the first. Rows of a mirror hold what was printed.
+of an enum is in the catalog alone from the first, as are the attributes of a composite type. Rows of a mirror hold what
+was printed.
 
 PostgreSQL: ``tablecmds.c`` (ATColumnChangeRequiresRewrite), ``pg_cast.dat`` (``castmethod`` ``b``).
 
@@ -31,11 +32,13 @@ class Retyped:
     Attributes:
         number: ``attnum``.
         older, newer: the names of its types.
+        is_reshaped: a composite type in it has other attributes.
     """
 
     number: int
     older: str
     newer: str
+    is_reshaped: bool
 
 
 def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[RelationSchema]) -> list[Retyped]:
@@ -53,11 +56,12 @@ def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[Re
 def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationSchema]) -> Iterable[Retyped]:
     for column in last.columns:
         older = _column_in(last, earlier, column)
-        if older is None or older.type is None or column.type is None or prints_alike(older.type, column.type):
+        if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
         written = [found.type for one in anew if (found := _column_in(last, one, column)) is not None]
-        if not any(one is not None and prints_alike(one, column.type) for one in written):
-            yield Retyped(column.number, older.type.display_name, column.type.display_name)
+        if not any(one is not None and says_the_same(one, column.type) for one in written):
+            is_reshaped = prints_alike(older.type, column.type)
+            yield Retyped(column.number, older.type.display_name, column.type.display_name, is_reshaped)
 
 
 def _column_in(last: RelationSchema, version: RelationSchema, column: Column) -> Column | None:
@@ -69,6 +73,19 @@ def _column_in(last: RelationSchema, version: RelationSchema, column: Column) ->
     else:
         found = next((one for one in version.columns if one.name == column.name), None)
     return found if found is not None and is_shown(found) else None
+
+
+def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
+    """Whether whatever is stored of a type is the same value under another one."""
+    return prints_alike(older, newer) and _attributes(older) == _attributes(newer)
+
+
+def _attributes(type: TypeInfo) -> tuple[object, ...]:
+    """The attributes of the composite types in a type, by their numbers."""
+    base = base_type(type)
+    own = tuple((one.number, one.name, _attributes(one.type)) for one in base.attributes if one.type is not None)
+    inner = [one for one in (base.element, base.subtype) if one is not None]
+    return own, *map(_attributes, inner)
 
 
 def prints_alike(older: TypeInfo, newer: TypeInfo) -> bool:
@@ -96,10 +113,7 @@ def _is_text(type: TypeInfo) -> bool:
 
 
 def _parts(older: TypeInfo, newer: TypeInfo) -> Iterable[tuple[TypeInfo, TypeInfo]]:
-    """What both are made of; attributes that have come or gone make another column in the lake."""
-    for one, other in ((older.element, newer.element), (older.subtype, newer.subtype)):
-        if one is not None and other is not None:
-            yield one, other
-    for left, right in zip(older.attributes, newer.attributes, strict=False):
-        if left.type is not None and right.type is not None:
-            yield left.type, right.type
+    """What both are made of."""
+    inner = [(older.element, newer.element), (older.subtype, newer.subtype)]
+    inner += [(one.type, other.type) for one, other in zip(older.attributes, newer.attributes, strict=False)]
+    yield from ((one, other) for one, other in inner if one is not None and other is not None)
