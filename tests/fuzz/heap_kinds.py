@@ -176,8 +176,9 @@ class PageHistories(Kind):
         if not found.payload.stat().st_size:
             found.payload.write_bytes(b"\0")
         found.save(history)
-        ends = (np.concatenate([getattr(run, what) for run in table.runs]) for what in ("xids", "is_commit"))
-        count = table.read(rng, (RunHistory(found, history.cuts, history.multis, *ends),))
+        xids, is_commit = (np.concatenate([getattr(run, what) for run in table.runs]) for what in ("xids", "is_commit"))
+        run = RunHistory(found, history.cuts, history.multis, xids, is_commit, table.runs[0].control)
+        count = table.read(rng, (run,))
         return "read" if count else "no rows"
 
     def _change(self, rng: random.Random, frames: Frames, data: np.ndarray, record: int) -> None:
