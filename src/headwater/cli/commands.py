@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.flag_declarations import PATH, Paths, database_flag, flags_of, wal_flags
+from headwater.cli.flag_declarations import PATH, PLACE, Paths, database_flag, flags_of, wal_flags
 from headwater.cli.output_flags import CommandOfOutputs
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
@@ -51,7 +51,7 @@ _SLOT = click.argument("path", type=Paths(path_type=Path))
 
 @click.command("decode", cls=CommandOfOutputs)
 @wal_flags(_decode_flag)
-@_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
+@_decode_flag("--catalog", type=PLACE, metavar="PATH", help=CATALOG)
 @_decode_flag(
     "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
 )
@@ -222,7 +222,7 @@ def publication_command(context: click.Context) -> None:
 
 @publication_command.command("explain")
 @wal_flags(_explain_flag, required=True)
-@_explain_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_explain_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_explain_flag)
 @_explain_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_explain_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
@@ -257,7 +257,7 @@ def demo_command(seed: int) -> None:
 
 @click.command("ddl")
 @wal_flags(_ddl_flag, required=True)
-@_ddl_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_ddl_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_ddl_flag)
 @_ddl_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_ddl_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
@@ -286,7 +286,7 @@ def ddl_command(**flags: Any) -> None:
 
 @click.command("land")
 @wal_flags(_land_flag, required=True)
-@_land_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_land_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_land_flag)
 @_land_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_land_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only these tables.")
@@ -453,7 +453,7 @@ def slot_command(context: click.Context) -> None:
 @slot_command.command("create")
 @_SLOT
 @wal_flags(_create_flag, required=True)
-@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_create_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_create_flag)
 @_create_flag(
     "--plugin",

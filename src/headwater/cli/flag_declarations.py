@@ -58,6 +58,8 @@ class Paths(Places):
 
 
 PATH = Paths()
+PLACE = Places()
+"""Also a server's address, or a store's."""
 
 
 def flags_of(command: str) -> Callable[..., Callable[[F], F]]:
@@ -106,7 +108,7 @@ def wal_flags(flag: Callable[..., Callable[[F], F]], required: bool = False) -> 
             flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
             flag(
                 "--wal",
-                type=Places(),
+                type=PLACE,
                 multiple=True,
                 required=required,
                 metavar="PATH|ADDRESS",
