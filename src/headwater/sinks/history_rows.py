@@ -45,6 +45,9 @@ def ended_rows(path: str, schema: pa.Schema) -> pa.Table:
     Args:
         path: of the file; schema: the columns that the history has now.
     """
+    ends = read_rows(path, [TO_LSN])[TO_LSN]
+    if ends.null_count == len(ends):
+        return schema.empty_table()
     rows = read_rows(path)
     rows = rows.filter(pc.is_valid(rows[TO_LSN]))
     return pa.table([_column(rows, one) for one in schema], schema=schema)
