@@ -11,17 +11,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import LakeError
 from headwater.sinks.lake_schema import is_wider
+from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.mirrored import says_otherwise
-
-if TYPE_CHECKING:
-    from headwater.sinks.mirror import MirrorForm
 
 _PRINTED: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "t" if value else "f",

@@ -19,8 +19,8 @@ wholes are one group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -53,13 +53,10 @@ from headwater.sinks.history_rows import (
     TO_TIME,
     VALID_FIELDS,
     ended_rows,
-    read_rows,
-    valid_rows,
 )
 from headwater.sinks.lake_table import DataFile, file_name
-from headwater.sinks.mirrored import Identity
+from headwater.sinks.mirror_form import PARTITION, MirrorForm
 from headwater.sinks.row_codes import row_codes
-from headwater.sinks.stored_types import Retyped
 
 FILE_BYTES = 32 << 20
 """Of a file, about; one that is smaller than a quarter of it takes in new rows."""
@@ -67,63 +64,9 @@ FILE_BYTES = 32 << 20
 FILE_ROWS = 1 << 19
 """Of a file, at most; likewise."""
 
-PARTITION = pa.field("_partition_oid", pa.int64())
-"""Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
-
 _SAYING = ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap")
 _BYTES_IN_MEMORY = 3
 """What a byte of a file is in memory, about, until something is known of a table's files."""
-
-
-@dataclass(frozen=True)
-class MirrorForm:
-    """What tasks need to know of a mirror; pickles.
-
-    Attributes:
-        name: of the table in the lake.
-        schema: its columns.
-        source_columns: those of them that are the source's now.
-        identity: by what rows are told; key: the key's columns in the lake.
-        staging: where files are written.
-        has_history: see above.
-        gone: see :class:`~headwater.sinks.mirrored.TableStory`.
-        fills: what columns that the files do not have yet hold in their rows.
-        becomes: columns that the files do not have yet, by those of another type that hold their values.
-        retyped: columns in which the files' rows say something else now.
-    """
-
-    name: str
-    schema: pa.Schema
-    source_columns: tuple[str, ...]
-    identity: Identity
-    key: tuple[str, ...]
-    staging: str
-    has_history: bool
-    gone: tuple[tuple[int, int], ...] = ()
-    fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    becomes: Mapping[str, str] = field(default_factory=dict)
-    retyped: Mapping[str, Retyped] = field(default_factory=dict)
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Rows say in which partition they are."""
-        return PARTITION.name in self.schema.names
-
-    @property
-    def rewrites_all(self) -> bool:
-        """No file stays as it is."""
-        return bool(self.fills or self.becomes or self.retyped)
-
-    def valid(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a file that are there still; some columns, or all."""
-        return valid_rows(path, columns) if self.has_history else read_rows(path, columns)
-
-    @property
-    def told_by(self) -> tuple[str, ...]:
-        """The columns in the lake by which rows are told."""
-        if self.identity.is_whole:
-            return (*((PARTITION.name,) if self.is_partitioned else ()), *self.source_columns)
-        return self.key
 
 
 @dataclass(frozen=True)

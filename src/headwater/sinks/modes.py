@@ -28,7 +28,8 @@ from headwater.sinks.lake_schema import SPLIT, Shape
 from headwater.sinks.lake_table import DataFile, LakeTable, Sought
 from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.merge_plan import Group, groups, is_small
-from headwater.sinks.mirror import PARTITION, Merge, Merged, MirrorForm, Staged, staged_rows
+from headwater.sinks.mirror import Merge, Merged, Staged, staged_rows
+from headwater.sinks.mirror_form import PARTITION, MirrorForm
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
 from headwater.sinks.source_tables import (
     LandedColumns,
