@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cores import cores_said, on_cores
+from headwater.lakes.parquet_options import parquet_options
 from headwater.pg.lsn import Lsn
-from headwater.sinks.parquet_options import parquet_options
 from headwater.wal._crc import words_crc
 from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory

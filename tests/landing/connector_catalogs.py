@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.spark_catalog import quoted
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.spark_catalog import quoted
 
 EXTENSIONS = {
     "delta": "io.delta.sql.DeltaSparkSessionExtension",

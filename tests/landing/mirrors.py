@@ -15,10 +15,10 @@ from uuid import UUID
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from headwater.sinks.iceberg_catalog import CATALOG_FILE, own_catalog
-from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, read_marks
-from headwater.sinks.lake_schema import LakeSchema
-from headwater.sinks.parquet_table import read_parquet_table
+from headwater.lakes.iceberg_catalog import CATALOG_FILE, own_catalog
+from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, read_marks
+from headwater.lakes.lake_schema import LakeSchema
+from headwater.lakes.parquet_table import read_parquet_table
 
 Rows = Counter[tuple[Any, ...]]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.cli.main import main
-from headwater.sinks.lake import Lake
-from headwater.sinks.spark_table import SparkTable
+from headwater.lakes.lake import Lake
+from headwater.lakes.spark_table import SparkTable
 from landing.land_driver import kill
 
 

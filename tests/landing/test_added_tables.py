@@ -18,14 +18,14 @@ from pyspark.sql import SparkSession
 from bad_input.running_command import running
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError, WalError
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_view import read_as_of
+from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_view import read_as_of
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import read_table
 from landing.test_following import Source, end, following
 from landing.test_initial_load import Rows, back_up, folded, run, selected, server_of

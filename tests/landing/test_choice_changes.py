@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterWarning, LakeError
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.parquet_table import read_parquet_table
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.parquet_table import read_parquet_table
 from landing.test_initial_load import landed, run, server_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
-from headwater.sinks.landing_target import LandingTarget
+from headwater.lakes.landing_target import LandingTarget
 from landing.test_initial_load import Rows, compare, landed, run, selected, server_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from bad_input.running_command import Running, running
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.sinks.parquet_table import read_parquet_table
+from headwater.lakes.parquet_table import read_parquet_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

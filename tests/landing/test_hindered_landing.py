@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from sqlalchemy.exc import OperationalError
 
 from headwater.errors import LakeConflictError, LakeError, SlotError
-from headwater.sinks.iceberg_catalog import own_catalog
-from headwater.sinks.iceberg_table import COMMIT_LSN
-from headwater.sinks.landing_target import FORMATS, LandingTarget
+from headwater.lakes.iceberg_catalog import own_catalog
+from headwater.lakes.iceberg_table import COMMIT_LSN
+from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.sinks.landing_watch import LandedWindow, LandingWatch
 from headwater.sinks.modes import CHANGELOG, CURRENT, MODES
 from landing.work import Work, read

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from headwater.catalog.data_directory import DataDirectory
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, HeadwaterError
-from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.parquet_table import read_parquet_table
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.parquet_table import read_parquet_table
 from landing.test_initial_load import back_up, compare, copy_by_hand, landed, run, selected, server_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

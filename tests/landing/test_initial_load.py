@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.parquet_table import read_parquet_table
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.pipeline.request import DecodeRequest
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.parquet_table import read_parquet_table
 from headwater.slots.value_file import save_value
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeError
+from headwater.lakes.landing_target import LandingTarget
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import read_table
 from landing.test_mirrors import ALL, SEGMENT, Log, landed, require_equal, worked
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
-from headwater.sinks.landing_target import FORMATS, LandingTarget
+from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.sinks.modes import MODES
 from landing.work import Work
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError, HeadwaterError, LakeError
+from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.landing import land
-from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -22,12 +22,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headwater.lakes.lake_view import read_as_of
+from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE
-from headwater.sinks.lake_view import read_as_of
 from headwater.sinks.landing import land
-from headwater.sinks.landing_target import FORMATS, LandingTarget
 from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY, MODES
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
 from landing.mirrors import (

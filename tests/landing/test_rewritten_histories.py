@@ -14,11 +14,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.lakes.iceberg_catalog import own_catalog
+from headwater.lakes.landing_target import LandingTarget
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
-from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.landing import land
-from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import Rows, current_files, plain, read_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -25,18 +25,18 @@ from pyspark.errors import StreamingQueryException
 
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.compaction import compact
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_schema import LakeSchema
+from headwater.lakes.lake_table import DataFile, Landed, Sought, file_name
+from headwater.lakes.lake_view import read_as_of, tables_of
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.spark_catalog import CONNECTORS
+from headwater.lakes.spark_table import SparkTable
 from headwater.pipeline.request import DecodeRequest
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.compaction import compact
-from headwater.sinks.data_files import write_data_file
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_schema import LakeSchema
-from headwater.sinks.lake_table import DataFile, Landed, Sought, file_name
-from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.landing import land
-from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.spark_catalog import CONNECTORS
-from headwater.sinks.spark_table import SparkTable
 from landing.connector_catalogs import Catalog, sql_name
 from landing.mirror_workload import TABLES
 from landing.mirrors import mirror_rows

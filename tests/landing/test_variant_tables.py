@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import LakeError
-from headwater.sinks.landing_target import LandingTarget
+from headwater.lakes.landing_target import LandingTarget
 from landing.connector_catalogs import Catalog, sql_name
 from landing.test_change_tables import landed
 from landing.two_parts import two_parts

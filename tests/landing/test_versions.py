@@ -20,14 +20,14 @@ from pyspark.sql import SparkSession
 from headwater.cli.lake import run_tables
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.compaction import compact
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_view import read_as_of, tables_of
+from headwater.lakes.landing_target import FORMATS, LandingTarget
+from headwater.lakes.parquet_table import read_parquet_table
+from headwater.lakes.resolved import resolved_states
 from headwater.pg.lsn import Lsn
-from headwater.sinks.compaction import compact
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_view import read_as_of, tables_of
-from headwater.sinks.landing_target import FORMATS, LandingTarget
 from headwater.sinks.modes import MODES
-from headwater.sinks.parquet_table import read_parquet_table
-from headwater.sinks.resolved import resolved_states
 from landing.mirrors import columns_by_number, current_files, mirror_rows, read_table
 from landing.test_mirrors import SEGMENT, Log, landed, worked
 
@@ -141,8 +141,8 @@ from pathlib import Path
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session
-from headwater.sinks.lake import Lake
-from headwater.sinks.landing_target import LandingTarget
+from headwater.lakes.lake import Lake
+from headwater.lakes.landing_target import LandingTarget
 from headwater.sinks.landing import land
 
 Lake.resolve = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

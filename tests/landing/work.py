@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import CHANGELOG, HISTORY
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order

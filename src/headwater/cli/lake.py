@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import UsageError
+from headwater.lakes.compaction import compact
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_view import TableView, read_as_of, tables_of
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.resolved import Resolved
 from headwater.pg.lsn import Lsn
-from headwater.sinks.compaction import compact
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_view import TableView, read_as_of, tables_of
-from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.resolved import Resolved
 
 _AGE = re.compile(r"(\d{1,5})([smhd])")
 _UNITS = {

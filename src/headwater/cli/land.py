@@ -15,6 +15,7 @@ from headwater.cli.landing_progress import NONE, landing_progress
 from headwater.cli.name_values import source_of_flags
 from headwater.cli.signals import told_first
 from headwater.errors import UsageError
+from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.following import Following, Stopping
 from headwater.pipeline.request import DecodeRequest
@@ -25,7 +26,6 @@ from headwater.rows.column_types import AS_VARIANT
 from headwater.sinks import landing_worker_daemon
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing_watch import SeveralWatch
 from headwater.sinks.modes import CHANGELOG
 from headwater.wal.place import WalSource

@@ -17,6 +17,7 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, LakeError
+from headwater.lakes.lake import Adding, Lake
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import state_in_file
 from headwater.pipeline.request import DecodeRequest
@@ -24,7 +25,6 @@ from headwater.pipeline.request_checks import check_fit, check_server
 from headwater.plugins.api import SlicePlugin
 from headwater.plugins.table_patterns import TablePatterns, qualified_name
 from headwater.sinks.existing_rows import ExistingTable, existing_rows, no_rows_in_export
-from headwater.sinks.lake import Adding, Lake
 from headwater.wal.directory import WalDirectory
 
 

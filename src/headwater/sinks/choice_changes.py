@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError, warn
+from headwater.lakes.lake import Lake
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS, PG_NAMESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
 from headwater.sinks.catalog_changes import updated_rows
-from headwater.sinks.lake import Lake
 
 
 @dataclass(frozen=True)

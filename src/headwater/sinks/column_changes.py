@@ -1,6 +1,6 @@
 """Columns that a table has no more, or that are called otherwise, where the lake's are not to follow.
 
-The lake keeps such columns as they are, so what it has tells nothing of them (:mod:`headwater.sinks.lake_schema`). In:
+The lake keeps such columns as they are, so what it has tells nothing of them (:mod:`headwater.lakes.lake_schema`). In:
 a planned window, in the thread that plans, and which tables are chosen. Out: its changes of columns; later, an error of
 a table that has landed before, until a run lands the window whose ``--schema-evolution`` lets the lake's follow.
 """

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import LakeError
-from headwater.sinks.lake_schema import is_wider
+from headwater.lakes.lake_schema import is_wider
 from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.mirrored import says_otherwise
 

@@ -32,6 +32,8 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError
+from headwater.lakes.data_files import write_batches
+from headwater.lakes.lake_table import DataFile, errors_at, file_name
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.heap_history import HeapHistory, heap_history
@@ -49,9 +51,7 @@ from headwater.rows.session import SessionSettings
 from headwater.rows.toast_values import values_in
 from headwater.rows.typed import typed_columns
 from headwater.sinks.change_rows import ChangeTable, framed, named
-from headwater.sinks.data_files import write_batches
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, Leaf
-from headwater.sinks.lake_table import DataFile, errors_at, file_name
 
 Int64s = NDArray[np.int64]
 

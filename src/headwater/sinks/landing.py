@@ -30,6 +30,9 @@ from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
 from headwater.errors import AwaitedCatalogError, CatalogError, UsageError, WalError, warn
+from headwater.lakes.lake import Adding, Lake
+from headwater.lakes.lake_schema import FAIL
+from headwater.lakes.landing_target import NEVER, LandingTarget
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
@@ -52,10 +55,7 @@ from headwater.sinks.added_tables import (
     too_late,
 )
 from headwater.sinks.existing_rows import ExistingRows
-from headwater.sinks.lake import Adding, Lake
-from headwater.sinks.lake_schema import FAIL
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
-from headwater.sinks.landing_target import NEVER, LandingTarget
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import Mode, mode_of
 from headwater.slots.kept_state import KeptState

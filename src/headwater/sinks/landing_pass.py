@@ -19,6 +19,9 @@ import pyarrow.compute as pc
 
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
@@ -34,11 +37,8 @@ from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
 from headwater.sinks.column_changes import ColumnChange, column_changes
-from headwater.sinks.data_files import write_data_file
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headwater.sinks.lake_table import DataFile
-from headwater.sinks.mirror import FILE_BYTES, FILE_ROWS, comparable, has_place
+from headwater.lakes.lake_table import DataFile
+from headwater.lakes.value_order import comparable, has_place
+from headwater.sinks.mirror import FILE_BYTES, FILE_ROWS
 
 GROUP_BYTES = 4 * FILE_BYTES
 """Of a group's files, about."""

@@ -30,8 +30,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headwater.errors import LakeError
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.history_rows import (
+    FROM_LSN,
+    FROM_TIME,
+    TO_LSN,
+    TO_TIME,
+    VALID_FIELDS,
+    ended_rows,
+)
+from headwater.lakes.lake_table import DataFile, file_name
+from headwater.lakes.value_order import comparable, has_place
 from headwater.sinks.change_rows import STAGED_FIELDS
-from headwater.sinks.data_files import write_data_file
 from headwater.sinks.file_rows import FileRows, unlike_key
 from headwater.sinks.fold import (
     CHANGED,
@@ -46,15 +56,6 @@ from headwater.sinks.fold import (
     fold_wholes,
     sources,
 )
-from headwater.sinks.history_rows import (
-    FROM_LSN,
-    FROM_TIME,
-    TO_LSN,
-    TO_TIME,
-    VALID_FIELDS,
-    ended_rows,
-)
-from headwater.sinks.lake_table import DataFile, file_name
 from headwater.sinks.mirror_form import PARTITION, MirrorForm
 from headwater.sinks.row_codes import row_codes
 
@@ -465,18 +466,6 @@ class _Merging:
 def _staged_schema(form: MirrorForm) -> pa.Schema:
     own = {PARTITION.name, *(one.name for one in VALID_FIELDS)}
     return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in own)])
-
-
-def has_place(type: pa.DataType) -> bool:
-    """Whether values of a type have an order."""
-    return type == pa.uuid() or not (pa.types.is_nested(type) or isinstance(type, pa.BaseExtensionType))
-
-
-def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values as Arrow compares them."""
-    if values.type == pa.uuid():
-        return pa.chunked_array([chunk.storage for chunk in values.chunks], pa.binary(16))
-    return values
 
 
 def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headwater.sinks.history_rows import read_rows, valid_rows
+from headwater.lakes.history_rows import read_rows, valid_rows
 from headwater.sinks.mirrored import Identity
 from headwater.sinks.stored_types import Retyped
 

@@ -18,15 +18,15 @@ import pyarrow.compute as pc
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError, UsageError
+from headwater.lakes.history_rows import TO_LSN, VALID_FIELDS
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_schema import SPLIT, Shape
+from headwater.lakes.lake_table import DataFile, LakeTable, Sought
+from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.reorder.plan import Plan
 from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
-from headwater.sinks.history_rows import TO_LSN, VALID_FIELDS
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_schema import SPLIT, Shape
-from headwater.sinks.lake_table import DataFile, LakeTable, Sought
-from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import Merge, Merged, Staged, staged_rows
 from headwater.sinks.mirror_form import PARTITION, MirrorForm

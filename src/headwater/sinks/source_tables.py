@@ -23,14 +23,14 @@ import pyarrow as pa
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
+from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
+from headwater.lakes.lake_table import LakeTable
+from headwater.lakes.landing_target import LandingTarget
 from headwater.reorder.keys import distinct
 from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
 from headwater.rows.typed import TypedTable
 from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
-from headwater.sinks.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
-from headwater.sinks.lake_table import LakeTable
-from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.mirrored import Roots, TableStory, WindowCatalog
 
 _OID = 3

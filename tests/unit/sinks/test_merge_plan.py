@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.delta_table import DeltaLakeTable
+from headwater.lakes.file_bounds import read_bounds, written_bounds
+from headwater.lakes.lake_table import DataFile, Landed
 from headwater.sinks import merge_plan
-from headwater.sinks.data_files import write_data_file
-from headwater.sinks.delta_table import DeltaLakeTable
-from headwater.sinks.file_bounds import read_bounds, written_bounds
-from headwater.sinks.lake_table import DataFile, Landed
 from headwater.sinks.merge_plan import groups
 from headwater.sinks.mirror import FILE_BYTES
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.sinks import data_files
-from headwater.sinks.data_files import write_batches, write_data_file
+from headwater.lakes import data_files
+from headwater.lakes.data_files import write_batches, write_data_file
 
 VALUES = {
     "i": pa.array([3, None, 1], pa.int16()),

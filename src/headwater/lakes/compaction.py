@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from pyarrow.dataset import dataset
 
 from headwater.errors import LakeError
-from headwater.sinks.data_files import write_data_file
-from headwater.sinks.lake import Lake
-from headwater.sinks.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
-from headwater.sinks.landing_target import LandingTarget
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
+from headwater.lakes.landing_target import LandingTarget
 
 TARGET_FILE_BYTES = 128 << 20
 _ORDER = ("_commit_lsn", "_lsn", "_seq")

@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType, VariantType
 
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.lake_table import Landed, TableSize, errors_at
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.task_run import reason
 from headwater.rows.column_types import VARIANT, list_of, spark_name
 from headwater.rows.type_forms import ARROW_FORMS
-from headwater.sinks.lake_table import Landed, TableSize, errors_at
 
 SOURCE, COMMIT_LSN = "headwater.source", "headwater.commit-lsn"
 COLUMNS, COMING = "headwater.columns", "headwater.coming-columns"

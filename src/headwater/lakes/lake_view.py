@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from headwater.sinks.lake_table import TableSize, errors_at
-from headwater.sinks.landing_target import LandingTarget, own_directory
-from headwater.sinks.resolved import Resolved, resolved_at
+from headwater.lakes.lake_table import TableSize, errors_at
+from headwater.lakes.landing_target import LandingTarget, own_directory
+from headwater.lakes.resolved import Resolved, resolved_at
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TableView:
     """A table of a target.
 
     Attributes:
-        name: it; version: see :attr:`~headwater.sinks.lake_table.LakeTable.version`.
+        name: it; version: see :attr:`~headwater.lakes.lake_table.LakeTable.version`.
         size: what it is made of.
     """
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import LakeError
+from headwater.lakes.lake_table import errors_at
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import errors_at
 from headwater.slots.value_file import sync_directory
 
 NAME = "resolved.jsonl"

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import (
+from headwater.lakes.lake_table import (
     DataFile,
     Expired,
     LakeFormat,
@@ -41,6 +40,7 @@ from headwater.sinks.lake_table import (
     errors_at,
     require_no_others,
 )
+from headwater.pg.lsn import Lsn
 from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:

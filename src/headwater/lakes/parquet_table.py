@@ -33,9 +33,8 @@ import pyarrow as pa
 from pyarrow.dataset import dataset
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.pg.lsn import Lsn
-from headwater.sinks.file_bounds import read_bounds, written_bounds
-from headwater.sinks.lake_table import (
+from headwater.lakes.file_bounds import read_bounds, written_bounds
+from headwater.lakes.lake_table import (
     DataFile,
     Expired,
     LakeFormat,
@@ -48,6 +47,7 @@ from headwater.sinks.lake_table import (
     remove_files,
     require_no_others,
 )
+from headwater.pg.lsn import Lsn
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64

@@ -6,7 +6,7 @@
     commit  ->  Spark reads these and appends them to the table, wherever that is; with it, how far the table has come
 
 So rows are written twice, the second time by Java. That buys any catalog and store that Spark is configured for. Of a
-mirror, rows that changes concern are taken out first, and merged in again (:mod:`headwater.sinks.spark_merge`). Which
+mirror, rows that changes concern are taken out first, and merged in again (:mod:`headwater.lakes.spark_merge`). Which
 column of the source is which, a property of the table says; it is set before columns are added, with the LSN of the
 rows that they are added for: a run that is killed in between finds them again, and no column that has no values yet.
 
@@ -30,11 +30,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.pg.lsn import Lsn
-from headwater.pipeline.spark import spark_session
-from headwater.sinks.lake_schema import COLUMN_MARK
-from headwater.sinks.lake_table import DataFile, Expired, LakeFormat, LakeTable, Landed, Sought, TableSize
-from headwater.sinks.spark_catalog import (
+from headwater.lakes.lake_schema import COLUMN_MARK
+from headwater.lakes.lake_table import DataFile, Expired, LakeFormat, LakeTable, Landed, Sought, TableSize
+from headwater.lakes.spark_catalog import (
     COLUMNS,
     COMING,
     CONNECTORS,
@@ -46,7 +44,9 @@ from headwater.sinks.spark_catalog import (
     quoted,
     spark_errors,
 )
-from headwater.sinks.spark_merge import Taken, merge, replace, take
+from headwater.lakes.spark_merge import Taken, merge, replace, take
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.spark import spark_session
 
 _NEVER = (1 << 63) - 1
 """Behind any LSN."""

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import LakeError
+from headwater.lakes.delta_table import DeltaFormat
+from headwater.lakes.lake_schema import EVOLVE
+from headwater.lakes.lake_table import LakeFormat, errors_at
+from headwater.lakes.parquet_table import ParquetFormat
 from headwater.rows.column_types import (
     AS_STRING,
     AS_VARIANT,
@@ -20,10 +24,6 @@ from headwater.rows.column_types import (
     SPARK_ICEBERG,
     Target,
 )
-from headwater.sinks.delta_table import DeltaFormat
-from headwater.sinks.lake_schema import EVOLVE
-from headwater.sinks.lake_table import LakeFormat, errors_at
-from headwater.sinks.parquet_table import ParquetFormat
 
 TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
 FORMATS = tuple(TYPES)
@@ -49,7 +49,7 @@ class LandingTarget:
             begins with ``name:`` for an address.
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
-        schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
+        schema_evolution: see :data:`headwater.lakes.lake_schema.SCHEMA_EVOLUTION`.
         mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
         iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
         namespace: of all tables in that catalog; None for the schemas of the source's. With Spark's writers the name
@@ -134,13 +134,13 @@ def load_object(path: Path) -> dict[str, Any]:
 
 
 def _iceberg(target: LandingTarget) -> LakeFormat:
-    from headwater.sinks.iceberg_table import IcebergFormat
+    from headwater.lakes.iceberg_table import IcebergFormat
 
     return IcebergFormat(target.place, target.iceberg_catalog, target.namespace)
 
 
 def _spark(target: LandingTarget) -> LakeFormat:
-    from headwater.sinks.spark_table import SparkFormat
+    from headwater.lakes.spark_table import SparkFormat
 
     if target.format not in SPARK_TYPES or target.namespace is None:
         raise LakeError(

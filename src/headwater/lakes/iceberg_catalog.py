@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.sinks.lake_table import errors_at
+from headwater.lakes.lake_table import errors_at
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import LakeError
-from headwater.sinks.lake_schema import EVOLVE, FAIL, LakeColumn, LakeSchema, evolved
+from headwater.lakes.lake_schema import EVOLVE, FAIL, LakeColumn, LakeSchema, evolved
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 RESERVED = ("_op", "_lsn")

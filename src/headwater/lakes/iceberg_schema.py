@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.errors import LakeError
-from headwater.sinks.lake_schema import COLUMN_MARK
+from headwater.lakes.lake_schema import COLUMN_MARK
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema

@@ -17,12 +17,12 @@ from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.iceberg_catalog import own_catalog
+from headwater.lakes.iceberg_table import IcebergFormat, IcebergLakeTable
+from headwater.lakes.lake_schema import LakeColumn, LakeSchema
+from headwater.lakes.lake_table import DataFile, Landed, TableCommit, file_name
 from headwater.pg.lsn import Lsn
-from headwater.sinks.data_files import write_data_file
-from headwater.sinks.iceberg_catalog import own_catalog
-from headwater.sinks.iceberg_table import IcebergFormat, IcebergLakeTable
-from headwater.sinks.lake_schema import LakeColumn, LakeSchema
-from headwater.sinks.lake_table import DataFile, Landed, TableCommit, file_name
 
 SOURCE = "7301234567890123456/5"
 ID = LakeColumn("id", 1, pa.int32())

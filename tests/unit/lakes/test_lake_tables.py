@@ -16,13 +16,13 @@ import pytest
 from deltalake import DeltaTable
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.sinks.data_files import write_data_file
-from headwater.sinks.delta_table import DeltaLakeTable
-from headwater.sinks.iceberg_catalog import own_catalog
-from headwater.sinks.iceberg_table import IcebergFormat
-from headwater.sinks.lake_schema import LakeColumn, LakeSchema
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
-from headwater.sinks.parquet_table import WHOLE_EVERY, ParquetTable, read_parquet_table
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.delta_table import DeltaLakeTable
+from headwater.lakes.iceberg_catalog import own_catalog
+from headwater.lakes.iceberg_table import IcebergFormat
+from headwater.lakes.lake_schema import LakeColumn, LakeSchema
+from headwater.lakes.lake_table import DataFile, LakeTable, Landed, file_name
+from headwater.lakes.parquet_table import WHOLE_EVERY, ParquetTable, read_parquet_table
 
 SOURCE = "7301234567890123456/5"
 ONE = LakeSchema(16384, (LakeColumn("id", 1, pa.int32()),))

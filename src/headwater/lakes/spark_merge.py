@@ -25,11 +25,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from headwater.errors import LakeError
-from headwater.sinks.data_files import read_data_file
-from headwater.sinks.history_rows import FROM_LSN, TO_LSN
-from headwater.sinks.lake_table import DataFile, Sought
-from headwater.sinks.mirror import has_place
-from headwater.sinks.spark_catalog import quoted, session_settings
+from headwater.lakes.data_files import read_data_file
+from headwater.lakes.history_rows import FROM_LSN, TO_LSN
+from headwater.lakes.lake_table import DataFile, Sought
+from headwater.lakes.spark_catalog import quoted, session_settings
+from headwater.lakes.value_order import has_place
 
 _ENDED = "_change_type"
 """Of rows that a MERGE is given, whether they go; no column of the source is called so."""

@@ -35,10 +35,9 @@ from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.errors import LakeError
-from headwater.pg.lsn import Lsn
-from headwater.sinks.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
-from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
-from headwater.sinks.lake_table import (
+from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
+from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
+from headwater.lakes.lake_table import (
     DataFile,
     Expired,
     LakeFormat,
@@ -48,6 +47,7 @@ from headwater.sinks.lake_table import (
     TableSize,
     remove_files,
 )
+from headwater.pg.lsn import Lsn
 from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:

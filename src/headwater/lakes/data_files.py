@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.sinks.file_bounds import has_order, is_bound
-from headwater.sinks.lake_table import DataFile
-from headwater.sinks.parquet_options import parquet_options
+from headwater.lakes.file_bounds import has_order, is_bound
+from headwater.lakes.lake_table import DataFile
+from headwater.lakes.parquet_options import parquet_options
 
 _ARROW = b"ARROW:schema"
 """Under which key of a file Arrow looks for the schema that it was written with (parquet/arrow/schema.cc)."""

@@ -26,12 +26,9 @@ from typing import Any
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
-from headwater.pg.lsn import Lsn
-from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import AS_STRING
-from headwater.sinks.lake_schema import LakeSchema, Shape, has_shape
-from headwater.sinks.lake_table import Expired, LakeTable, TableCommit, errors_at, lock_alone
-from headwater.sinks.landing_target import (
+from headwater.lakes.lake_schema import LakeSchema, Shape, has_shape
+from headwater.lakes.lake_table import Expired, LakeTable, TableCommit, errors_at, lock_alone
+from headwater.lakes.landing_target import (
     ITS_OWN,
     NEVER,
     PYTHON_IMPL,
@@ -40,7 +37,10 @@ from headwater.sinks.landing_target import (
     load_object,
     own_directory,
 )
-from headwater.sinks.resolved import ResolvedLog, resolved_states
+from headwater.lakes.resolved import ResolvedLog, resolved_states
+from headwater.pg.lsn import Lsn
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.column_types import AS_STRING
 from headwater.slots.kept_state import KeptState, find_state, keep_state
 from headwater.slots.value_file import sync_directory
 
@@ -160,7 +160,7 @@ class Lake:
 
     @property
     def stages_ahead(self) -> bool:
-        """See :class:`~headwater.sinks.lake_table.LakeFormat`."""
+        """See :class:`~headwater.lakes.lake_table.LakeFormat`."""
         return self._format.stages_ahead
 
     def is_open(self, schema: RelationSchema, shape: Shape | None = None) -> bool:
@@ -298,7 +298,7 @@ class Lake:
             LakeError: they are a catalog's of Spark's.
         """
         if self.target.catalog_impl == SPARK_IMPL:
-            from headwater.sinks.spark_table import files_are_sparks
+            from headwater.lakes.spark_table import files_are_sparks
 
             raise files_are_sparks(self.target.place)
 
@@ -373,7 +373,7 @@ class Lake:
 
         Args:
             schema: the relation.
-            source: see :class:`~headwater.sinks.lake_table.Landed`.
+            source: see :class:`~headwater.lakes.lake_table.Landed`.
             begins_at: LSN before which this run has nothing, 0 where it goes on from a state.
             shape: columns that it must have, of the several tables that the relation may have; None for the last one.
 
