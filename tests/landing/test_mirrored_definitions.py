@@ -142,6 +142,19 @@ def test_what_alter_table_writes_anew_is_taken_over(mirrored: Mirrored) -> None:
     mirrored.require(_table("anew"), work, "anew")
 
 
+@pytest.mark.parametrize("between", ["SELECT", NEXT_WINDOW], ids=["at once", "later"])
+def test_a_type_changes_when_no_row_is_left_to_be_written_anew(mirrored: Mirrored, between: str) -> None:
+    name = f"emptied_{len(between)}"
+    work = [
+        f"INSERT INTO {name} SELECT i, i FROM generate_series(1, 50) i",
+        between,
+        f"DELETE FROM {name}",
+        f"ALTER TABLE {name} ALTER id TYPE bigint, ALTER small TYPE text",
+        f"INSERT INTO {name} VALUES (1, 'x'), (10000000000, 'y')",
+    ]
+    mirrored.require([f"CREATE TABLE {name} (id int PRIMARY KEY, small smallint)"], work, name)
+
+
 KEYS = {
     "boolean": "true",
     "numeric(20,10)": "0",

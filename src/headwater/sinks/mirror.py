@@ -258,6 +258,7 @@ class _Merging:
         changes = self._changes()
         folded = self._folded(told, changes)
         starts = np.cumsum([0, *counts])
+        self._require_rewritten(folded, starts)
         chosen = [
             number
             for number, (name, _) in enumerate(self.merge.files)
@@ -265,6 +266,16 @@ class _Merging:
         ]
         added = self._written(folded, starts, chosen, changes)
         return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen])
+
+    def _require_rewritten(self, folded: Folded, starts: NDArray[np.int64]) -> None:
+        """See that no row is left of files whose rows the server has written anew."""
+        for (_, path), start, end in zip(self.merge.files, starts[:-1], starts[1:], strict=True):
+            if folded.is_left[start:end].any() and self.form.is_rewritten(pq.read_schema(path)):
+                raise LakeError(
+                    f"table {self.form.name}: its rows were written anew for another type of a column "
+                    f"({', '.join(sorted(self.form.rewritten))}), and some have not come",
+                    hint="land the table anew, to another place",
+                )
 
     def _is_rewritten(self, name: str, ends: NDArray[np.int64], is_new_left: NDArray[np.bool_]) -> bool:
         takes_in = name in self.merge.small and bool(is_new_left.any())
@@ -417,7 +428,8 @@ class _Merging:
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
         """Rows of a file with columns as the mirror has them now; or only by what they are told."""
-        file = FileRows(self.form, rows, path, self._are_killed(rows), is_told)
+        is_gone = self._are_killed(rows) or self.form.is_rewritten(pq.read_schema(path))
+        file = FileRows(self.form, rows, path, is_gone, is_told)
         fields = [self.form.schema.field(name) for name in names]
         return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))
 

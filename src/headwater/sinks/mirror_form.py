@@ -30,6 +30,7 @@ class MirrorForm:
         fills: what columns that the files do not have yet hold in their rows.
         becomes: columns that the files do not have yet, by those of another type that hold their values.
         retyped: columns in which the files' rows say something else now.
+        rewritten: columns of which the files' rows were written anew by the server, if they have another type there.
     """
 
     name: str
@@ -43,6 +44,7 @@ class MirrorForm:
     fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
     becomes: Mapping[str, str] = field(default_factory=dict)
     retyped: Mapping[str, Retyped] = field(default_factory=dict)
+    rewritten: frozenset[str] = frozenset()
 
     @property
     def is_partitioned(self) -> bool:
@@ -53,6 +55,14 @@ class MirrorForm:
     def rewrites_all(self) -> bool:
         """No file stays as it is."""
         return bool(self.fills or self.becomes or self.retyped)
+
+    def is_rewritten(self, file: pa.Schema) -> bool:
+        """Whether rows of a file are from before the server wrote all of them anew, so that none is left in the end."""
+        held = {name: name if name in file.names else self.becomes.get(name) for name in self.rewritten}
+        return any(
+            there in file.names and file.field(there).type != self.schema.field(name).type
+            for name, there in held.items()
+        )
 
     def valid(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows of a file that are there still; some columns, or all."""

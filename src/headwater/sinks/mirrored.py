@@ -34,7 +34,7 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
 from headwater.sinks.catalog_changes import changed_rows, removed_rows
 from headwater.sinks.change_rows import has_identity
-from headwater.sinks.stored_types import Retyped, retyped
+from headwater.sinks.stored_types import Retyped, retyped, rewritten
 
 _KEYS = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_inherits", "inhrelid"))
 
@@ -68,6 +68,7 @@ class TableStory:
         detached: those of them that are there still.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
         retyped: columns in which rows from before the window say something else now.
+        rewritten: numbers of columns whose type is another one now, for which the server has written all rows anew.
         refusal: why the window cannot be mirrored; None if it can.
         refused_at: what has landed up to there is not concerned.
         changed_at: START of the last commit record that has changed its definition; -1 for none.
@@ -79,6 +80,7 @@ class TableStory:
     detached: frozenset[int] = frozenset()
     missing: tuple[tuple[int, Column], ...] = ()
     retyped: tuple[Retyped, ...] = ()
+    rewritten: tuple[int, ...] = ()
     refusal: LakeError | None = field(default=None, compare=False)
     refused_at: int = -1
     changed_at: int = -1
@@ -207,13 +209,20 @@ class _Story:
         except LakeError as error:
             return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
         detached = frozenset(oid for oid, _ in gone if self.all_spans[oid][-1][1] is not None)
-        return TableStory(identity, members, gone, detached, missing, self.retyped, changed_at=changed)
+        return TableStory(
+            identity, members, gone, detached, missing, self.retyped, self._rewritten(), changed_at=changed
+        )
 
     @cached_property
     def retyped(self) -> tuple[Retyped, ...]:
         """Columns in which rows from before the window say something else at its end."""
         before = self.relation(self.last.oid, self.lo)
         return () if before is None else tuple(retyped(self.last, before, self.versions))
+
+    def _rewritten(self) -> tuple[int, ...]:
+        """Columns for which all rows from before the window were written anew."""
+        before = self.relation(self.last.oid, self.lo)
+        return () if before is None else rewritten(self.last, before)
 
     def _require_same_values(self) -> None:
         """Whether rows that the window has written say at its end what they said."""

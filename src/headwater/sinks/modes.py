@@ -312,6 +312,7 @@ class Mirror(Mode):
             {names[number]: fill for number, fill in fills.items() if names[number] not in known},
             _becoming(columns),
             {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},
+            frozenset(names[number] for number in source.story.rewritten if number in names),
         )
 
     def settled(

@@ -58,6 +58,8 @@ def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationS
         older = _column_in(last, earlier, column)
         if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
+        if is_stored_otherwise(older.type, column.type):
+            continue
         written = [found.type for one in anew if (found := _column_in(last, one, column)) is not None]
         if not any(one is not None and says_the_same(one, column.type) for one in written):
             is_reshaped = prints_alike(older.type, column.type)
@@ -73,6 +75,26 @@ def _column_in(last: RelationSchema, version: RelationSchema, column: Column) ->
     else:
         found = next((one for one in version.columns if one.name == column.name), None)
     return found if found is not None and is_shown(found) else None
+
+
+def rewritten(last: RelationSchema, earlier: RelationSchema) -> tuple[int, ...]:
+    """Numbers of columns for whose sake the server has written all rows of an earlier version anew, be there none left.
+
+    Args:
+        last, earlier: see :func:`retyped`.
+    """
+    found = ((column, _column_in(last, earlier, column)) for column in last.columns)
+    return tuple(
+        column.number
+        for column, older in found
+        if column.type is not None and older is not None and older.type is not None
+        if is_stored_otherwise(older.type, column.type)
+    )
+
+
+def is_stored_otherwise(older: TypeInfo, newer: TypeInfo) -> bool:
+    """Whether values of a type take other space under another one: no rows can be taken over as they are."""
+    return base_type(older).typlen != base_type(newer).typlen
 
 
 def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
