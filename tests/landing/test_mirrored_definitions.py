@@ -315,19 +315,6 @@ def test_partitions_take_their_rows_with_them(mirrored: Mirrored) -> None:
     mirrored.require(EVENT, work, "event")
 
 
-def test_a_partition_that_brings_rows_is_refused(mirrored: Mirrored) -> None:
-    setup = [
-        "CREATE TABLE place (id int PRIMARY KEY) PARTITION BY RANGE (id)",
-        "CREATE TABLE place_1 (id int NOT NULL)",
-    ]
-    work = [
-        "INSERT INTO place_1 VALUES (1)",
-        "ALTER TABLE place ATTACH PARTITION place_1 FOR VALUES FROM (0) TO (10)",
-        "INSERT INTO place VALUES (2)",
-    ]
-    assert 'partition "public.place_1" was there before it was attached' in mirrored.refused(setup, work)
-
-
 _RANGES = "PARTITION BY RANGE (id)"
 _HUNDREDS = "FOR VALUES FROM (100) TO (200)"
 
@@ -335,11 +322,6 @@ _HUNDREDS = "FOR VALUES FROM (100) TO (200)"
 @pytest.mark.parametrize(
     "work",
     [
-        [
-            "CREATE TABLE {0}_1 (LIKE {0})",
-            "INSERT INTO {0}_1 VALUES (101)",
-            "ALTER TABLE {0} ATTACH PARTITION {0}_1 {1}",
-        ],
         [
             "CREATE TABLE {0}_1 PARTITION OF {0} {1}",
             "INSERT INTO {0} VALUES (101)",
@@ -361,7 +343,7 @@ _HUNDREDS = "FOR VALUES FROM (100) TO (200)"
             "ALTER TABLE {0} ATTACH PARTITION {0}_1 {1}",
         ],
     ],
-    ids=["filled", "attached again", "with a partition", "with one of before"],
+    ids=["attached again", "with a partition", "with one of before"],
 )
 def test_a_partition_that_is_made_in_the_window_and_brings_rows_is_refused(
     mirrored: Mirrored, work: Statements, request: pytest.FixtureRequest
@@ -370,15 +352,6 @@ def test_a_partition_that_is_made_in_the_window_and_brings_rows_is_refused(
     setup = [f"CREATE TABLE {name} (id int PRIMARY KEY) {_RANGES}"]
     said = mirrored.refused(setup, [one.format(name, _HUNDREDS) for one in work])
     assert f'partition "public.{name}_1" was there before it was attached' in said
-
-
-def test_a_table_that_is_filled_and_attached_by_one_transaction_is_refused(mirrored: Mirrored) -> None:
-    work = [
-        "BEGIN; CREATE TABLE bulk_1 (LIKE bulk); INSERT INTO bulk_1 VALUES (101); "
-        f"ALTER TABLE bulk ATTACH PARTITION bulk_1 {_HUNDREDS}; COMMIT"
-    ]
-    said = mirrored.refused([f"CREATE TABLE bulk (id int PRIMARY KEY) {_RANGES}"], work)
-    assert 'partition "public.bulk_1" was there before it was attached' in said
 
 
 def test_a_partition_that_a_transaction_changes_while_it_is_detached_is_refused(mirrored: Mirrored) -> None:
@@ -423,18 +396,6 @@ def test_a_table_that_a_transaction_fills_as_a_partition_is_refused(mirrored: Mi
         "ALTER TABLE lent DETACH PARTITION lent_1; COMMIT",
     ]
     assert 'table "public.lent_1" was a partition and has rows from then' in mirrored.refused(setup, work)
-
-
-@pytest.mark.parametrize("between", ["SELECT", NEXT_WINDOW], ids=["at once", "later"])
-def test_a_detached_partition_that_goes_on_is_refused(mirrored: Mirrored, between: str) -> None:
-    name = f"left_{len(between)}"
-    setup = [
-        f"CREATE TABLE {name} (id int PRIMARY KEY) PARTITION BY RANGE (id)",
-        f"CREATE TABLE {name}_1 PARTITION OF {name} FOR VALUES FROM (0) TO (10)",
-    ]
-    work = [f"INSERT INTO {name} VALUES (1)", f"ALTER TABLE {name} DETACH PARTITION {name}_1", between]
-    told = mirrored.refused(setup, [*work, f"INSERT INTO {name}_1 VALUES (2)"])
-    assert f'table "public.{name}_1" was a partition and has rows from then' in told
 
 
 def test_a_row_that_is_not_there_is_told(mirrored: Mirrored) -> None:

@@ -235,14 +235,14 @@ def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str,
         "_lsn": pa.array(items.lsn[rows]),
         "_commit_lsn": pa.array(transactions.commit_lsn[txn]),
         "_seq": pa.array(numbers),
-        "_commit_time": _moments(transactions.commit_time[txn]),
+        "_commit_time": moments(transactions.commit_time[txn]),
         "_xid": pa.array(transactions.xid[txn].astype(np.int64)),
         "_origin": _origins(located, txn),
     }
 
 
-def _moments(micros: NDArray[np.int64]) -> pa.TimestampArray:
-    """Times that count from 2000; null for those that an origin has given and a timestamp cannot be, infinity too."""
+def moments(micros: NDArray[np.int64]) -> pa.TimestampArray:
+    """Times in microseconds since 2000; null for what an origin has given and no timestamp can be, infinity too."""
     bounds = np.iinfo(np.int64)
     is_none = (micros > bounds.max - POSTGRES_EPOCH) | (micros == bounds.min)
     return pa.array(micros + POSTGRES_EPOCH, mask=is_none).view(pa.timestamp("us", tz="UTC"))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -123,6 +124,10 @@ class ChangeTable:
             return rows
         return rows.take(pa.array(np.argsort(places, kind="stable")))
 
+    def parts(self, rows: pa.Table) -> list[pa.Table]:
+        """Rows by the files that they go to."""
+        return [rows]
+
     def _has(self, version: RelationSchema) -> bool:
         """Whether changes of a relation, as it was then, go there."""
         is_own = version.topmost == self.table.schema.oid
@@ -225,11 +230,13 @@ class StagedChanges(ChangeTable):
         name: of the table, for errors.
         members: OIDs of the relations that its rows are of, and whose rewritten heaps are its, too.
         fills: by the number of a column what rows from before it was added have in it.
+        breaks: LSNs, ascending, of commits before whose changes other rows come: no file has changes from both sides.
     """
 
     name: str = ""
     members: frozenset[int] = frozenset()
     fills: Mapping[int, pa.Scalar] = field(default_factory=dict)
+    breaks: tuple[int, ...] = ()
 
     is_staged: ClassVar[bool] = True
 
@@ -241,6 +248,12 @@ class StagedChanges(ChangeTable):
         """
         self._require_identities(located)
         return super().rows(located)
+
+    def parts(self, rows: pa.Table) -> list[pa.Table]:
+        """See :class:`ChangeTable`; rows are in the order of their commits."""
+        cuts = [int(one) for one in np.searchsorted(rows["_commit_lsn"].to_numpy(), np.array(self.breaks, np.int64))]
+        spans = pairwise([0, *cuts, len(rows)])
+        return [rows.slice(start, end - start) for start, end in spans if start < end]
 
     def _require_identities(self, located: LocatedSlice) -> None:
         items, relations = located.changes.items, located.changes.relations

@@ -445,12 +445,17 @@ class LandingPass:
 
 
 def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
-    """Runs once per slice, in a task: one file for each table."""
+    """Runs once per slice, in a task: one file for each table, several where rows of another one come between."""
 
     def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         found = [(number, form.rows(located)) for number, form in enumerate(forms)]
-        return [_file(number, forms[number], rows) for number, rows in found if rows is not None]
+        return [
+            _file(number, forms[number], part)
+            for number, rows in found
+            if rows is not None
+            for part in forms[number].parts(rows)
+        ]
 
     yield write
 

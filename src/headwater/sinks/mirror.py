@@ -57,6 +57,7 @@ from headwater.sinks.fold import (
     sources,
 )
 from headwater.sinks.mirror_form import PARTITION, MirrorForm
+from headwater.sinks.moved_rows import Handover
 from headwater.sinks.row_codes import row_codes
 
 FILE_BYTES = 32 << 20
@@ -84,6 +85,7 @@ class Merge:
         small: names of those that new rows go to.
         last: START of the last commit record of the window.
         size: bytes of all these files.
+        leaving: rows that go to other mirrors.
     """
 
     table: int
@@ -95,6 +97,7 @@ class Merge:
     small: frozenset[str]
     last: int
     size: int
+    leaving: tuple[Handover, ...] = ()
 
     def run(self) -> Merged:
         """Do it.
@@ -112,11 +115,26 @@ class Merged:
     Attributes:
         table: see :class:`Merge`.
         added: files that it has written; removed: names of those that they stand for.
+        moved: staged files of other mirrors.
     """
 
     table: int
     added: list[DataFile]
     removed: list[str]
+    moved: list[Moved]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Rows on their way to another mirror.
+
+    Attributes:
+        table: the number of that one in the window; lsn: of the commit that they come with; file: staged there.
+    """
+
+    table: int
+    lsn: int
+    file: DataFile
 
 
 @dataclass(frozen=True)
@@ -264,8 +282,8 @@ class _Merging:
             for number, (name, _) in enumerate(self.merge.files)
             if self._is_rewritten(name, folded.end[starts[number] : starts[number + 1]], folded.is_left[starts[-1] :])
         ]
-        added = self._written(folded, starts, chosen, changes)
-        return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen])
+        added, moved = self._written(folded, starts, chosen, changes)
+        return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen], moved)
 
     def _require_rewritten(self, folded: Folded, starts: NDArray[np.int64]) -> None:
         """See that no row is left of files whose rows the server has written anew."""
@@ -352,7 +370,7 @@ class _Merging:
 
     def _written(
         self, folded: Folded, starts: NDArray[np.int64], chosen: Sequence[int], changes: pa.Table
-    ) -> list[DataFile]:
+    ) -> tuple[list[DataFile], list[Moved]]:
         parts = [self._whole(self.merge.files[number][1]) for number in chosen]
         picked = [np.arange(starts[number], starts[number + 1]) for number in chosen]
         rows = np.concatenate([*picked, np.arange(starts[-1], len(folded.end))]).astype(np.int64)
@@ -363,12 +381,32 @@ class _Merging:
         is_row = (np.append(np.full(int(starts[-1]), OLD, np.uint8), self.staged.kind[self.picks]) != GONE)[rows]
         end = folded.end[rows]
         merged = self._completed(merged, folded, changes, rows, at, int(starts[-1]))
-        left = merged.take(self._clustered(merged, np.flatnonzero(is_row & (end == NEVER))))
-        files = self._files(left)
+        is_left = is_row & (end == NEVER)
+        self._require_taken_along(merged, is_left)
+        files = self._files(merged.take(self._clustered(merged, np.flatnonzero(is_left))))
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
             files += [file for number in chosen for file in self._ended(self.merge.files[number][1])]
-        return files
+        return files, list(self._moved(merged, end, is_row))
+
+    def _require_taken_along(self, merged: pa.Table, is_left: NDArray[np.bool_]) -> None:
+        """See that a table that is a partition by now keeps no rows of its own."""
+        if self.form.is_partition and is_left.any():
+            raise LakeError(
+                f"table {self.form.name} is a partition of another one, and was changed while a transaction had it "
+                "detached",
+                hint="land changes (--mode changelog), or this table anew, from a backup of after that",
+            )
+
+    def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:
+        """Rows that were there when they left."""
+        commits = _numbers(self.staged.rows["_commit_lsn"])
+        for one in self.merge.leaving:
+            which = is_row & (end == _place_behind(commits, one.arrival.lsn))
+            if self.form.is_partitioned:
+                which &= _numbers(merged[PARTITION.name]) == one.arrival.relation
+            if which.any():
+                yield Moved(one.table, one.arrival.lsn, one.write(merged.filter(pa.array(which))))
 
     def _completed(
         self,

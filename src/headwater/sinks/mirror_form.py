@@ -31,6 +31,7 @@ class MirrorForm:
         becomes: columns that the files do not have yet, by those of another type that hold their values.
         retyped: columns in which the files' rows say something else now.
         rewritten: columns of which the files' rows were written anew by the server, if they have another type there.
+        is_partition: the table is a partition of another one by now, which has its rows.
     """
 
     name: str
@@ -45,6 +46,7 @@ class MirrorForm:
     becomes: Mapping[str, str] = field(default_factory=dict)
     retyped: Mapping[str, Retyped] = field(default_factory=dict)
     rewritten: frozenset[str] = frozenset()
+    is_partition: bool = False
 
     @property
     def is_partitioned(self) -> bool:
@@ -55,6 +57,11 @@ class MirrorForm:
     def rewrites_all(self) -> bool:
         """No file stays as it is."""
         return bool(self.fills or self.becomes or self.retyped)
+
+    @property
+    def is_steady(self) -> bool:
+        """What files have in columns is as it was."""
+        return not (self.becomes or self.retyped or self.rewritten)
 
     def is_rewritten(self, file: pa.Schema) -> bool:
         """Whether rows of a file are from before the server wrote all of them anew, so that none is left in the end."""

@@ -6,7 +6,8 @@ In: a planned window and the catalog that was rolled forward over it, in the thr
 - Rows are told by the columns of the replica identity, which the WAL has of every row that is updated or deleted; under
   REPLICA IDENTITY FULL by the primary key or, if there is none, as wholes.
 - A partition that is detached or dropped takes its rows with it, also one that its own transaction has made; one that
-  is attached brings some, unless it and what is below it are new and have had no changes.
+  is attached brings some, unless it and what is below it are new and have had no changes. Where both tables are
+  mirrored the rows go from one mirror to the other (:mod:`headwater.sinks.moved_rows`).
 - ADD COLUMN gives rows that are there the column's default, which only ``pg_attribute.attmissingval`` has.
 - What is unlogged has no WAL.
 - A type that takes the stored values of another one over, or a label of an enum that gets another name, makes rows that
@@ -34,6 +35,7 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
 from headwater.sinks.catalog_changes import changed_rows, removed_rows
 from headwater.sinks.change_rows import has_identity
+from headwater.sinks.moved_rows import Arrival
 from headwater.sinks.stored_types import Retyped, retyped, rewritten
 
 _KEYS = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_inherits", "inhrelid"))
@@ -65,7 +67,8 @@ class TableStory:
         identity: by what its rows are told.
         members: OIDs of the relations whose rows are its.
         gone: relations that took their rows with them, each with the LSN of the commit record.
-        detached: those of them that are there still.
+        coming: relations that have brought rows with them.
+        detached: those that are gone and there still, with their rows in no mirror.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
         retyped: columns in which rows from before the window say something else now.
         rewritten: numbers of columns whose type is another one now, for which the server has written all rows anew.
@@ -77,6 +80,7 @@ class TableStory:
     identity: Identity = Identity()
     members: frozenset[int] = frozenset()
     gone: tuple[tuple[int, int], ...] = ()
+    coming: tuple[Arrival, ...] = ()
     detached: frozenset[int] = frozenset()
     missing: tuple[tuple[int, Column], ...] = ()
     retyped: tuple[Retyped, ...] = ()
@@ -88,6 +92,9 @@ class TableStory:
 
 Roots = Mapping[int, frozenset[int]]
 """By relation, OIDs of the tables that its changes in the window are of: itself, or roots."""
+
+Wants = Callable[[RelationSchema], bool]
+"""Whether rows of a table are wanted."""
 
 Span = tuple[int, RelationSchema | None]
 """What a relation is from a commit on: START of its record, -1 for what was before the window."""
@@ -153,15 +160,16 @@ class WindowCatalog:
         """A table as it is at the window's end."""
         return self._relation(oid, self._hi)
 
-    def story(self, last: RelationSchema, versions: Sequence[RelationSchema], roots: Roots) -> TableStory:
+    def story(self, last: RelationSchema, versions: Sequence[RelationSchema], roots: Roots, wants: Wants) -> TableStory:
         """What happens to a table.
 
         Args:
             last: it, at the window's end.
             versions: of the relations that its changes are of.
             roots: of all tables' changes.
+            wants: whether a table is mirrored.
         """
-        return _Story(last, versions, roots, self.spans, self._relation, self._lo, self._types_changed_at).told()
+        return _Story(last, versions, roots, wants, self.spans, self._relation, self._lo, self._types_changed_at).told()
 
 
 @dataclass(frozen=True)
@@ -171,6 +179,7 @@ class _Story:
     last: RelationSchema
     versions: Sequence[RelationSchema]
     roots: Roots
+    wants: Wants
     all_spans: dict[int, list[Span]]
     relation: Callable[[int, int], RelationSchema | None]
     lo: int
@@ -183,8 +192,8 @@ class _Story:
 
     @cached_property
     def passing(self) -> dict[int, list[Span]]:
-        """Of relations that were a partition of it inside a transaction only, and have had changes then."""
-        own = sorted({one.rewrite_of or one.oid for one in self.versions} - self.spans.keys() - {self.last.oid})
+        """Of relations that were it, or a partition of it, inside a transaction only, and have had changes then."""
+        own = sorted({one.rewrite_of or one.oid for one in self.versions} - self.spans.keys())
         return {oid: self.all_spans[oid] for oid in own if oid in self.all_spans}
 
     @cached_property
@@ -204,13 +213,13 @@ class _Story:
         except LakeError as error:
             return TableStory(members=members, refusal=error, refused_at=NEVER, changed_at=changed)
         try:
-            gone, missing = tuple(self._gone()), tuple(sorted(self._missing().items()))
+            gone, coming, missing = tuple(self._gone()), tuple(self._coming()), tuple(sorted(self._missing().items()))
             self._require_same_values()
         except LakeError as error:
             return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
-        detached = frozenset(oid for oid, _ in gone if self.all_spans[oid][-1][1] is not None)
+        detached = frozenset(oid for oid, lsn in gone if self._is_left(oid, lsn))
         return TableStory(
-            identity, members, gone, detached, missing, self.retyped, self._rewritten(), changed_at=changed
+            identity, members, gone, coming, detached, missing, self.retyped, self._rewritten(), changed_at=changed
         )
 
     @cached_property
@@ -233,21 +242,38 @@ class _Story:
                 name = self.last.columns[one.number - 1].name
                 raise says_otherwise(f"{self.last.namespace}.{self.last.name}", name, one)
 
+    @property
+    def _is_dropped(self) -> bool:
+        """The table itself was dropped: its mirror stays."""
+        return self.all_spans.get(self.last.oid, [(0, self.last)])[-1][1] is None
+
     def _gone(self) -> Iterator[tuple[int, int]]:
-        if self.all_spans.get(self.last.oid, [(0, self.last)])[-1][1] is None:
-            return  # the table itself was dropped: its mirror stays
+        if self._is_dropped:
+            return
         self._require_all_rows()
         for oid, spans in self.spans.items():
             for (_, before), (lsn, after) in pairwise(spans):
                 self._require_logged(before, after, lsn)
-                was, is_now = self._is_ours(before), self._is_ours(after)
-                if was and not is_now:
+                if self._is_ours(before) and not self._is_ours(after):
                     yield self._leaving(oid, before, lsn)
-                elif is_now and not was:
-                    self._require_empty(oid, before, after, lsn)
             self._require_steady(oid, spans)
         for oid, spans in self.passing.items():
-            yield from ((oid, lsn) for lsn, _ in spans[1:])
+            # One that is a partition when its transaction ends leaves its own mirror; later changes have none there.
+            yield from ((oid, lsn) for lsn, _ in (spans[1:2] if oid == self.last.oid else spans[1:]))
+
+    def _is_left(self, oid: int, lsn: int) -> bool:
+        """Whether a relation that has taken its rows with it is there still, and they are in no mirror."""
+        if self.all_spans[oid][-1][1] is None:
+            return False
+        after = self.relation(oid, lsn + 1)
+        table = None if after is None else self.relation(after.topmost, lsn + 1)
+        return table is None or not self.wants(table)
+
+    def _coming(self) -> Iterator[Arrival]:
+        for oid, spans in self.spans.items() if not self._is_dropped else ():
+            for (_, before), (lsn, after) in pairwise(spans):
+                if after is not None and self._is_ours(after) and not self._is_ours(before):
+                    yield from self._arriving(oid, before, after, lsn)
 
     def _is_ours(self, schema: RelationSchema | None) -> bool:
         return schema is not None and schema.topmost == self.last.oid
@@ -261,15 +287,33 @@ class _Story:
         """Whether a partition with partitions of its own is there still."""
         return any(at == lsn and found is not None for at, found in self.all_spans[oid])
 
-    def _require_empty(self, oid: int, before: RelationSchema | None, after: RelationSchema | None, lsn: int) -> None:
-        assert after is not None
+    def _arriving(self, oid: int, before: RelationSchema | None, after: RelationSchema, lsn: int) -> Iterator[Arrival]:
+        """What a relation brings with it that is the table, or a partition of it, from a commit on."""
         if oid == self.last.oid:
-            if before is not None and self.versions:
-                raise left_with_rows(after, lsn)
+            if before is not None:
+                yield from self._back(before, lsn)
             return
-        for other in self._brought(oid, after, lsn):
-            if other in self.apart or not self._is_new(other, lsn):
-                raise self._refusal(after, "was there before it was attached: its rows are not known to be none", lsn)
+        brought = list(self._brought(oid, after, lsn))
+        if not any(other in self.apart or not self._is_new(other, lsn) for other in brought):
+            return
+        root, is_wanted = self.relation(self.last.oid, lsn + 1), oid in self.apart
+        if before is not None:
+            is_wanted = before.topmost == oid and self.wants(before)
+        if after.kind == "p" or not is_wanted or root is None or self._was_ours(oid, lsn):
+            raise self._refusal(after, "was there before it was attached: its rows are not known to be none", lsn)
+        yield Arrival.of(after, root, oid, lsn)
+
+    def _back(self, before: RelationSchema, lsn: int) -> Iterator[Arrival]:
+        """What the table has got as a partition, until a commit."""
+        root = self.relation(before.topmost, lsn)
+        if root is not None and self.wants(root) and not self._was_ours(self.last.oid, lsn):
+            yield Arrival.of(root, before, before.oid, lsn)
+        elif self.versions or self._was_ours(self.last.oid, lsn):
+            raise left_with_rows(self.last, lsn)
+
+    def _was_ours(self, oid: int, lsn: int) -> bool:
+        """Whether a relation was the table, or a partition of it, earlier in the window."""
+        return any(self._is_ours(found) for at, found in self.all_spans[oid] if at < lsn)
 
     def _brought(self, oid: int, after: RelationSchema, lsn: int) -> Iterator[int]:
         """What is attached with a relation: with one that has partitions itself, these."""
@@ -293,7 +337,7 @@ class _Story:
     def _require_steady(self, oid: int, spans: Sequence[Span]) -> None:
         """Whether a partition has had no changes of its own, detached and attached again by one transaction."""
         lsn, last = spans[-1]
-        if last is not None and oid in self.apart and all(found is None or self._is_ours(found) for _, found in spans):
+        if last is not None and oid in self.apart and all(self._is_ours(found) for _, found in spans):
             raise self._refusal(last, "was changed while a transaction had it detached", lsn)
 
     def _require_logged(self, before: RelationSchema | None, after: RelationSchema | None, lsn: int) -> None:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,9 +29,10 @@ from headwater.reorder.plan import Plan
 from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
 from headwater.sinks.merge_plan import Group, groups, is_small
-from headwater.sinks.mirror import Merge, Merged, Staged, staged_rows
+from headwater.sinks.mirror import Merge, Merged, Moved, Staged, staged_rows
 from headwater.sinks.mirror_form import PARTITION, MirrorForm
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
+from headwater.sinks.moved_rows import Handover, changes_besides
 from headwater.sinks.source_tables import (
     LandedColumns,
     SourceTable,
@@ -261,8 +263,9 @@ class Mirror(Mode):
         return replace(source, story=TableStory(identity_of(source.versions, source.last), members))
 
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """Tables that have changes, or that there are already."""
-        return bool(source.versions) or lake.has(source.last)
+        """Tables that have changes, or that rows come to, or that there are already."""
+        assert source.story is not None
+        return bool(source.versions or source.story.coming) or lake.has(source.last)
 
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
@@ -288,6 +291,7 @@ class Mirror(Mode):
             name,
             source.story.members,
             fills,
+            tuple(sorted({one.lsn for one in source.story.coming if one.lsn > table.landed.commit_lsn})),
         )
         mirror = self._form(name, source, table, columns, fills)
         return Landing(number, name, table, source, changes, mirror.schema, mirror)
@@ -312,23 +316,28 @@ class Mirror(Mode):
             {names[number]: fill for number, fill in fills.items() if names[number] not in known},
             _becoming(columns),
             {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},
-            frozenset(names[number] for number in source.story.rewritten if number in names),
+            frozenset(names[number] for number in _rewritten(source.story, table) if number in names),
+            source.last.topmost != source.last.oid,
         )
 
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """The files that stand for those that had to be rewritten."""
+        """The files that stand for those that had to be rewritten; of a table that rows come to before it has them."""
         for landing in landings:
             _require_columns(landing, written.get(landing.number, []))
-        merges = [
-            one for landing in landings for one in _merges(landing, written.get(landing.number, []), merging.parallel)
-        ]
-        done: dict[int, list[Merged]] = {}
-        for merged in merging.run(merges) if merges else []:
-            done.setdefault(merged.table, []).append(merged)
-        for landing in landings:
-            files, parts = written.get(landing.number, []), done.get(landing.number, [])
+        staged = {landing.number: list(written.get(landing.number, [])) for landing in landings}
+        done: dict[int, list[Merged]] = {landing.number: [] for landing in landings}
+        leaving = _leaving(landings)
+        stages = list(_stages(landings, leaving))
+        for stage in stages:
+            merges = [one for landing in stage for one in _merges(landing, staged, leaving, merging.parallel)]
+            for merged in merging.run(merges) if merges else []:
+                done[merged.table].append(merged)
+                for moved in merged.moved:
+                    _insert(staged[moved.table], moved)
+        for landing in (landing for stage in reversed(stages) for landing in stage):
+            files, parts = staged[landing.number], done[landing.number]
             last = _last(landing, files)
             if files or parts or landing.schema != landing.table.landed.schema:
                 added = [file for part in parts for file in part.added]
@@ -400,6 +409,11 @@ def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
     return story.retyped if story.changed_at > table.landed.commit_lsn else ()
 
 
+def _rewritten(story: TableStory, table: LakeTable) -> tuple[int, ...]:
+    """Those columns of a story's, likewise."""
+    return story.rewritten if story.changed_at > table.landed.commit_lsn else ()
+
+
 def _becoming(columns: LandedColumns) -> dict[str, str]:
     """Columns of the lake that are new, by those of the same column of the source that files have."""
     if columns.before is None:
@@ -417,8 +431,66 @@ def _last(landing: Landing, files: Sequence[Written]) -> int:
     return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
 
 
-def _merges(landing: Landing, files: Sequence[Written], parallel: int) -> Iterator[Merge]:
+def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
+    """Rows that go from one mirror to another, by the number of the one that they leave.
+
+    Raises:
+        LakeError: columns of one become others besides.
+    """
+    found: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
+    givers = {landing.source.last.oid: landing for landing in landings}
+    for landing in landings:
+        assert landing.source.story is not None
+        for arrival in landing.source.story.coming:
+            giver = givers.get(arrival.giver)
+            if giver is None or arrival.lsn <= landing.table.landed.commit_lsn:
+                continue  # it has no mirror, as it has had no rows; or they have come already
+            assert giver.mirror is not None
+            assert isinstance(giver.changes, StagedChanges)
+            assert isinstance(landing.changes, StagedChanges)
+            if not giver.mirror.is_steady:
+                raise changes_besides(giver.name, landing.name, arrival.lsn)
+            found[giver.number].append(Handover.of(arrival, giver.changes, landing.number, landing.changes))
+    return found
+
+
+def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover]]) -> Iterator[list[Landing]]:
+    """Mirrors that can be merged at once; each behind those whose rows come to it.
+
+    Raises:
+        LakeError: rows go in a circle.
+    """
+    sorter = TopologicalSorter[int]({landing.number: () for landing in landings})
+    for giver, found in leaving.items():
+        for one in found:
+            sorter.add(one.table, giver)
+    try:
+        sorter.prepare()
+    except CycleError:
+        (first, *_) = (one for found in leaving.values() for one in found)
+        raise LakeError(
+            "partitions with rows go from one table to another, and others back, in one window",
+            lsn=first.arrival.lsn,
+            hint="end the window before that (--end), and go on from there",
+        ) from None
+    known = {landing.number: landing for landing in landings}
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        yield [known[number] for number in sorted(ready)]
+        sorter.done(*ready)
+
+
+def _insert(files: list[Written], moved: Moved) -> None:
+    """Put rows that come with a commit before what it, and later ones, have changed."""
+    at = next((number for number, one in enumerate(files) if one.last >= moved.lsn), len(files))
+    files.insert(at, Written(moved.table, moved.file, moved.lsn))
+
+
+def _merges(
+    landing: Landing, staged: Mapping[int, Sequence[Written]], leaving: Mapping[int, Sequence[Handover]], parallel: int
+) -> Iterator[Merge]:
     """The tasks of a mirror; as many as can run at once, if there is enough for them."""
+    files = staged[landing.number]
     form, kills = landing.mirror, any(one.kills for one in files)
     assert form is not None
     if not files and not form.gone and not form.rewrites_all:
@@ -445,6 +517,7 @@ def _merges(landing: Landing, files: Sequence[Written], parallel: int) -> Iterat
             frozenset(one.path for one in group.files if is_small(one)),
             _last(landing, files),
             sum(one.size for one in group.files) + sum(one.file.size for one in files),
+            tuple(leaving[landing.number]),
         )
 
 

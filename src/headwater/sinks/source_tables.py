@@ -14,7 +14,7 @@ for each that it has had in the window.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -163,7 +163,32 @@ def mirrored_tables(
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
     roots = _roots(tables.values())
-    return [replace(one, story=catalog.story(one.last, one.versions, roots)) for one in tables.values()]
+    told = {oid: replace(one, story=catalog.story(one.last, one.versions, roots, wants)) for oid, one in tables.items()}
+    return [_with_arrivals(one, told, plan) for one in told.values()]
+
+
+def _with_arrivals(source: SourceTable, tables: Mapping[int, SourceTable], plan: Plan) -> SourceTable:
+    """A table with when rows come to it; refused if they are not to be had from where they were."""
+    assert source.story is not None
+    for one in source.story.coming:
+        giver = tables.get(one.giver)
+        story = None if giver is None else giver.story
+        if story is None or (story.refusal is None and (one.relation, one.lsn) not in story.gone):
+            error = LakeError(
+                f'rows come to table "{source.last.namespace}.{source.last.name}" with a partition that is dropped, or '
+                "from a table that is",
+                lsn=one.lsn,
+                hint="end the window before it is dropped (--end), and go on from there",
+            )
+            return replace(source, story=replace(source.story, refusal=error, refused_at=one.lsn))
+    coming = tuple(replace(one, time=_commit_time(plan, one.lsn)) for one in source.story.coming)
+    return replace(source, story=replace(source.story, coming=coming))
+
+
+def _commit_time(plan: Plan, lsn: int) -> int | None:
+    """Of a commit, microseconds since 2000; None of one that has changed no row."""
+    found = np.flatnonzero(plan.units.commit_lsn == lsn)
+    return int(plan.units.commit_time[found[0]]) if len(found) else None
 
 
 def _roots(tables: Iterable[SourceTable]) -> Roots:
