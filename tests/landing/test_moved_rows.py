@@ -171,6 +171,7 @@ def _mirror(target: LandingTarget, table: str, numbers: list[int], lsn: int) -> 
     names = columns_by_number(place, target.format)
     rows = read_table(place, target.format)
     if target.mode == "history":
+        assert rows["_valid_to"].null_count == rows["_valid_to_lsn"].null_count, "it is not known when rows went"
         rows = rows.filter(as_of(lsn))
     return mirror_rows(rows, [names[number] for number in numbers])
 

@@ -41,6 +41,9 @@ CREATE TABLE deep_1_0 PARTITION OF deep_1 FOR VALUES IN (0);
 CREATE TABLE deep_1_1 (b int NOT NULL, note text, gone text, id int NOT NULL, a int NOT NULL);
 ALTER TABLE deep_1_1 DROP COLUMN gone;
 ALTER TABLE deep_1 ATTACH PARTITION deep_1_1 FOR VALUES IN (1);
+CREATE TABLE shelf (id int, part int, note text, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+CREATE TABLE shelf_0 PARTITION OF shelf FOR VALUES IN (0);
+ALTER TABLE shelf ALTER note SET STORAGE EXTERNAL;
 CREATE TABLE figures (id int PRIMARY KEY, a int, twice int GENERATED ALWAYS AS (a * 2) STORED, note text);
 ALTER TABLE event ALTER note SET STORAGE EXTERNAL;
 ALTER TABLE log ALTER note SET STORAGE EXTERNAL;
@@ -53,7 +56,7 @@ CREATE TABLE made_0 (id int PRIMARY KEY, note text);
 CREATE UNLOGGED TABLE unlogged (id int);
 CREATE MATERIALIZED VIEW seen AS SELECT id, note FROM keyed
 """
-MORE_TABLES = ("typed", "parent", "child", "log", "deep", "figures", '"Odd"')
+MORE_TABLES = ("typed", "parent", "child", "log", "deep", "figures", "shelf", '"Odd"')
 KEYS = {
     "pair": ("a", "b"),
     "event": ("id", "region"),
@@ -147,6 +150,7 @@ class Writer(Work):
         self.truncated = (*self.truncated, *MORE_TABLES, "deep_1", "log_0", "parent CASCADE", "typed, child, figures")
         self.prepared: list[str] = []
         self.made: list[str] = []
+        self.shelves: list[int] = []
         self.failures: list[BaseException] = []
         self.is_open = False
         self.session = connect()
@@ -269,6 +273,40 @@ class Writer(Work):
             f"UPDATE deep SET id = {self._id()} WHERE id = {one}",
             f"DELETE FROM deep WHERE id = {one}",
         )
+
+    def _shelf(self) -> str:
+        """Of a table whose partitions come with rows, or go with them, each once.
+
+        A window in which one does both cannot be landed.
+        """
+        one, known = self._id(), self.random.choice([0, *self.shelves])
+        if self.random.random() < 0.15:
+            return self._moved_shelf(one)
+        return self._pick(
+            f"INSERT INTO shelf VALUES ({one}, {known}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO shelf VALUES ({one}, 0, 'short') ON CONFLICT DO NOTHING",
+            f"INSERT INTO shelf_{known} VALUES ({one}, {known}, {BIG}) ON CONFLICT DO NOTHING",
+            f"UPDATE shelf_{known} SET note = 'changed' WHERE id = {one}",
+            f"UPDATE shelf_{known} SET id = id + 100 WHERE id = {one}",
+            f"UPDATE shelf SET part = {known} WHERE id = {one}",
+            f"DELETE FROM shelf_{known} WHERE id = {one}",
+        )
+
+    def _moved_shelf(self, one: int) -> str:
+        self.parts += self.stride
+        number, known = self.parts, self.random.choice([0, *self.shelves])
+        self.shelves.append(number)
+        made = f"CREATE TABLE shelf_{number} (LIKE shelf INCLUDING ALL)"
+        filled = f"INSERT INTO shelf_{number} SELECT i, {number}, {BIG} FROM generate_series({one}, {one + 9}) i"
+        attached = "ALTER TABLE shelf ATTACH PARTITION shelf_{0} FOR VALUES IN ({0})"
+        # An odd number of tens: it begins apart, and can only be attached; an even one can only be detached.
+        is_apart = number // self.stride % 2
+        if known and self.random.random() < 0.5:
+            is_apart = known // self.stride % 2
+            return attached.format(known) if is_apart else f"ALTER TABLE shelf DETACH PARTITION shelf_{known}"
+        if is_apart:
+            return self._pick(made, f"{made}; {filled}", f"{made}; {filled}; {attached.format(number)}")
+        return f"CREATE TABLE shelf_{number} PARTITION OF shelf FOR VALUES IN ({number}); {filled}"
 
     def _figures(self) -> str:
         one = self._id()

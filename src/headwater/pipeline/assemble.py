@@ -6,7 +6,7 @@ Work on flat arrays throughout; Python goes row by row only over messages and tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -74,6 +74,8 @@ class Assembly:
         passed_over: how many of the same transactions are not, and are not taken apart; those of catalogs aside.
         late: int64[n] where transactions committed that are wanted, but cannot be decoded.
         memory: what the plugin has in mind at the end.
+        catalog_times: of transactions that changed the catalog, when they committed, microseconds since 2000, by START
+            of the commit's record.
     """
 
     plan: Plan
@@ -82,6 +84,7 @@ class Assembly:
     passed_over: int
     late: Int64s
     memory: SchemaMemory
+    catalog_times: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,9 @@ class _Assembler:
         is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
         unwanted = is_table[resolved.resolution] & ~choice.wanted
         passed_over = int(taken(rows.changes.count, at[unwanted]).sum())
-        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory)
+        own = np.flatnonzero(txns.changes_catalog)
+        times = dict(zip(txns.final_lsn[own].tolist(), txns.time[own].tolist(), strict=True))
+        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory, times)
 
     # -- which transactions
 

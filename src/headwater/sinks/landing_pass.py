@@ -150,7 +150,7 @@ class Handing:
         since = -1 if existing is None else existing.lsn
         lo = max(self.lo, since + 1)
         tables = self.mode.tables(
-            assembly.plan,
+            assembly,
             behind.store,
             lo,
             window.hi,

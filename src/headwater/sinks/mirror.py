@@ -57,7 +57,7 @@ from headwater.sinks.fold import (
     sources,
 )
 from headwater.sinks.mirror_form import PARTITION, MirrorForm
-from headwater.sinks.moved_rows import Handover
+from headwater.sinks.moved_rows import Departure, Handover, commit_times
 from headwater.sinks.row_codes import row_codes
 
 FILE_BYTES = 32 << 20
@@ -168,11 +168,11 @@ class Staged:
         """int64[n] ascending: four times the row's number, and two; the numbers before are of what comes before it."""
         return 4 * np.arange(len(self.kind)) + 2
 
-    def kills(self, gone: Sequence[tuple[int, int]]) -> dict[int, NDArray[np.int64]]:
+    def kills(self, gone: Sequence[Departure]) -> dict[int, NDArray[np.int64]]:
         """Where all rows of a relation ended; see :data:`headwater.sinks.fold.Kills`.
 
         Args:
-            gone: relations that took their rows with them, and LSNs of the commits.
+            gone: relations that took their rows with them.
         """
         found: dict[int, set[int]] = {}
         relation, heap, place = _numbers(self.rows["_relation"]), _numbers(self.rows["_heap"]), self.place
@@ -182,8 +182,8 @@ class Staged:
         for at in first[heaps != 0].tolist():
             found.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
         commits = _numbers(self.rows["_commit_lsn"])
-        for oid, lsn in gone:
-            found.setdefault(oid, set()).add(_place_behind(commits, lsn))
+        for one in gone:
+            found.setdefault(one.relation, set()).add(_place_behind(commits, one.lsn))
         return {oid: np.array(sorted(places), np.int64) for oid, places in found.items()}
 
     @property
@@ -490,24 +490,24 @@ class _Merging:
         """Versions that have ended, with what ended them."""
         at = np.flatnonzero(which)
         rows, place = merged.take(pa.array(at)), end[at]
-        lsns, times = self._commits(place)
+        lsns, times = self._commits(place, self._relations(rows))
         for name, values in ((TO_LSN, lsns), (TO_TIME, times)):
             number = rows.schema.get_field_index(name)
             rows = rows.set_column(number, rows.schema.field(number), pa.chunked_array([values]))
         return rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
 
-    def _commits(self, place: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
-        """LSNs and times of the commits of places; of one that only the catalog tells of the time is null."""
-        rows = self.staged.rows
-        lsns, times = _numbers(rows["_commit_lsn"]), rows["_commit_time"].combine_chunks()
-        gone = {_place_behind(lsns, lsn): lsn for _, lsn in self.form.gone}
-        row = np.minimum(place // 4, max(len(lsns) - 1, 0))
-        told = np.isin(place, list(gone))
-        found = np.where(told, 0, lsns[row] if len(lsns) else 0)
-        for at, lsn in gone.items():
-            found[place == at] = lsn
-        shown = times.take(pa.array(row, mask=told)) if len(lsns) else pa.nulls(len(place), VALID_FIELDS[0].type)
-        return pa.array(found), shown
+    def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+        """LSNs and times of the commits of places at which rows of relations ended."""
+        rows, gone = self.staged.rows, self.form.gone
+        commits = _numbers(rows["_commit_lsn"])
+        row = place // 4
+        # Of several that no change lies between, a relation's first one has ended its rows.
+        for number, one in reversed(list(enumerate(gone))):
+            is_there = place == _place_behind(commits, one.lsn)
+            row[is_there & ((relation == one.relation) | (not self.form.is_partitioned))] = len(commits) + number
+        lsns = np.append(commits, np.array([one.lsn for one in gone], np.int64))
+        times = pa.concat_arrays([*rows["_commit_time"].chunks, commit_times(gone)])
+        return pa.array(lsns[row]), times.take(pa.array(row))
 
     def _files(self, rows: pa.Table) -> list[DataFile]:
         return list(write_files(rows, self.form.staging, self.merge.last))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headwater.lakes.history_rows import read_rows, valid_rows
 from headwater.sinks.mirrored import Identity
+from headwater.sinks.moved_rows import Departure
 from headwater.sinks.stored_types import Retyped
 
 PARTITION = pa.field("_partition_oid", pa.int64())
@@ -41,7 +42,7 @@ class MirrorForm:
     key: tuple[str, ...]
     staging: str
     has_history: bool
-    gone: tuple[tuple[int, int], ...] = ()
+    gone: tuple[Departure, ...] = ()
     fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
     becomes: Mapping[str, str] = field(default_factory=dict)
     retyped: Mapping[str, Retyped] = field(default_factory=dict)

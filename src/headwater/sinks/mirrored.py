@@ -35,7 +35,7 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
 from headwater.sinks.catalog_changes import changed_rows, removed_rows
 from headwater.sinks.change_rows import has_identity
-from headwater.sinks.moved_rows import Arrival
+from headwater.sinks.moved_rows import Arrival, Departure
 from headwater.sinks.stored_types import Retyped, retyped, rewritten
 
 _KEYS = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_inherits", "inhrelid"))
@@ -66,7 +66,7 @@ class TableStory:
     Attributes:
         identity: by what its rows are told.
         members: OIDs of the relations whose rows are its.
-        gone: relations that took their rows with them, each with the LSN of the commit record.
+        gone: relations that took their rows with them.
         coming: relations that have brought rows with them.
         detached: those that are gone and there still, with their rows in no mirror.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
@@ -79,7 +79,7 @@ class TableStory:
 
     identity: Identity = Identity()
     members: frozenset[int] = frozenset()
-    gone: tuple[tuple[int, int], ...] = ()
+    gone: tuple[Departure, ...] = ()
     coming: tuple[Arrival, ...] = ()
     detached: frozenset[int] = frozenset()
     missing: tuple[tuple[int, Column], ...] = ()
@@ -88,6 +88,10 @@ class TableStory:
     refusal: LakeError | None = field(default=None, compare=False)
     refused_at: int = -1
     changed_at: int = -1
+
+    def has_gone(self, relation: int, lsn: int) -> bool:
+        """Whether a relation took its rows with it at a commit."""
+        return any(one.relation == relation and one.lsn == lsn for one in self.gone)
 
 
 Roots = Mapping[int, frozenset[int]]
@@ -106,10 +110,11 @@ class WindowCatalog:
     Args:
         store: rolled forward over it.
         lo, hi: LSNs where it begins and ends.
+        times: see :class:`~headwater.pipeline.assemble.Assembly`.
     """
 
-    def __init__(self, store: CatalogStore, lo: int, hi: int) -> None:
-        self._store, self._lo, self._hi = store, lo, hi
+    def __init__(self, store: CatalogStore, lo: int, hi: int, times: Mapping[int, int]) -> None:
+        self._store, self._lo, self._hi, self._times = store, lo, hi, times
         self.spans = {oid: list(self._spans(oid)) for oid in sorted(self._changed())}
         self._types_changed_at = max(self._types_gone(), default=-1)
 
@@ -169,7 +174,9 @@ class WindowCatalog:
             roots: of all tables' changes.
             wants: whether a table is mirrored.
         """
-        return _Story(last, versions, roots, wants, self.spans, self._relation, self._lo, self._types_changed_at).told()
+        return _Story(
+            *(last, versions, roots, wants, self.spans, self._relation, self._times, self._lo, self._types_changed_at)
+        ).told()
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,7 @@ class _Story:
     wants: Wants
     all_spans: dict[int, list[Span]]
     relation: Callable[[int, int], RelationSchema | None]
+    times: Mapping[int, int]
     lo: int
     types_changed_at: int
 
@@ -217,7 +225,7 @@ class _Story:
             self._require_same_values()
         except LakeError as error:
             return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
-        detached = frozenset(oid for oid, lsn in gone if self._is_left(oid, lsn))
+        detached = frozenset(one.relation for one in gone if self._is_left(one.relation, one.lsn))
         return TableStory(
             identity, members, gone, coming, detached, missing, self.retyped, self._rewritten(), changed_at=changed
         )
@@ -247,7 +255,7 @@ class _Story:
         """The table itself was dropped: its mirror stays."""
         return self.all_spans.get(self.last.oid, [(0, self.last)])[-1][1] is None
 
-    def _gone(self) -> Iterator[tuple[int, int]]:
+    def _gone(self) -> Iterator[Departure]:
         if self._is_dropped:
             return
         self._require_all_rows()
@@ -255,11 +263,16 @@ class _Story:
             for (_, before), (lsn, after) in pairwise(spans):
                 self._require_logged(before, after, lsn)
                 if self._is_ours(before) and not self._is_ours(after):
-                    yield self._leaving(oid, before, lsn)
+                    self._require_known(oid, before, lsn)
+                    yield self._departure(oid, lsn)
             self._require_steady(oid, spans)
         for oid, spans in self.passing.items():
             # One that is a partition when its transaction ends leaves its own mirror; later changes have none there.
-            yield from ((oid, lsn) for lsn, _ in (spans[1:2] if oid == self.last.oid else spans[1:]))
+            left = spans[1:2] if oid == self.last.oid else spans[1:]
+            yield from (self._departure(oid, lsn) for lsn, _ in left)
+
+    def _departure(self, oid: int, lsn: int) -> Departure:
+        return Departure(oid, lsn, self.times.get(lsn))
 
     def _is_left(self, oid: int, lsn: int) -> bool:
         """Whether a relation that has taken its rows with it is there still, and they are in no mirror."""
@@ -278,10 +291,10 @@ class _Story:
     def _is_ours(self, schema: RelationSchema | None) -> bool:
         return schema is not None and schema.topmost == self.last.oid
 
-    def _leaving(self, oid: int, before: RelationSchema | None, lsn: int) -> tuple[int, int]:
+    def _require_known(self, oid: int, before: RelationSchema | None, lsn: int) -> None:
+        """Whether it is known which rows leave with a relation."""
         if before is not None and before.kind == "p" and oid != self.last.oid and self._has_left_alone(oid, lsn):
             raise self._refusal(before, "has partitions and was detached: which rows went with it is not known", lsn)
-        return oid, lsn
 
     def _has_left_alone(self, oid: int, lsn: int) -> bool:
         """Whether a partition with partitions of its own is there still."""
@@ -301,13 +314,13 @@ class _Story:
             is_wanted = before.topmost == oid and self.wants(before)
         if after.kind == "p" or not is_wanted or root is None or self._was_ours(oid, lsn):
             raise self._refusal(after, "was there before it was attached: its rows are not known to be none", lsn)
-        yield Arrival.of(after, root, oid, lsn)
+        yield Arrival.of(after, root, self._departure(oid, lsn))
 
     def _back(self, before: RelationSchema, lsn: int) -> Iterator[Arrival]:
         """What the table has got as a partition, until a commit."""
         root = self.relation(before.topmost, lsn)
         if root is not None and self.wants(root) and not self._was_ours(self.last.oid, lsn):
-            yield Arrival.of(root, before, before.oid, lsn)
+            yield Arrival.of(root, before, self._departure(before.oid, lsn))
         elif self.versions or self._was_ours(self.last.oid, lsn):
             raise left_with_rows(self.last, lsn)
 

@@ -24,8 +24,8 @@ from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import SPLIT, Shape
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
 from headwater.lakes.landing_target import LandingTarget
+from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.reorder.plan import Plan
 from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
 from headwater.sinks.merge_plan import Group, groups, is_small
@@ -127,7 +127,13 @@ class Mode(ABC):
 
     @abstractmethod
     def tables(
-        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
+        self,
+        assembly: Assembly,
+        store: CatalogStore,
+        lo: int,
+        hi: int,
+        wants: Callable[[RelationSchema], bool],
+        since: int,
     ) -> list[SourceTable]:
         """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
 
@@ -198,10 +204,16 @@ class Changelog(Mode):
         self.shapes = shapes
 
     def tables(
-        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
+        self,
+        assembly: Assembly,
+        store: CatalogStore,
+        lo: int,
+        hi: int,
+        wants: Callable[[RelationSchema], bool],
+        since: int,
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return source_tables(plan, store, lo, hi, since, self.shapes)
+        return source_tables(assembly.plan, store, lo, hi, since, self.shapes)
 
     def shape(self, schema: RelationSchema) -> Shape | None:
         """See :class:`Mode`."""
@@ -252,10 +264,16 @@ class Mirror(Mode):
         self.name = HISTORY if has_history else CURRENT
 
     def tables(
-        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
+        self,
+        assembly: Assembly,
+        store: CatalogStore,
+        lo: int,
+        hi: int,
+        wants: Callable[[RelationSchema], bool],
+        since: int,
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return mirrored_tables(plan, store, lo, hi, wants, since)
+        return mirrored_tables(assembly.plan, store, lo, hi, wants, assembly.catalog_times, since)
 
     def existing(self, source: SourceTable) -> SourceTable:
         """See :class:`Mode`."""
@@ -312,7 +330,7 @@ class Mirror(Mode):
             _key(source.story.identity, source.last, names),
             table.staging,
             self.has_history,
-            tuple(one for one in source.story.gone if one[1] > table.landed.commit_lsn),
+            tuple(one for one in source.story.gone if one.lsn > table.landed.commit_lsn),
             {names[number]: fill for number, fill in fills.items() if names[number] not in known},
             _becoming(columns),
             {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},

@@ -8,12 +8,11 @@
 The mirror that they come to is committed before the one that they leave: what is killed between the two finds the rows
 in the latter still, and that the former has them already.
 
-Known gap: in a history, rows come and go at the commit's LSN, and at no time where it has changed no row besides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +25,32 @@ from headwater.lakes.lake_table import DataFile, file_name
 from headwater.pipeline.row_batches import moments
 from headwater.rows.arrow import is_shown
 from headwater.sinks.change_rows import STAGED_FIELDS, StagedChanges
+
+_NO_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Rows of a relation leave the mirror of a table.
+
+    Attributes:
+        relation: its OID.
+        lsn: START of the commit record.
+        time: of the commit, microseconds since 2000; None if that is not known.
+    """
+
+    relation: int
+    lsn: int
+    time: int | None = None
+
+
+def commit_times(found: Sequence[Departure | Arrival]) -> pa.TimestampArray:
+    """When rows come or go; null where that is not known.
+
+    Args:
+        found: they.
+    """
+    return moments(np.array([_NO_TIME if one.time is None else one.time for one in found], np.int64))
 
 
 @dataclass(frozen=True)
@@ -47,17 +72,17 @@ class Arrival:
     time: int | None = None
 
     @classmethod
-    def of(cls, giver: RelationSchema, table: RelationSchema, relation: int, lsn: int) -> Arrival:
+    def of(cls, giver: RelationSchema, table: RelationSchema, gone: Departure) -> Arrival:
         """Of tables whose columns are called alike at the commit.
 
         Args:
             giver, table: they, as of then.
-            relation: OID; lsn: START of the commit record.
+            gone: what leaves the former.
         """
         numbers = {one.name: one.number for one in giver.columns if is_shown(one)}
         shared = [one for one in table.columns if is_shown(one) and one.name in numbers]
         columns = tuple((numbers[one.name], one.number) for one in shared)
-        return cls(relation, giver.oid, columns, lsn)
+        return cls(gone.relation, giver.oid, columns, gone.lsn, gone.time)
 
 
 @dataclass(frozen=True)
@@ -116,7 +141,7 @@ class Handover:
             "_change_type": pa.scalar("insert"),
             "_commit_lsn": pa.scalar(self.arrival.lsn),
             "_lsn": pa.scalar(self.arrival.lsn),
-            "_commit_time": pa.scalar(None) if self.arrival.time is None else moments(np.array([self.arrival.time]))[0],
+            "_commit_time": commit_times([self.arrival])[0],
             "_unchanged": pa.scalar([], self.schema.field("_unchanged").type),
             "_relation": pa.scalar(self.arrival.relation),
             "_heap": pa.scalar(0),

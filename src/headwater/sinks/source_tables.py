@@ -145,6 +145,7 @@ def mirrored_tables(
     lo: int,
     hi: int,
     wants: Callable[[RelationSchema], bool],
+    times: Mapping[int, int],
     since: int = -1,
 ) -> list[SourceTable]:
     """The tables of a window, and those that others of which only the definition has changed; with their stories.
@@ -152,11 +153,12 @@ def mirrored_tables(
     Args:
         plan, store, lo, hi, since: see :func:`source_tables`.
         wants: whether a table's rows are wanted, as it is at the window's end.
+        times: see :class:`~headwater.pipeline.assemble.Assembly`.
 
     Raises:
         LakeError: see there.
     """
-    catalog = WindowCatalog(store, lo, hi)
+    catalog = WindowCatalog(store, lo, hi, times)
     tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
         last = catalog.at_end(oid)
@@ -164,16 +166,16 @@ def mirrored_tables(
             tables[oid] = SourceTable(last, ())
     roots = _roots(tables.values())
     told = {oid: replace(one, story=catalog.story(one.last, one.versions, roots, wants)) for oid, one in tables.items()}
-    return [_with_arrivals(one, told, plan) for one in told.values()]
+    return [_with_givers(one, told) for one in told.values()]
 
 
-def _with_arrivals(source: SourceTable, tables: Mapping[int, SourceTable], plan: Plan) -> SourceTable:
-    """A table with when rows come to it; refused if they are not to be had from where they were."""
+def _with_givers(source: SourceTable, tables: Mapping[int, SourceTable]) -> SourceTable:
+    """A table; refused if rows that come to it are not to be had from where they were."""
     assert source.story is not None
     for one in source.story.coming:
         giver = tables.get(one.giver)
         story = None if giver is None else giver.story
-        if story is None or (story.refusal is None and (one.relation, one.lsn) not in story.gone):
+        if story is None or (story.refusal is None and not story.has_gone(one.relation, one.lsn)):
             error = LakeError(
                 f'rows come to table "{source.last.namespace}.{source.last.name}" with a partition that is dropped, or '
                 "from a table that is",
@@ -181,14 +183,7 @@ def _with_arrivals(source: SourceTable, tables: Mapping[int, SourceTable], plan:
                 hint="end the window before it is dropped (--end), and go on from there",
             )
             return replace(source, story=replace(source.story, refusal=error, refused_at=one.lsn))
-    coming = tuple(replace(one, time=_commit_time(plan, one.lsn)) for one in source.story.coming)
-    return replace(source, story=replace(source.story, coming=coming))
-
-
-def _commit_time(plan: Plan, lsn: int) -> int | None:
-    """Of a commit, microseconds since 2000; None of one that has changed no row."""
-    found = np.flatnonzero(plan.units.commit_lsn == lsn)
-    return int(plan.units.commit_time[found[0]]) if len(found) else None
+    return source
 
 
 def _roots(tables: Iterable[SourceTable]) -> Roots:
