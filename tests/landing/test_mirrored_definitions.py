@@ -149,10 +149,27 @@ def test_a_type_changes_when_no_row_is_left_to_be_written_anew(mirrored: Mirrore
         f"INSERT INTO {name} SELECT i, i FROM generate_series(1, 50) i",
         between,
         f"DELETE FROM {name}",
-        f"ALTER TABLE {name} ALTER id TYPE bigint, ALTER small TYPE text",
-        f"INSERT INTO {name} VALUES (1, 'x'), (10000000000, 'y')",
+        f"ALTER TABLE {name} ALTER id TYPE bigint, ALTER small TYPE text, ALTER big TYPE text, ALTER more TYPE jsonb "
+        "USING to_jsonb(more)",
+        f"INSERT INTO {name} VALUES (1, 'x', 'y', '{{}}'), (10000000000, 'y', 'z', '1')",
     ]
-    mirrored.require([f"CREATE TABLE {name} (id int PRIMARY KEY, small smallint)"], work, name)
+    columns = "id int PRIMARY KEY, small smallint, big numeric, more text"
+    mirrored.require([f"CREATE TABLE {name} ({columns})"], work, name)
+
+
+@pytest.mark.parametrize("between", ["SELECT", NEXT_WINDOW], ids=["at once", "later"])
+def test_a_file_that_is_written_anew_for_something_else_has_the_rows_of_before(
+    mirrored: Mirrored, between: str
+) -> None:
+    name = f"clustered_{len(between)}"
+    work = [
+        f"INSERT INTO {name} VALUES (1, '10.0.0.1')",
+        between,
+        f"BEGIN; ALTER TABLE {name} ALTER n TYPE inet; CLUSTER {name} USING {name}_pkey; COMMIT",
+        f"INSERT INTO {name} VALUES (2, '10.0.0.2')",
+    ]
+    told = mirrored.refused([f"CREATE TABLE {name} (id int PRIMARY KEY, n cidr)"], work)
+    assert "the server has not written its rows anew" in told
 
 
 KEYS = {

@@ -276,7 +276,6 @@ class _Merging:
         changes = self._changes()
         folded = self._folded(told, changes)
         starts = np.cumsum([0, *counts])
-        self._require_rewritten(folded, starts)
         chosen = [
             number
             for number, (name, _) in enumerate(self.merge.files)
@@ -284,16 +283,6 @@ class _Merging:
         ]
         added, moved = self._written(folded, starts, chosen, changes)
         return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen], moved)
-
-    def _require_rewritten(self, folded: Folded, starts: NDArray[np.int64]) -> None:
-        """See that no row is left of files whose rows the server has written anew."""
-        for (_, path), start, end in zip(self.merge.files, starts[:-1], starts[1:], strict=True):
-            if folded.is_left[start:end].any() and self.form.is_rewritten(pq.read_schema(path)):
-                raise LakeError(
-                    f"table {self.form.name}: its rows were written anew for another type of a column "
-                    f"({', '.join(sorted(self.form.rewritten))}), and some have not come",
-                    hint="land the table anew, to another place",
-                )
 
     def _is_rewritten(self, name: str, ends: NDArray[np.int64], is_new_left: NDArray[np.bool_]) -> bool:
         takes_in = name in self.merge.small and bool(is_new_left.any())
@@ -318,7 +307,23 @@ class _Merging:
         folded = (fold_wholes if self.form.identity.is_whole else fold_keys)(self._told_apart(events), self.kills)
         for at in folded.wrong[:1].tolist():
             raise self._misfit(changes, at - old, int(events.kind[at]))
+        self._require_rewritten(events, folded)
         return folded
+
+    def _require_rewritten(self, events: Events, folded: Folded) -> None:
+        """See that no row is left from before the server wrote its relation anew for another type of a column."""
+        commits = _numbers(self.staged.rows["_commit_lsn"])
+        for one in self.form.rewritten:
+            is_before = events.place < 4 * int(np.searchsorted(commits, one.lsn))
+            if self.form.is_partitioned:
+                is_before &= events.relation == one.relation
+            if (folded.end[is_before] > _place_behind(commits, one.lsn)).any():
+                raise LakeError(
+                    f'table {self.form.name}: column "{self.form.names[one.number]}" has got another type, and the '
+                    "server has not written its rows anew",
+                    lsn=one.lsn,
+                    hint="land the table anew, to another place, or its changes only (--mode changelog)",
+                )
 
     def _told_apart(self, events: Events) -> Events:
         """Rows that are told as wholes do not change: the old one goes, the new one comes."""

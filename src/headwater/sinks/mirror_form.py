@@ -10,7 +10,7 @@ import pyarrow as pa
 from headwater.lakes.history_rows import read_rows, valid_rows
 from headwater.sinks.mirrored import Identity
 from headwater.sinks.moved_rows import Departure
-from headwater.sinks.stored_types import Retyped
+from headwater.sinks.stored_types import Retyped, Rewritten
 
 PARTITION = pa.field("_partition_oid", pa.int64())
 """Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
@@ -31,7 +31,7 @@ class MirrorForm:
         fills: what columns that the files do not have yet hold in their rows.
         becomes: columns that the files do not have yet, by those of another type that hold their values.
         retyped: columns in which the files' rows say something else now.
-        rewritten: columns of which the files' rows were written anew by the server, if they have another type there.
+        rewritten: where the server has written rows anew for the type of a column; names: of columns, by number.
         is_partition: the table is a partition of another one by now, which has its rows.
     """
 
@@ -46,7 +46,8 @@ class MirrorForm:
     fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
     becomes: Mapping[str, str] = field(default_factory=dict)
     retyped: Mapping[str, Retyped] = field(default_factory=dict)
-    rewritten: frozenset[str] = frozenset()
+    rewritten: tuple[Rewritten, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
     is_partition: bool = False
 
     @property
@@ -66,7 +67,8 @@ class MirrorForm:
 
     def is_rewritten(self, file: pa.Schema) -> bool:
         """Whether rows of a file are from before the server wrote all of them anew, so that none is left in the end."""
-        held = {name: name if name in file.names else self.becomes.get(name) for name in self.rewritten}
+        rewritten = {self.names[one.number] for one in self.rewritten}
+        held = {name: name if name in file.names else self.becomes.get(name) for name in rewritten}
         return any(
             there in file.names and file.field(there).type != self.schema.field(name).type
             for name, there in held.items()

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from headwater.catalog.relation import Column, RelationSchema
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import NEVER
@@ -36,7 +36,7 @@ from headwater.rows.arrow import is_shown
 from headwater.sinks.catalog_changes import changed_rows, removed_rows
 from headwater.sinks.change_rows import has_identity
 from headwater.sinks.moved_rows import Arrival, Departure
-from headwater.sinks.stored_types import Retyped, retyped, rewritten
+from headwater.sinks.stored_types import Retyped, Rewritten, retyped, says_the_same
 
 _KEYS = (("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_inherits", "inhrelid"))
 
@@ -71,7 +71,7 @@ class TableStory:
         detached: those that are gone and there still, with their rows in no mirror.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
         retyped: columns in which rows from before the window say something else now.
-        rewritten: numbers of columns whose type is another one now, for which the server has written all rows anew.
+        rewritten: columns whose type is another one now, and for which the server has written relations anew.
         refusal: why the window cannot be mirrored; None if it can.
         refused_at: what has landed up to there is not concerned.
         changed_at: START of the last commit record that has changed its definition; -1 for none.
@@ -84,7 +84,7 @@ class TableStory:
     detached: frozenset[int] = frozenset()
     missing: tuple[tuple[int, Column], ...] = ()
     retyped: tuple[Retyped, ...] = ()
-    rewritten: tuple[int, ...] = ()
+    rewritten: tuple[Rewritten, ...] = ()
     refusal: LakeError | None = field(default=None, compare=False)
     refused_at: int = -1
     changed_at: int = -1
@@ -149,6 +149,10 @@ class WindowCatalog:
         found = self._store.view(lsn).relation(oid)
         return found if found is not None and found.kind in "rp" and not found.rewrite_of else None
 
+    def _file(self, oid: int, lsn: int) -> int:
+        """``relfilenode`` of a relation."""
+        return next((row.filenode for row in self._store.view(lsn).class_rows(oid)), 0)
+
     def tables(self) -> set[int]:
         """OIDs of the topmost tables of the relations that have changed, or whose rows say something else."""
         changed = {found.topmost for spans in self.spans.values() for _, found in spans if found is not None}
@@ -175,7 +179,8 @@ class WindowCatalog:
             wants: whether a table is mirrored.
         """
         return _Story(
-            *(last, versions, roots, wants, self.spans, self._relation, self._times, self._lo, self._types_changed_at)
+            *(last, versions, roots, wants, self.spans, self._relation, self._file),
+            *(self._times, self._lo, self._types_changed_at),
         ).told()
 
 
@@ -189,6 +194,7 @@ class _Story:
     wants: Wants
     all_spans: dict[int, list[Span]]
     relation: Callable[[int, int], RelationSchema | None]
+    file: Callable[[int, int], int]
     times: Mapping[int, int]
     lo: int
     types_changed_at: int
@@ -227,24 +233,53 @@ class _Story:
             return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
         detached = frozenset(one.relation for one in gone if self._is_left(one.relation, one.lsn))
         return TableStory(
-            identity, members, gone, coming, detached, missing, self.retyped, self._rewritten(), changed_at=changed
+            identity, members, gone, coming, detached, missing, self.retyped, self.rewritten, changed_at=changed
         )
 
     @cached_property
     def retyped(self) -> tuple[Retyped, ...]:
         """Columns in which rows from before the window say something else at its end."""
         before = self.relation(self.last.oid, self.lo)
-        return () if before is None else tuple(retyped(self.last, before, self.versions))
+        return () if before is None else tuple(self._retyped_since(before))
 
-    def _rewritten(self) -> tuple[int, ...]:
-        """Columns for which all rows from before the window were written anew."""
-        before = self.relation(self.last.oid, self.lo)
-        return () if before is None else rewritten(self.last, before)
+    def _retyped_since(self, version: RelationSchema) -> Iterator[Retyped]:
+        """Columns in which rows of a version say something else at the window's end, as nothing wrote them anew."""
+        for one in retyped(self.last, version, self.versions):
+            changes = [is_anew for *_, is_anew in self._new_types(self.last.columns[one.number - 1])]
+            if one.is_reshaped or not changes or not all(changes):
+                yield one
+
+    @cached_property
+    def rewritten(self) -> tuple[Rewritten, ...]:
+        """Columns for whose types relations were written anew."""
+        return tuple(
+            Rewritten(column.number, oid, lsn)
+            for column in filter(is_shown, self.last.columns)
+            for oid, lsn, is_anew in self._new_types(column)
+            if is_anew
+        )
+
+    def _new_types(self, column: Column) -> Iterator[tuple[int, int, bool]]:
+        """Where a column got another type: OID of the relation, LSN, and whether that has another file from then on."""
+        for oid, spans in self.spans.items():
+            number = self._number_in(oid, spans, column)
+            for (_, before), (lsn, after) in pairwise(spans):
+                if before is not None and after is not None and after.kind == "r":
+                    older, newer = _type_of(before, number), _type_of(after, number)
+                    if older is not None and newer is not None and not says_the_same(older, newer):
+                        yield oid, lsn, self.file(oid, lsn) != self.file(oid, lsn + 1)
+
+    def _number_in(self, oid: int, spans: Sequence[Span], column: Column) -> int:
+        """The number that a column has in a partition; 0 where there is none of its name."""
+        if oid == self.last.oid:
+            return column.number
+        last = next(found for _, found in reversed(spans) if found is not None)
+        return next((one.number for one in last.columns if is_shown(one) and one.name == column.name), 0)
 
     def _require_same_values(self) -> None:
         """Whether rows that the window has written say at its end what they said."""
         for version in self.versions:
-            for one in retyped(self.last, version, self.versions):
+            for one in self._retyped_since(version):
                 if one.is_reshaped:
                     continue  # told where a value is read that fits no column
                 name = self.last.columns[one.number - 1].name
@@ -408,6 +443,12 @@ def left_with_rows(table: RelationSchema, lsn: int | None = None) -> LakeError:
         lsn=lsn,
         hint="land changes (--mode changelog), or anew, from a backup of after that, or leave it out (--tables)",
     )
+
+
+def _type_of(version: RelationSchema, number: int) -> TypeInfo | None:
+    """The type of a column that a version of a relation has."""
+    found = version.columns[number - 1] if 0 < number <= len(version.columns) else None
+    return found.type if found is not None and is_shown(found) else None
 
 
 def _added(before: RelationSchema | None, after: RelationSchema | None, root: int) -> Iterator[Column]:

@@ -334,7 +334,8 @@ class Mirror(Mode):
             {names[number]: fill for number, fill in fills.items() if names[number] not in known},
             _becoming(columns),
             {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},
-            frozenset(names[number] for number in _rewritten(source.story, table) if number in names),
+            tuple(one for one in source.story.rewritten if one.lsn > table.landed.commit_lsn and one.number in names),
+            names,
             source.last.topmost != source.last.oid,
         )
 
@@ -425,11 +426,6 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
 def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
     """Those columns of a story's, unless the window has landed in the table already."""
     return story.retyped if story.changed_at > table.landed.commit_lsn else ()
-
-
-def _rewritten(story: TableStory, table: LakeTable) -> tuple[int, ...]:
-    """Those columns of a story's, likewise."""
-    return story.rewritten if story.changed_at > table.landed.commit_lsn else ()
 
 
 def _becoming(columns: LandedColumns) -> dict[str, str]:

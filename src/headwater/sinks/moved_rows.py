@@ -7,7 +7,6 @@
 
 The mirror that they come to is committed before the one that they leave: what is killed between the two finds the rows
 in the latter still, and that the former has them already.
-
 """
 
 from __future__ import annotations

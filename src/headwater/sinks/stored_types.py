@@ -41,6 +41,21 @@ class Retyped:
     is_reshaped: bool
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """A column that got another type with a file that the server has written anew, be there any rows left for it.
+
+    Attributes:
+        number: ``attnum``, of the table's.
+        relation: OID of the table, or of a partition.
+        lsn: START of the commit record.
+    """
+
+    number: int
+    relation: int
+    lsn: int
+
+
 def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[RelationSchema]) -> list[Retyped]:
     """Columns in which rows of an earlier version say something else now.
 
@@ -58,8 +73,6 @@ def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationS
         older = _column_in(last, earlier, column)
         if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
-        if is_stored_otherwise(older.type, column.type):
-            continue
         written = [found.type for one in anew if (found := _column_in(last, one, column)) is not None]
         if not any(one is not None and says_the_same(one, column.type) for one in written):
             is_reshaped = prints_alike(older.type, column.type)
@@ -75,26 +88,6 @@ def _column_in(last: RelationSchema, version: RelationSchema, column: Column) ->
     else:
         found = next((one for one in version.columns if one.name == column.name), None)
     return found if found is not None and is_shown(found) else None
-
-
-def rewritten(last: RelationSchema, earlier: RelationSchema) -> tuple[int, ...]:
-    """Numbers of columns for whose sake the server has written all rows of an earlier version anew, be there none left.
-
-    Args:
-        last, earlier: see :func:`retyped`.
-    """
-    found = ((column, _column_in(last, earlier, column)) for column in last.columns)
-    return tuple(
-        column.number
-        for column, older in found
-        if column.type is not None and older is not None and older.type is not None
-        if is_stored_otherwise(older.type, column.type)
-    )
-
-
-def is_stored_otherwise(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Whether values of a type take other space under another one: no rows can be taken over as they are."""
-    return base_type(older).typlen != base_type(newer).typlen
 
 
 def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
