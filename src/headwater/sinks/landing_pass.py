@@ -39,9 +39,10 @@ from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require
 from headwater.sinks.column_changes import ColumnChange, column_changes
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
+from headwater.sinks.landed_files import Landing, Merging, Settled, Written, notes
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
-from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
+from headwater.sinks.modes import Mode
 from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState

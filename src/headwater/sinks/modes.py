@@ -9,30 +9,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from graphlib import CycleError, TopologicalSorter
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError, UsageError
-from headwater.lakes.history_rows import TO_LSN, VALID_FIELDS
+from headwater.lakes.history_rows import VALID_FIELDS
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import SPLIT, Shape
-from headwater.lakes.lake_table import DataFile, LakeTable, Sought
+from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.rows.missing_scalars import missing_scalar
-from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
-from headwater.sinks.merge_plan import Group, groups, is_small
-from headwater.sinks.mirror import Merge, Merged, Moved, Staged, staged_rows
+from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, StagedChanges
+from headwater.sinks.landed_files import Landing, Merging, Settled, Written
 from headwater.sinks.mirror_form import PARTITION, MirrorForm
+from headwater.sinks.mirror_merges import settled_mirrors
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
-from headwater.sinks.moved_rows import Handover, changes_besides
 from headwater.sinks.source_tables import (
     LandedColumns,
     SourceTable,
@@ -45,73 +42,6 @@ from headwater.sinks.source_tables import (
 from headwater.sinks.stored_types import Retyped
 
 CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file that a task has written.
-
-    Attributes:
-        table: the number of its table in the window; file: it; last: START of the last commit record in it.
-        kills: rows of relations ended at once in it.
-        moves_unchanged: see :class:`~headwater.sinks.mirror.Staged`.
-    """
-
-    table: int
-    file: DataFile
-    last: int
-    kills: bool = False
-    moves_unchanged: bool = False
-
-
-@dataclass(frozen=True)
-class Landing:
-    """A table of a window on its way.
-
-    Attributes:
-        number: in the window; name: in the lake; table: there.
-        source: of the source.
-        changes: what tasks need to know of it; schema: its columns in the lake.
-        mirror: what merges need to know of it; None of a table of changes.
-    """
-
-    number: int
-    name: str
-    table: LakeTable
-    source: SourceTable
-    changes: ChangeTable
-    schema: pa.Schema
-    mirror: MirrorForm | None = None
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What is committed of a table.
-
-    Attributes:
-        landing: it.
-        added, removed: files, and paths of files.
-        last: START of the last commit record that it then has.
-        rows: changes that have landed.
-    """
-
-    landing: Landing
-    added: list[DataFile]
-    removed: list[str]
-    last: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class Merging:
-    """What runs merges.
-
-    Attributes:
-        run: runs a task for each; parallel: how many can run at once.
-    """
-
-    run: Callable[[Sequence[Merge]], list[Merged]]
-    parallel: int
 
 
 class Mode(ABC):
@@ -342,26 +272,8 @@ class Mirror(Mode):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """The files that stand for those that had to be rewritten; of a table that rows come to before it has them."""
-        for landing in landings:
-            _require_columns(landing, written.get(landing.number, []))
-        staged = {landing.number: list(written.get(landing.number, [])) for landing in landings}
-        done: dict[int, list[Merged]] = {landing.number: [] for landing in landings}
-        leaving = _leaving(landings)
-        stages = list(_stages(landings, leaving))
-        for stage in stages:
-            merges = [one for landing in stage for one in _merges(landing, staged, leaving, merging.parallel)]
-            for merged in merging.run(merges) if merges else []:
-                done[merged.table].append(merged)
-                for moved in merged.moved:
-                    _insert(staged[moved.table], moved)
-        for landing in (landing for stage in reversed(stages) for landing in stage):
-            files, parts = staged[landing.number], done[landing.number]
-            last = _last(landing, files)
-            if files or parts or landing.schema != landing.table.landed.schema:
-                added = [file for part in parts for file in part.added]
-                removed = [path for part in parts for path in part.removed]
-                yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
+        """The files that stand for those that had to be rewritten."""
+        return settled_mirrors(landings, written, merging)
 
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
         """The same rows, in the order of the key."""
@@ -437,135 +349,3 @@ def _becoming(columns: LandedColumns) -> dict[str, str]:
     return {
         one.name: older[one.number] for one in columns.lake.columns if one.name not in known and one.number in older
     }
-
-
-def _last(landing: Landing, files: Sequence[Written]) -> int:
-    """START of the last commit record that a table has."""
-    assert landing.source.story is not None
-    return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
-
-
-def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
-    """Rows that go from one mirror to another, by the number of the one that they leave.
-
-    Raises:
-        LakeError: columns of one become others besides.
-    """
-    found: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
-    givers = {landing.source.last.oid: landing for landing in landings}
-    for landing in landings:
-        assert landing.source.story is not None
-        for arrival in landing.source.story.coming:
-            giver = givers.get(arrival.giver)
-            if giver is None or arrival.lsn <= landing.table.landed.commit_lsn:
-                continue  # it has no mirror, as it has had no rows; or they have come already
-            assert giver.mirror is not None
-            assert isinstance(giver.changes, StagedChanges)
-            assert isinstance(landing.changes, StagedChanges)
-            if not giver.mirror.is_steady:
-                raise changes_besides(giver.name, landing.name, arrival.lsn)
-            found[giver.number].append(Handover.of(arrival, giver.changes, landing.number, landing.changes))
-    return found
-
-
-def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover]]) -> Iterator[list[Landing]]:
-    """Mirrors that can be merged at once; each behind those whose rows come to it.
-
-    Raises:
-        LakeError: rows go in a circle.
-    """
-    sorter = TopologicalSorter[int]({landing.number: () for landing in landings})
-    for giver, found in leaving.items():
-        for one in found:
-            sorter.add(one.table, giver)
-    try:
-        sorter.prepare()
-    except CycleError:
-        (first, *_) = (one for found in leaving.values() for one in found)
-        raise LakeError(
-            "partitions with rows go from one table to another, and others back, in one window",
-            lsn=first.arrival.lsn,
-            hint="end the window before that (--end), and go on from there",
-        ) from None
-    known = {landing.number: landing for landing in landings}
-    while sorter.is_active():
-        ready = sorter.get_ready()
-        yield [known[number] for number in sorted(ready)]
-        sorter.done(*ready)
-
-
-def _insert(files: list[Written], moved: Moved) -> None:
-    """Put rows that come with a commit before what it, and later ones, have changed."""
-    at = next((number for number, one in enumerate(files) if one.last >= moved.lsn), len(files))
-    files.insert(at, Written(moved.table, moved.file, moved.lsn))
-
-
-def _merges(
-    landing: Landing, staged: Mapping[int, Sequence[Written]], leaving: Mapping[int, Sequence[Handover]], parallel: int
-) -> Iterator[Merge]:
-    """The tasks of a mirror; as many as can run at once, if there is enough for them."""
-    files = staged[landing.number]
-    form, kills = landing.mirror, any(one.kills for one in files)
-    assert form is not None
-    if not files and not form.gone and not form.rewrites_all:
-        return
-    paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
-    touches_all = kills or bool(form.gone) or form.rewrites_all
-    sought = Sought(paths, form.key, touches_all or form.identity.is_whole)
-    # Versions that have ended are in files that nobody rewrites.
-    mine = {path: one for path, one in landing.table.concerned(sought).items() if not _is_closed(one)}
-    is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
-    if is_one:
-        found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
-    else:
-        values = staged_rows(paths, [form.key[0]])[0]
-        found = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
-    for group in found:
-        yield Merge(
-            landing.number,
-            form,
-            paths,
-            group.above,
-            group.upto,
-            tuple((one.path, landing.table.locate(one.path)) for one in group.files),
-            frozenset(one.path for one in group.files if is_small(one)),
-            _last(landing, files),
-            sum(one.size for one in group.files) + sum(one.file.size for one in files),
-            tuple(leaving[landing.number]),
-        )
-
-
-def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
-    """Whether rows can be had in a mirror.
-
-    Raises:
-        LakeError: their table has no columns.
-    """
-    assert landing.mirror is not None
-    if files and not landing.mirror.source_columns:
-        schema = landing.source.last
-        first = staged_rows([f"{landing.changes.staging}/{files[0].file.path}"], ["_lsn"])["_lsn"][0]
-        raise LakeError(
-            f'table "{schema.namespace}.{schema.name}" has no columns, and has rows: a mirror cannot have them',
-            lsn=first.as_py(),
-            hint="land it to another place, as changes (--mode changelog), or leave it out there (--tables)",
-        )
-
-
-def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
-    """Whether changes that are not told by a key's first column may be of a file's rows."""
-    return not form.identity.is_none or touches_all or is_small(file)
-
-
-def _is_closed(file: DataFile) -> bool:
-    """Whether all versions in a file have ended; other programs put some together with valid ones."""
-    return TO_LSN in file.lower and file.nulls.get(TO_LSN) == 0
-
-
-def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:
-    """What the driver needs to know of a file that a task has written."""
-    if not form.is_staged:
-        return Written(table, file, last)
-    is_truncate = pc.any(pc.equal(rows["_change_type"], "truncate")).as_py()
-    is_rewritten = pc.any(pc.not_equal(rows["_heap"], 0)).as_py()
-    return Written(table, file, last, bool(is_truncate or is_rewritten), Staged.of(rows).moves_unchanged)
