@@ -98,6 +98,11 @@ WORK = {
         "INSERT INTO {0}_9 VALUES (8, 'x', 'y', 8)",
         "ALTER TABLE {0}_9 RENAME note TO remark",
     ],
+    "detached concurrently": [
+        "INSERT INTO {0} VALUES (906, 'new', 'x')",
+        DETACH + " CONCURRENTLY",
+        "UPDATE {0}_9 SET note = 'alone' WHERE id < 903",
+    ],
     "emptied": [
         NEXT_WINDOW,
         DETACH,
@@ -182,8 +187,15 @@ def works(source: Source) -> dict[str, Moved]:
     return {}
 
 
-@pytest.mark.parametrize("mode", ["current", "history"])
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(
+    ("window", "mode"),
+    [
+        ("one window", "history"),
+        ("windows", "current"),
+        pytest.param("windows", "history", marks=pytest.mark.slow),
+        pytest.param("one window", "current", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", WORK)
 def test_rows_go_with_their_partition(
     spark: SparkSession, source: Source, works: dict[str, Moved], tmp_path: Path, name: str, window: str, mode: str
@@ -205,8 +217,16 @@ def test_rows_go_with_their_partition_in_other_formats(
     moved.require_same(target)
 
 
-@pytest.mark.parametrize("fails", [1, 2, 3])
-@pytest.mark.parametrize("mode", ["current", "history"])
+@pytest.mark.parametrize(
+    ("mode", "fails"),
+    [
+        ("current", 1),
+        ("current", 2),
+        pytest.param("current", 3, marks=pytest.mark.slow),
+        ("history", 2),
+        pytest.param("history", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_that_ends_between_both_commits_loses_no_rows(
     spark: SparkSession, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, fails: int
 ) -> None:
