@@ -6,11 +6,11 @@ from __future__ import annotations
 import random
 import struct
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from plain_text import array_type, built_in, domain, enum_type, numeric, text_of
 from stored_values import STORED, StoredValue
@@ -141,13 +141,16 @@ def test_numbers_are_turned_round(number: int, real: float, small: int) -> None:
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6), st.booleans())
+@example(Decimal("10559482210944945483620934785.000001"), False)
 def test_numerics(value: Decimal, long_header: bool) -> None:
     form = form_of(built_in("numeric"), numeric(value, long_header=long_header))
     assert isinstance(form, bytes)
     count, weight, sign, scale, *digits = struct.unpack(f">HhHH{len(form) // 2 - 4}H", form)
     assert (count, scale) == (len(digits), 6)
     assert sign == (0x4000 if value < 0 else 0)
-    assert abs(value) == sum(Decimal(digit).scaleb(4 * (weight - place)) for place, digit in enumerate(digits))
+    with localcontext(prec=100):
+        found = sum(Decimal(digit).scaleb(4 * (weight - place)) for place, digit in enumerate(digits))
+        assert abs(value) == found
 
 
 @pytest.mark.parametrize(("header", "sign"), [(0xC000, 0xC000), (0xD000, 0xD000), (0xF000, 0xF000)])
