@@ -41,12 +41,14 @@ from landing.connector_catalogs import Catalog, sql_name
 from landing.mirror_workload import TABLES
 from landing.mirrors import mirror_rows
 from landing.test_change_tables import DETACHED, folded, landed, log
+from landing.test_mirrored_definitions import Source, source
 from landing.test_mirrors import Log as MirroredLog
 from landing.test_mirrors import as_of, worked
+from landing.test_moved_rows import WINDOWS, WORK, Moved
 from landing.two_parts import Log
 from landing.work import Work
 
-__all__ = ["log", "mirrored"]
+__all__ = ["log", "mirrored", "source"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -202,6 +204,16 @@ def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, t
         Lake(LandingTarget(target.place, catalog.format, namespace=target.namespace)),
     ):
         pass
+
+
+def test_rows_go_with_their_partition(spark: Any, catalog: Catalog, source: Source, tmp_path: Path) -> None:
+    moved = Moved(source, f"sparks_{catalog.format}", [*WORK["attached"], *WORK["detached"]])
+    target = catalog.target(tmp_path / "lake", "moved", "current")
+    moved.land(spark, target, WINDOWS["windows"])
+    for table, (held, rows) in moved.moments[-1][1].items():
+        name = sql_name(target, f"public.{table}")
+        if rows or spark.catalog.tableExists(name):
+            assert mirror_rows(spark.table(name).toArrow(), [one.name for one in held]) == rows, table
 
 
 @pytest.fixture(scope="module")
