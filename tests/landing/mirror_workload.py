@@ -35,7 +35,7 @@ TABLES = ("keyed", "pair", "bag", "full_key", "by_index", "event", "diary")
 _DROP_LAST = """
 DO $$ BEGIN EXECUTE (
     SELECT 'DROP TABLE ' || max(relname) FROM pg_class
-    WHERE relispartition AND relkind = 'r' AND regexp_replace(relname, '.*_', '')::int > 2
+    WHERE relname LIKE 'event%' AND relispartition AND relkind = 'r' AND regexp_replace(relname, '.*_', '')::int > 2
 ); EXCEPTION WHEN null_value_not_allowed THEN NULL; END $$
 """
 BIG = "repeat(md5(random()::text), 100)"
@@ -206,6 +206,6 @@ class Work:
             "VACUUM FULL keyed",
             f"CREATE TABLE event_{number} PARTITION OF event FOR VALUES IN ({number})",
             f"INSERT INTO event (id, region) SELECT {self._id()}, max(regexp_replace(relname, '.*_', '')::int) "
-            "FROM pg_class WHERE relispartition AND relkind = 'r' ON CONFLICT DO NOTHING",
+            "FROM pg_class WHERE relname LIKE 'event%' AND relispartition AND relkind = 'r' ON CONFLICT DO NOTHING",
             _DROP_LAST if self.drops_partitions else "SELECT",
         )

@@ -109,7 +109,7 @@ ALTER TABLE made_diary RENAME TO diary
 _DETACH_LAST = """
 DO $$ DECLARE name text; BEGIN
     SELECT max(relname) INTO name FROM pg_class
-    WHERE relispartition AND relkind = 'r' AND regexp_replace(relname, '.*_', '')::int > 2;
+    WHERE relname LIKE 'event%' AND relispartition AND relkind = 'r' AND regexp_replace(relname, '.*_', '')::int > 2;
     IF name IS NOT NULL THEN
         EXECUTE 'ALTER TABLE event DETACH PARTITION ' || name;
         EXECUTE 'DROP TABLE ' || name;

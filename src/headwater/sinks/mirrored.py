@@ -169,6 +169,13 @@ class WindowCatalog:
         """A table as it is at the window's end."""
         return self._relation(oid, self._hi)
 
+    def before_leaving(self, oid: int) -> RelationSchema | None:
+        """A table as it was before it became a partition of another one; None if it did not."""
+        for (_, before), (_, after) in pairwise(self.spans.get(oid, [])):
+            if before is not None and after is not None and before.topmost == oid != after.topmost:
+                return before
+        return None
+
     def story(self, last: RelationSchema, versions: Sequence[RelationSchema], roots: Roots, wants: Wants) -> TableStory:
         """What happens to a table.
 
@@ -292,6 +299,7 @@ class _Story:
 
     def _gone(self) -> Iterator[Departure]:
         if self._is_dropped:
+            yield from self._gone_before()
             return
         self._require_all_rows()
         for oid, spans in self.spans.items():
@@ -301,9 +309,22 @@ class _Story:
                     self._require_known(oid, before, lsn)
                     yield self._departure(oid, lsn)
             self._require_steady(oid, spans)
-        for oid, spans in self.passing.items():
-            # One that is a partition when its transaction ends leaves its own mirror; later changes have none there.
-            left = spans[1:2] if oid == self.last.oid else spans[1:]
+        yield from self._passed(self.passing)
+
+    def _gone_before(self) -> Iterator[Departure]:
+        """What has left a table that is dropped in the end: itself, where it became a partition of another one."""
+        own = {self.last.oid} & self.all_spans.keys()
+        for oid in own & self.spans.keys():
+            for (_, before), (lsn, after) in pairwise(self.spans[oid]):
+                if self._is_ours(before) and after is not None and not self._is_ours(after):
+                    yield self._departure(oid, lsn)
+        yield from self._passed(own & self.passing.keys())
+
+    def _passed(self, oids: Iterable[int]) -> Iterator[Departure]:
+        """What has left with the transaction that it came with."""
+        for oid in oids:
+            # A partition as its transaction ends leaves its own mirror once: later it has no changes of its own.
+            left = self.passing[oid][1:2] if oid == self.last.oid else self.passing[oid][1:]
             yield from (self._departure(oid, lsn) for lsn, _ in left)
 
     def _departure(self, oid: int, lsn: int) -> Departure:

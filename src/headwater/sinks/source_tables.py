@@ -161,7 +161,7 @@ def mirrored_tables(
     catalog = WindowCatalog(store, lo, hi, times)
     tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
-        last = catalog.at_end(oid)
+        last = catalog.at_end(oid) or catalog.before_leaving(oid)
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
     roots = _roots(tables.values())
