@@ -107,6 +107,13 @@ WORK = {
         "INSERT INTO {0}_9 VALUES (8, 'x', 'y', 8)",
         "ALTER TABLE {0}_9 RENAME note TO remark",
     ],
+    "made, detached and changed": [
+        "BEGIN; CREATE TABLE {0}_1 PARTITION OF {0} FOR VALUES FROM (110) TO (150); "
+        "INSERT INTO {0}_1 VALUES (120, 'a', 'b'); COMMIT",
+        "ALTER TABLE {0} DETACH PARTITION {0}_1",
+        "INSERT INTO {0}_1 VALUES (1, 'c', 'd')",
+        "UPDATE {0}_1 SET note = 'alone' WHERE id = 120",
+    ],
     "detached concurrently": [
         "INSERT INTO {0} VALUES (906, 'new', 'x')",
         DETACH + " CONCURRENTLY",

@@ -176,17 +176,24 @@ class WindowCatalog:
                 return before
         return None
 
-    def story(self, last: RelationSchema, versions: Sequence[RelationSchema], roots: Roots, wants: Wants) -> TableStory:
+    def story(
+        self,
+        last: RelationSchema,
+        versions: Sequence[RelationSchema],
+        roots: Roots,
+        firsts: Mapping[int, int],
+        wants: Wants,
+    ) -> TableStory:
         """What happens to a table.
 
         Args:
             last: it, at the window's end.
             versions: of the relations that its changes are of.
-            roots: of all tables' changes.
+            roots: of all tables' changes; firsts: LSNs of their first ones.
             wants: whether a table is mirrored.
         """
         return _Story(
-            *(last, versions, roots, wants, self.spans, self._relation, self._file),
+            *(last, versions, roots, firsts, wants, self.spans, self._relation, self._file),
             *(self._times, self._lo, self._types_changed_at),
         ).told()
 
@@ -198,6 +205,7 @@ class _Story:
     last: RelationSchema
     versions: Sequence[RelationSchema]
     roots: Roots
+    firsts: Mapping[int, int]
     wants: Wants
     all_spans: dict[int, list[Span]]
     relation: Callable[[int, int], RelationSchema | None]
@@ -363,9 +371,9 @@ class _Story:
                 yield from self._back(before, lsn)
             return
         brought = list(self._brought(oid, after, lsn))
-        if not any(other in self.apart or not self._is_new(other, lsn) for other in brought):
+        if not any(self._was_apart(other, lsn) or not self._is_new(other, lsn) for other in brought):
             return
-        root, is_wanted = self.relation(self.last.oid, lsn + 1), oid in self.apart
+        root, is_wanted = self.relation(self.last.oid, lsn + 1), self._was_apart(oid, lsn)
         if before is not None:
             is_wanted = before.topmost == oid and self.wants(before)
         if after.kind == "p" or not is_wanted or root is None or self._was_ours(oid, lsn):
@@ -379,6 +387,10 @@ class _Story:
             yield Arrival.of(root, before, self._departure(before.oid, lsn))
         elif self.versions or self._was_ours(self.last.oid, lsn):
             raise left_with_rows(self.last, lsn)
+
+    def _was_apart(self, oid: int, lsn: int) -> bool:
+        """Whether a relation had changes of its own before a commit."""
+        return oid in self.apart and self.firsts.get(oid, NEVER) < lsn
 
     def _was_ours(self, oid: int, lsn: int) -> bool:
         """Whether a relation was the table, or a partition of it, earlier in the window."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
+from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
 from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
 from headwater.lakes.lake_table import LakeTable
@@ -48,6 +49,7 @@ class SourceTable:
         dropped: numbers of columns that it has no more.
         shape: of the lake's table; None for any.
         apart: which of its changes are meant, None for all.
+        first: LSN of the first of them; NEVER for none.
     """
 
     last: RelationSchema
@@ -56,6 +58,7 @@ class SourceTable:
     dropped: frozenset[int] = frozenset()
     shape: Shape | None = None
     apart: Apart | None = None
+    first: int = NEVER
 
 
 def source_tables(
@@ -91,7 +94,8 @@ def source_tables(
         last = _last(oid, own, store, hi)
         _require_names(last, versions, store, lo, hi)
         dropped = frozenset(column.number for column in last.columns if column.is_dropped)
-        found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped))
+        first = min(lsn for lsn, _ in own)
+        found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped, first=first))
     return found
 
 
@@ -164,8 +168,11 @@ def mirrored_tables(
         last = catalog.at_end(oid) or catalog.before_leaving(oid)
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
-    roots = _roots(tables.values())
-    told = {oid: replace(one, story=catalog.story(one.last, one.versions, roots, wants)) for oid, one in tables.items()}
+    roots, firsts = _roots(tables.values()), {oid: one.first for oid, one in tables.items()}
+    told = {
+        oid: replace(one, story=catalog.story(one.last, one.versions, roots, firsts, wants))
+        for oid, one in tables.items()
+    }
     return [_with_givers(one, told) for one in told.values()]
 
 
