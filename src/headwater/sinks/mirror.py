@@ -471,7 +471,7 @@ class _Merging:
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
         """Rows of a file with columns as the mirror has them now; or only by what they are told."""
-        is_gone = self._are_killed(rows) or self.form.is_rewritten(pq.read_schema(path))
+        is_gone = self._are_killed(rows) or (bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(path)))
         file = FileRows(self.form, rows, path, is_gone, is_told)
         fields = [self.form.schema.field(name) for name in names]
         return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))

@@ -266,12 +266,13 @@ class _Story:
 
     @cached_property
     def rewritten(self) -> tuple[Rewritten, ...]:
-        """Columns for whose types relations were written anew."""
+        """Columns for whose types all relations that have them were written anew."""
+        found = [(column.number, list(self._new_types(column))) for column in filter(is_shown, self.last.columns)]
         return tuple(
-            Rewritten(column.number, oid, lsn)
-            for column in filter(is_shown, self.last.columns)
-            for oid, lsn, is_anew in self._new_types(column)
-            if is_anew
+            Rewritten(number, oid, lsn)
+            for number, changes in found
+            if all(is_anew for *_, is_anew in changes)
+            for oid, lsn, _ in changes
         )
 
     def _new_types(self, column: Column) -> Iterator[tuple[int, int, bool]]:
