@@ -98,3 +98,42 @@ def test_a_table_that_comes_into_the_choice(spark: SparkSession, tmp_path: Path)
             pytest.raises(LakeError, match=r'is called "shop.item".*its changes from before'),
         ):
             landed(spark, server.wal_directory, backup, changes, tables=tables)
+
+
+WITHIN = {
+    "made": "CREATE TABLE shop.made AS SELECT 1 AS id; ALTER TABLE shop.made RENAME TO taken",
+    "moved": "CREATE TABLE taken (id int); INSERT INTO taken VALUES (1); ALTER TABLE taken SET SCHEMA shop",
+    "table": f"{OUT['table']}; {MISSED['table']}; {BACK['table']}",
+    "root": f"{OUT['root']}; {MISSED['root']}; {BACK['root']}",
+    "schema": f"{OUT['schema']}; {MISSED['schema']}; {BACK['schema']}",
+}
+"""What one transaction does to a table before it gives it a chosen name."""
+
+
+@pytest.mark.parametrize("what", WITHIN)
+def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
+    spark: SparkSession, tmp_path: Path, what: str
+) -> None:
+    """It is told of as if they were several; what happens to it with that name lands."""
+    name = NAMES.get(what, "shop.taken")
+    changes, mirror = LandingTarget(tmp_path / "changes"), LandingTarget(tmp_path / "mirror", mode="current")
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, SETUP)
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            run(connection, f"BEGIN; {WITHIN[what]}; COMMIT;\nINSERT INTO {name} SELECT 30{', 0' * (what == 'root')}")
+            connection.execute("SELECT pg_switch_wal()")
+        request = {"tables": TablePatterns.parse(["shop.item", "shop.part", name])}
+        with pytest.raises(LakeError, match=r"which --tables chooses: .* before.* have not landed") as told:
+            landed(spark, server.wal_directory, backup, mirror, **request)
+        assert told.value.lsn
+        if what in NAMES:
+            with pytest.raises(LakeError, match=r"which --tables chooses: .* before.* have not landed"):
+                landed(spark, server.wal_directory, backup, changes, **request)
+            return
+        with pytest.warns(HeadwaterWarning, match="what it had before has not landed"):
+            landed(spark, server.wal_directory, backup, changes, **request)
+        assert read_parquet_table(changes.place / name)["id"].to_pylist() == [30]

@@ -13,6 +13,7 @@ from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import ParquetTable
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
+from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.landing import land
 from landing.mirrors import (
     HeldColumn,
@@ -156,9 +157,11 @@ class Moved:
                 self.moments.append(_moment(connection, f"^{name}(_|$)"))
             connection.execute("CHECKPOINT")
 
-    def land(self, spark: SparkSession, target: LandingTarget, window: int) -> None:
-        """Land all of it."""
-        request = DecodeRequest(str(self.source.server.wal_directory), str(self.backup), "postgres")
+    def land(self, spark: SparkSession, target: LandingTarget, window: int, *tables: str) -> None:
+        """Land all of it, or some tables."""
+        request = DecodeRequest(
+            str(self.source.server.wal_directory), str(self.backup), "postgres", tables=TablePatterns(tables)
+        )
         land(spark, request, target, bounds=WindowBounds(window))
 
     def require_same(self, target: LandingTarget) -> None:
@@ -298,3 +301,49 @@ def test_what_cannot_go_is_refused(spark: SparkSession, source: Source, tmp_path
     with pytest.raises(LakeError) as told:
         moved.land(spark, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["windows"])
     assert TOLD[name] in str(told.value)
+
+
+ATTACH_NEW = "ALTER TABLE {0} ATTACH PARTITION {0}_1 FOR VALUES FROM (110) TO (150)"
+UNCHOSEN = {
+    "by transactions": ["CREATE TABLE {0}_1 (LIKE {0})", "INSERT INTO {0}_1 VALUES (120, 'a', 'b')", ATTACH_NEW],
+    "by one": [
+        "BEGIN; CREATE TABLE {0}_1 (LIKE {0}); INSERT INTO {0}_1 VALUES (120, 'a', 'b'); " + ATTACH_NEW + "; COMMIT"
+    ],
+    "below": [
+        "CREATE TABLE {0}_1 (LIKE {0}) PARTITION BY RANGE (id)",
+        "BEGIN; CREATE TABLE {0}_2 (LIKE {0}); INSERT INTO {0}_2 VALUES (120, 'a', 'b'); "
+        "ALTER TABLE {0}_1 ATTACH PARTITION {0}_2 FOR VALUES FROM (110) TO (150); " + ATTACH_NEW + "; COMMIT",
+    ],
+    "was there": [ATTACH],
+}
+"""A table gets rows while it is not chosen, as only the root is, and is attached."""
+
+
+@pytest.mark.parametrize("name", UNCHOSEN)
+def test_rows_of_a_table_that_is_not_chosen_are_told_of(
+    spark: SparkSession, source: Source, tmp_path: Path, name: str
+) -> None:
+    root = f"lone_{list(UNCHOSEN).index(name)}"
+    moved = Moved(source, root, ["INSERT INTO {0} VALUES (1, 'x', 'y')", *UNCHOSEN[name]])
+    why = "was there before" if name == "was there" else "had changes before it was attached, and --tables did not"
+    with pytest.raises(LakeError, match=why) as told:
+        moved.land(spark, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["one window"], f"public.{root}")
+    assert told.value.lsn
+
+
+def test_a_partition_without_rows_needs_no_choice(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+    """As they are made beforehand: LIKE the root, attached by the same transaction, and filled through the root."""
+    work = [
+        "BEGIN; CREATE TABLE {0}_1 (LIKE {0}); " + ATTACH_NEW + "; COMMIT",
+        "INSERT INTO {0} VALUES (120, 'a', 'b')",
+        "CREATE TABLE {0}_2 (LIKE {0})",
+        "ALTER TABLE {0} ATTACH PARTITION {0}_2 FOR VALUES FROM (150) TO (180)",
+        "BEGIN; INSERT INTO {0}_2 VALUES (160, 'a', 'b'); ALTER TABLE {0} DETACH PARTITION {0}_2; "
+        "INSERT INTO {0}_2 VALUES (1, 'a', 'b'); COMMIT",
+    ]
+    moved = Moved(source, "empty", work)
+    target = LandingTarget(tmp_path / "lake", mode="current")
+    moved.land(spark, target, WINDOWS["one window"], "public.empty")
+    moved.moments[-1][1].pop("empty_2")
+    moved.moments[-1][1].pop("empty_apart")
+    moved.require_same(target)

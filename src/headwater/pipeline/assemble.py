@@ -43,6 +43,7 @@ from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
+from headwater.reorder.passed_over import PassedOver
 from headwater.reorder.plan import Plan, Units
 from headwater.reorder.replays import STREAM_COMMITS, STREAMS, Replays
 from headwater.reorder.resend import concerns, find_forgets
@@ -76,6 +77,7 @@ class Assembly:
         memory: what the plugin has in mind at the end.
         catalog_times: of transactions that changed the catalog, when they committed, microseconds since 2000, by START
             of the commit's record.
+        unwanted: changes of relations of which none are wanted.
     """
 
     plan: Plan
@@ -85,6 +87,7 @@ class Assembly:
     late: Int64s
     memory: SchemaMemory
     catalog_times: Mapping[int, int]
+    unwanted: PassedOver
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,8 @@ class _Assembler:
         passed_over = int(taken(rows.changes.count, at[unwanted]).sum())
         own = np.flatnonzero(txns.changes_catalog)
         times = dict(zip(txns.final_lsn[own].tolist(), txns.time[own].tolist(), strict=True))
-        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory, times)
+        silent = PassedOver(candidates, resolved.resolution, uses, txns)
+        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory, times, silent)
 
     # -- which transactions
 

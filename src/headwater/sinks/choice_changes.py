@@ -6,8 +6,8 @@ it, or where it is mirrored: rows or changes of the time before would be missing
 
 What becomes a partition or is one no more is told of by others (:mod:`headwater.sinks.mirrored`).
 
-Known gap: a table that goes out of the choice and back in one transaction, or that gets its rows in the transaction
-that then gives it a chosen name; what is done to it in between does not land.
+Known gap: a table that goes out of the choice and back in one transaction, which truncates it or has ALTER TABLE write
+it anew in between.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS, PG_NAMESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
+from headwater.reorder.passed_over import PassedOver
 from headwater.sinks.catalog_changes import updated_rows
 
 
@@ -43,22 +44,26 @@ class ChoiceChange:
     is_chosen: bool
 
 
-def choice_changes(store: CatalogStore, choice: TableChoice, lo: int, hi: int) -> tuple[ChoiceChange, ...]:
+def choice_changes(
+    store: CatalogStore, choice: TableChoice, lo: int, hi: int, unwanted: PassedOver
+) -> tuple[ChoiceChange, ...]:
     """Those of the commits whose record starts in ``[lo, hi)``, in their order.
 
     Args:
         store: the catalog, rolled forward over the window.
         choice: which tables land.
         lo, hi: LSNs.
+        unwanted: changes of tables that are not chosen.
     """
     if not choice.patterns.patterns:
         return ()
     places = set(updated_rows(store, store.tables[PG_CLASS], lo, hi))
     for _, lsn in updated_rows(store, store.tables[PG_NAMESPACE], lo, hi):
         places |= {(oid, lsn) for oid in store.view(lsn).tables()}
-    ordered = sorted(places, key=lambda place: (place[1], place[0]))
-    found = (_change(store, choice, oid, lsn) for oid, lsn in ordered if oid >= FIRST_NORMAL_OBJECT_ID)
-    return tuple(one for one in found if one is not None)
+    found = [_change(store, choice, oid, lsn) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID]
+    inside = [_inside(store, choice, version, lsn) for lsn, version in unwanted.beside_ddl() if lo <= lsn < hi]
+    by_place = {(one.lsn, one.after.oid): one for one in (*inside, *found) if one is not None}
+    return tuple(by_place[place] for place in sorted(by_place))
 
 
 def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> ChoiceChange | None:
@@ -73,6 +78,16 @@ def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Cho
     if root is None or choice.chooses(before, was_in) == is_chosen:
         return None
     return ChoiceChange(lsn, root, before, after, is_chosen)
+
+
+def _inside(store: CatalogStore, choice: TableChoice, version: RelationSchema, lsn: int) -> ChoiceChange | None:
+    """A table that was not chosen when it was changed, and is by the end of that transaction."""
+    view = store.view(lsn + 1)
+    after = view.relation(version.oid)
+    if after is None or after.kind not in "rp" or version.topmost != after.topmost or version.rewrite_of:
+        return None
+    root = view.relation(after.topmost)
+    return ChoiceChange(lsn, root, version, after, True) if root is not None and choice.chooses(after, view) else None
 
 
 def require_whole(changes: Iterable[ChoiceChange], lake: Lake, *, is_mirror: bool) -> None:

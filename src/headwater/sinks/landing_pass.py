@@ -159,7 +159,7 @@ class Handing:
             since,
         )
         assert isinstance(plugin, RowChanges)
-        renamed = choice_changes(behind.store, plugin.choice, lo, window.hi)
+        renamed = choice_changes(behind.store, plugin.choice, lo, window.hi, assembly.unwanted)
         columns = column_changes(behind.store, plugin.choice, lo, window.hi) if self.keeps_columns else ()
         without = self._without_wal(behind.store, plugin.choice, lo, window.hi)
         self.lo = behind.lsn  # a record that crosses the end of the window was its last

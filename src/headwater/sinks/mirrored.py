@@ -6,7 +6,7 @@ In: a planned window and the catalog that was rolled forward over it, in the thr
 - Rows are told by the columns of the replica identity, which the WAL has of every row that is updated or deleted; under
   REPLICA IDENTITY FULL by the primary key or, if there is none, as wholes.
 - A partition that is detached or dropped takes its rows with it, also one that its own transaction has made; one that
-  is attached brings some, unless it and what is below it are new and have had no changes. Where both tables are
+  is attached brings some, unless it and what is below it are new and have had no changes, chosen or not. Where both are
   mirrored the rows go from one mirror to the other (:mod:`headwater.sinks.moved_rows`).
 - ADD COLUMN gives rows that are there the column's default, which only ``pg_attribute.attmissingval`` has.
 - What is unlogged has no WAL.
@@ -14,9 +14,6 @@ In: a planned window and the catalog that was rolled forward over it, in the thr
   are there say something else (:mod:`headwater.sinks.stored_types`).
 
 What ALTER TABLE writes anew is no concern of this module: the WAL has the rows of the new heap.
-
-Known gap: where ``--tables`` chooses a root and not the table that one transaction makes, fills and attaches to it,
-that table's changes are not planned, and its rows missing.
 """
 
 from __future__ import annotations
@@ -32,6 +29,7 @@ from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
+from headwater.reorder.passed_over import PassedOver
 from headwater.rows.arrow import is_shown
 from headwater.sinks.catalog_changes import changed_rows, removed_rows
 from headwater.sinks.change_rows import has_identity
@@ -110,11 +108,11 @@ class WindowCatalog:
     Args:
         store: rolled forward over it.
         lo, hi: LSNs where it begins and ends.
-        times: see :class:`~headwater.pipeline.assemble.Assembly`.
+        times, unwanted: see :class:`~headwater.pipeline.assemble.Assembly`.
     """
 
-    def __init__(self, store: CatalogStore, lo: int, hi: int, times: Mapping[int, int]) -> None:
-        self._store, self._lo, self._hi, self._times = store, lo, hi, times
+    def __init__(self, store: CatalogStore, lo: int, hi: int, times: Mapping[int, int], unwanted: PassedOver) -> None:
+        self._store, self._lo, self._hi, self._times, self._unwanted = store, lo, hi, times, unwanted
         self.spans = {oid: list(self._spans(oid)) for oid in sorted(self._changed())}
         self._types_changed_at = max(self._types_gone(), default=-1)
 
@@ -194,7 +192,7 @@ class WindowCatalog:
         """
         return _Story(
             *(last, versions, roots, firsts, wants, self.spans, self._relation, self._file),
-            *(self._times, self._lo, self._types_changed_at),
+            *(self._times, self._unwanted, self._lo, self._types_changed_at),
         ).told()
 
 
@@ -211,6 +209,7 @@ class _Story:
     relation: Callable[[int, int], RelationSchema | None]
     file: Callable[[int, int], int]
     times: Mapping[int, int]
+    unwanted: PassedOver
     lo: int
     types_changed_at: int
 
@@ -378,8 +377,15 @@ class _Story:
         if before is not None:
             is_wanted = before.topmost == oid and self.wants(before)
         if after.kind == "p" or not is_wanted or root is None or self._was_ours(oid, lsn):
-            raise self._refusal(after, "was there before it was attached: its rows are not known to be none", lsn)
+            raise self._unknown(after, brought, lsn)
         yield Arrival.of(after, root, self._departure(oid, lsn))
+
+    def _unknown(self, which: RelationSchema, brought: Iterable[int], lsn: int) -> LakeError:
+        """The error of rows that come and are not known."""
+        if any(self.unwanted.has_before(oid, lsn) for oid in brought):
+            why = "had changes before it was attached, and --tables did not choose it then: its rows are not known"
+            return self._refusal(which, why, lsn, "choose such tables, too (--tables), and land this one anew")
+        return self._refusal(which, "was there before it was attached: its rows are not known to be none", lsn)
 
     def _back(self, before: RelationSchema, lsn: int) -> Iterator[Arrival]:
         """What the table has got as a partition, until a commit."""
@@ -405,10 +411,11 @@ class _Story:
                 yield other
 
     def _is_new(self, oid: int, lsn: int) -> bool:
-        """Whether a relation was made in the window, and was not ours before."""
+        """Whether a relation was made in the window, and was not ours before, nor had changes that nobody wanted."""
         spans = self.all_spans.get(oid)
         earlier = [] if spans is None else [found for at, found in spans if at < lsn]
-        return bool(earlier) and earlier[0] is None and not any(map(self._is_ours, earlier))
+        is_new = bool(earlier) and earlier[0] is None and not any(map(self._is_ours, earlier))
+        return is_new and not self.unwanted.has_before(oid, lsn)
 
     def _require_all_rows(self) -> None:
         """Whether no transaction had the table as a partition, put rows into it, and detached it again."""
@@ -443,12 +450,12 @@ class _Story:
                         raise self._refusal(after, f'has another default in column "{column.name}" than others', lsn)
         return found
 
-    def _refusal(self, which: RelationSchema, why: str, lsn: int) -> LakeError:
+    def _refusal(self, which: RelationSchema, why: str, lsn: int, hint: str = "") -> LakeError:
         what = "table" if which.oid == self.last.oid else "partition"
         return LakeError(
             f'{what} "{which.namespace}.{which.name}" {why}',
             lsn=lsn,
-            hint="land changes (--mode changelog), or this table anew, from a backup of after that",
+            hint=hint or "land changes (--mode changelog), or this table anew, from a backup of after that",
         )
 
 

@@ -203,7 +203,7 @@ class Mirror(Mode):
         since: int,
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return mirrored_tables(assembly.plan, store, lo, hi, wants, assembly.catalog_times, since)
+        return mirrored_tables(assembly, store, lo, hi, wants, since)
 
     def existing(self, source: SourceTable) -> SourceTable:
         """See :class:`Mode`."""

@@ -27,6 +27,7 @@ from headwater.errors import LakeError
 from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
 from headwater.lakes.lake_table import LakeTable
 from headwater.lakes.landing_target import LandingTarget
+from headwater.pipeline.assemble import Assembly
 from headwater.reorder.keys import distinct
 from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
@@ -144,26 +145,25 @@ def _of_shape(stage: _Stage, store: CatalogStore, lo: int, hi: int) -> SourceTab
 
 
 def mirrored_tables(
-    plan: Plan,
+    assembly: Assembly,
     store: CatalogStore,
     lo: int,
     hi: int,
     wants: Callable[[RelationSchema], bool],
-    times: Mapping[int, int],
     since: int = -1,
 ) -> list[SourceTable]:
     """The tables of a window, and those that others of which only the definition has changed; with their stories.
 
     Args:
-        plan, store, lo, hi, since: see :func:`source_tables`.
+        assembly: of the window.
+        store, lo, hi, since: see :func:`source_tables`.
         wants: whether a table's rows are wanted, as it is at the window's end.
-        times: see :class:`~headwater.pipeline.assemble.Assembly`.
 
     Raises:
         LakeError: see there.
     """
-    catalog = WindowCatalog(store, lo, hi, times)
-    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi, since)}
+    catalog = WindowCatalog(store, lo, hi, assembly.catalog_times, assembly.unwanted)
+    tables = {one.last.oid: one for one in source_tables(assembly.plan, store, lo, hi, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
         last = catalog.at_end(oid) or catalog.before_leaving(oid)
         if last is not None and wants(last):
