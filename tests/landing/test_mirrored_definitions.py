@@ -77,10 +77,14 @@ class Mirrored:
 
     def refused(self, setup: Statements, work: Statements) -> str:
         """The error that landing ends with."""
+        return str(self.error(setup, work))
+
+    def error(self, setup: Statements, work: Statements) -> LakeError:
+        """See :meth:`refused`."""
         backup, _ = self.source.after(setup, work, [])
         with pytest.raises(LakeError) as told:
             self.land(backup)
-        return str(told.value)
+        return told.value
 
     def land(self, backup: Path) -> None:
         request = DecodeRequest(str(self.source.server.wal_directory), str(backup), "postgres")
@@ -269,6 +273,7 @@ def test_types_that_print_stored_values_otherwise_are_refused(
     said = str(told.value)
     if "does not fit" not in said:  # of a change of the same window, whose values another type cannot be read from
         assert f'column "c" of table public.{name} is {newer} now, which prints {older} otherwise' in said
+        assert told.value.lsn
 
 
 def test_a_type_is_taken_over_where_no_row_was_stored_as_another_one(mirrored: Mirrored) -> None:
@@ -293,8 +298,9 @@ def test_an_attribute_that_comes_again_is_refused_though_no_row_changes(mirrored
         "ALTER TYPE pair_type DROP ATTRIBUTE b, ADD ATTRIBUTE b int",
         NEXT_WINDOW,
     ]
-    said = mirrored.refused(setup, work)
-    assert 'an attribute of pair_type, the type of column "c" of table public.of_pair, is another one now' in said
+    told = mirrored.error(setup, work)
+    assert 'an attribute of pair_type, the type of column "c" of table public.of_pair, is another one now' in str(told)
+    assert told.lsn
 
 
 @pytest.mark.parametrize(("name", "labels"), [("hue", "c {0}"), ("hues", "c {0}[]"), ("tint", "c {0}_d")])
@@ -309,7 +315,9 @@ def test_a_label_that_is_renamed_is_refused(mirrored: Mirrored, name: str, label
         f"ALTER TYPE {name} RENAME VALUE 'red' TO 'crimson'",
         NEXT_WINDOW,
     ]
-    assert "is another one now, and the server has not written its rows anew" in mirrored.refused(setup, work)
+    told = mirrored.error(setup, work)
+    assert "is another one now, and the server has not written its rows anew" in str(told)
+    assert told.lsn
 
 
 def test_partitions_take_their_rows_with_them(mirrored: Mirrored) -> None:

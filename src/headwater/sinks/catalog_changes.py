@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.tables import CatalogTable
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 
 Places = set[tuple[int, int]]
 """First keys of rows, OIDs of relations or schemas, each with the START of a commit's record."""
+
+
+def of_relations(places: Places) -> list[tuple[int, int]]:
+    """LSNs and OIDs of relations that are no catalogs, in the order of the commits."""
+    return sorted((lsn, oid) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID)
 
 
 def made_rows(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Places:

@@ -19,12 +19,12 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError, warn
 from headwater.lakes.lake import Lake
-from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS, PG_NAMESPACE
+from headwater.pg.catalogs import PG_CLASS, PG_NAMESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.passed_over import PassedOver
-from headwater.sinks.catalog_changes import updated_rows
+from headwater.sinks.catalog_changes import of_relations, updated_rows
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def choice_changes(
     places = set(updated_rows(store, store.tables[PG_CLASS], lo, hi))
     for _, lsn in updated_rows(store, store.tables[PG_NAMESPACE], lo, hi):
         places |= {(oid, lsn) for oid in store.view(lsn).tables()}
-    found = [_change(store, choice, oid, lsn) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID]
+    found = [_change(store, choice, oid, lsn) for lsn, oid in of_relations(places)]
     inside = [_inside(store, choice, version, lsn) for lsn, version in unwanted.beside_ddl() if lo <= lsn < hi]
     by_place = {(one.lsn, one.after.oid): one for one in (*inside, *found) if one is not None}
     return tuple(by_place[place] for place in sorted(by_place))

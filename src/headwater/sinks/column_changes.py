@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
-from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE
+from headwater.pg.catalogs import PG_ATTRIBUTE
 from headwater.pipeline.row_changes import TableChoice
 from headwater.rows.arrow import is_shown
-from headwater.sinks.catalog_changes import updated_rows
+from headwater.sinks.catalog_changes import of_relations, updated_rows
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ def column_changes(store: CatalogStore, choice: TableChoice, lo: int, hi: int) -
         lo, hi: LSNs.
     """
     places = updated_rows(store, store.tables[PG_ATTRIBUTE], lo, hi)
-    ordered = sorted((lsn, oid) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID)
-    found = (_change(store, choice, oid, lsn) for lsn, oid in ordered)
+    found = (_change(store, choice, oid, lsn) for lsn, oid in of_relations(places))
     return tuple(one for one in found if one is not None)
 
 

@@ -19,7 +19,7 @@ What ALTER TABLE writes anew is no concern of this module: the WAL has the rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -28,10 +28,10 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
-from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
+from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS
 from headwater.reorder.passed_over import PassedOver
 from headwater.rows.arrow import is_shown
-from headwater.sinks.catalog_changes import changed_rows, removed_rows
+from headwater.sinks.catalog_changes import changed_rows, of_relations, removed_rows
 from headwater.sinks.change_rows import has_identity
 from headwater.sinks.moved_rows import Arrival, Departure
 from headwater.sinks.stored_types import Retyped, Rewritten, retyped, says_the_same
@@ -120,7 +120,7 @@ class WindowCatalog:
         """Relations whose definition has changed."""
         tables = [self._store.tables[PG_CLASS], self._store.tables[PG_ATTRIBUTE], *self._named("pg_inherits")]
         places = [changed_rows(self._store, table, self._lo, self._hi) for table in tables]
-        return {oid for found in places for oid, _ in found if oid >= FIRST_NORMAL_OBJECT_ID}
+        return {oid for found in places for _, oid in of_relations(found)}
 
     def _named(self, name: str) -> list[CatalogTable]:
         return [table for table in self._store.tables.values() if table.layout.name == name]
@@ -259,9 +259,11 @@ class _Story:
     def _retyped_since(self, version: RelationSchema) -> Iterator[Retyped]:
         """Columns in which rows of a version say something else at the window's end, as nothing wrote them anew."""
         for one in retyped(self.last, version, self.versions):
-            changes = [is_anew for *_, is_anew in self._new_types(self.last.columns[one.number - 1])]
-            if one.is_reshaped or not changes or not all(changes):
-                yield one
+            changes = list(self._new_types(self.last.columns[one.number - 1]))
+            if one.is_reshaped or not changes or not all(is_anew for *_, is_anew in changes):
+                # Where the type is the same, what it is made of has changed.
+                lsn = max((at for _, at, _ in changes), default=self.types_changed_at)
+                yield replace(one, lsn=lsn if lsn >= 0 else None)
 
     @cached_property
     def rewritten(self) -> tuple[Rewritten, ...]:
@@ -473,6 +475,7 @@ def says_otherwise(table: str, name: str, column: Retyped) -> LakeError:
         what = f'column "{name}" of table {table} is {column.newer} now, which prints {column.older} otherwise'
     return LakeError(
         f"{what}, and the server has not written its rows anew",
+        lsn=column.lsn,
         hint="land the table anew, to another place, or its changes only (--mode changelog)",
     )
 

@@ -17,10 +17,10 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError, warn
-from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS
+from headwater.pg.catalogs import PG_CLASS
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
-from headwater.sinks.catalog_changes import made_rows
+from headwater.sinks.catalog_changes import made_rows, of_relations
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ def rows_without_wal(store: CatalogStore, choice: TableChoice, lo: int, hi: int)
         lo, hi: LSNs.
     """
     places = made_rows(store, store.tables[PG_CLASS], lo, hi)
-    ordered = sorted((lsn, oid) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID)
-    return tuple(found for lsn, oid in ordered for found in _found(store, choice, oid, lsn))
+    return tuple(found for lsn, oid in of_relations(places) for found in _found(store, choice, oid, lsn))
 
 
 def partitions_without_wal(view: HistoricCatalog, choice: TableChoice) -> list[WithoutWal]:

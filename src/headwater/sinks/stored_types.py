@@ -33,12 +33,14 @@ class Retyped:
         number: ``attnum``.
         older, newer: the names of its types.
         is_reshaped: a composite type in it has other attributes.
+        lsn: START of the commit record from which on it is so; None if that is not known.
     """
 
     number: int
     older: str
     newer: str
     is_reshaped: bool
+    lsn: int | None = None
 
 
 @dataclass(frozen=True)
