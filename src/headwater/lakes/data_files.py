@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.lakes.file_bounds import has_order, is_bound
-from headwater.lakes.lake_table import DataFile
+from headwater.lakes.lake_table import DataFile, errors_at
 from headwater.lakes.parquet_options import parquet_options
+from headwater.pipeline.plain_errors import system_error
 
 _ARROW = b"ARROW:schema"
 """Under which key of a file Arrow looks for the schema that it was written with (parquet/arrow/schema.cc)."""
@@ -46,7 +48,24 @@ def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, na
         batches: of the columns of ``schema``, of which strings may be in dictionaries, in all batches alike.
         schema: them.
         place: the directory; name: of the file.
+
+    Raises:
+        LakeError: it cannot be written; names it.
+        HeadwaterError: batches cannot be read.
     """
+    with errors_at(Path(place, name)):
+        return _written(_read(batches), schema, place, name)
+
+
+def _read(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """What the system says of where they come from is not said of the file that is written."""
+    try:
+        yield from batches
+    except OSError as error:
+        raise system_error("read", error) from error
+
+
+def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: str) -> DataFile:
     footers: list[pq.FileMetaData] = []
     seen = _Seen(schema)
     there = iter(batches)
