@@ -24,7 +24,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.passed_over import PassedOver
-from headwater.sinks.catalog_changes import of_relations, updated_rows
+from headwater.sinks.catalog_changes import CatalogWindow, of_relations
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,21 @@ class ChoiceChange:
     is_chosen: bool
 
 
-def choice_changes(
-    store: CatalogStore, choice: TableChoice, lo: int, hi: int, unwanted: PassedOver
-) -> tuple[ChoiceChange, ...]:
-    """Those of the commits whose record starts in ``[lo, hi)``, in their order.
+def choice_changes(window: CatalogWindow, choice: TableChoice, unwanted: PassedOver) -> tuple[ChoiceChange, ...]:
+    """Those of a window, in the order of the commits.
 
     Args:
-        store: the catalog, rolled forward over the window.
+        window: it.
         choice: which tables land.
-        lo, hi: LSNs.
         unwanted: changes of tables that are not chosen.
     """
     if not choice.patterns.patterns:
         return ()
-    places = set(updated_rows(store, store.tables[PG_CLASS], lo, hi))
-    for _, lsn in updated_rows(store, store.tables[PG_NAMESPACE], lo, hi):
+    store, places = window.store, window.updated(PG_CLASS)
+    for _, lsn in window.updated(PG_NAMESPACE):
         places |= {(oid, lsn) for oid in store.view(lsn).tables()}
     found = [_change(store, choice, oid, lsn) for lsn, oid in of_relations(places)]
-    inside = [_inside(store, choice, version, lsn) for lsn, version in unwanted.beside_ddl() if lo <= lsn < hi]
+    inside = [_inside(store, choice, version, lsn) for lsn, version in unwanted.beside_ddl() if lsn in window]
     by_place = {(one.lsn, one.after.oid): one for one in (*inside, *found) if one is not None}
     return tuple(by_place[place] for place in sorted(by_place))
 

@@ -16,7 +16,7 @@ from headwater.errors import LakeError
 from headwater.pg.catalogs import PG_ATTRIBUTE
 from headwater.pipeline.row_changes import TableChoice
 from headwater.rows.arrow import is_shown
-from headwater.sinks.catalog_changes import of_relations, updated_rows
+from headwater.sinks.catalog_changes import CatalogWindow, of_relations
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,15 @@ class ColumnChange:
         )
 
 
-def column_changes(store: CatalogStore, choice: TableChoice, lo: int, hi: int) -> tuple[ColumnChange, ...]:
-    """Those of the commits whose record starts in ``[lo, hi)``, in their order.
+def column_changes(window: CatalogWindow, choice: TableChoice) -> tuple[ColumnChange, ...]:
+    """Those of a window, in the order of the commits.
 
     Args:
-        store: the catalog, rolled forward over the window.
+        window: it.
         choice: which tables land.
-        lo, hi: LSNs.
     """
-    places = updated_rows(store, store.tables[PG_ATTRIBUTE], lo, hi)
-    found = (_change(store, choice, oid, lsn) for lsn, oid in of_relations(places))
+    places = window.updated(PG_ATTRIBUTE)
+    found = (_change(window.store, choice, oid, lsn) for lsn, oid in of_relations(places))
     return tuple(one for one in found if one is not None)
 
 

@@ -17,7 +17,6 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake import Lake
@@ -34,6 +33,7 @@ from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
+from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
 from headwater.sinks.column_changes import ColumnChange, column_changes
@@ -146,22 +146,15 @@ class Handing:
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
-        view, plugin = behind.store.view(window.hi), plan.opened.plugin
+        plugin = plan.opened.plugin
         existing = self._existing(plan, window)
         since = -1 if existing is None else existing.lsn
-        lo = max(self.lo, since + 1)
-        tables = self.mode.tables(
-            assembly,
-            behind.store,
-            lo,
-            window.hi,
-            lambda schema: bool(plugin.wants(schema, view)),
-            since,
-        )
+        catalog = CatalogWindow(behind.store, max(self.lo, since + 1), window.hi)
+        tables = self.mode.tables(assembly, catalog, lambda schema: bool(plugin.wants(schema, catalog.end)), since)
         assert isinstance(plugin, RowChanges)
-        renamed = choice_changes(behind.store, plugin.choice, lo, window.hi, assembly.unwanted)
-        columns = column_changes(behind.store, plugin.choice, lo, window.hi) if self.keeps_columns else ()
-        without = self._without_wal(behind.store, plugin.choice, lo, window.hi)
+        renamed = choice_changes(catalog, plugin.choice, assembly.unwanted)
+        columns = column_changes(catalog, plugin.choice) if self.keeps_columns else ()
+        without = self._without_wal(catalog, plugin.choice)
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
         # One for each core: each makes a file of each table.
         size = even_slice([assembly.plan], self.parallel)
@@ -185,14 +178,14 @@ class Handing:
             without,
         )
 
-    def _without_wal(self, store: CatalogStore, choice: TableChoice, lo: int, hi: int) -> tuple[WithoutWal, ...]:
+    def _without_wal(self, window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
         # What happens before rows that were there before are read is in these.
-        found = () if self.wants_existing else rows_without_wal(store, choice, lo, hi)
+        found = () if self.wants_existing else rows_without_wal(window, choice)
         if not self.looks_back:
             return found
         self.looks_back = False
         known = {one.relation.oid for one in found}
-        there = partitions_without_wal(store.view(hi), choice)
+        there = partitions_without_wal(window.end, choice)
         return *found, *(one for one in there if one.relation.oid not in known)
 
     def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:

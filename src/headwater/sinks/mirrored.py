@@ -24,14 +24,13 @@ from functools import cached_property
 from itertools import pairwise
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
-from headwater.catalog.store import CatalogStore
-from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
-from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS
+from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_INHERITS
+from headwater.pipeline.assemble import Assembly
 from headwater.reorder.passed_over import PassedOver
 from headwater.rows.arrow import is_shown
-from headwater.sinks.catalog_changes import changed_rows, of_relations, removed_rows
+from headwater.sinks.catalog_changes import CatalogWindow, of_relations
 from headwater.sinks.change_rows import has_identity
 from headwater.sinks.moved_rows import Arrival, Departure
 from headwater.sinks.stored_types import Retyped, Rewritten, retyped, says_the_same
@@ -106,50 +105,43 @@ class WindowCatalog:
     """What the catalog says of a window.
 
     Args:
-        store: rolled forward over it.
-        lo, hi: LSNs where it begins and ends.
-        times, unwanted: see :class:`~headwater.pipeline.assemble.Assembly`.
+        window: it.
+        assembly: of its changes.
     """
 
-    def __init__(self, store: CatalogStore, lo: int, hi: int, times: Mapping[int, int], unwanted: PassedOver) -> None:
-        self._store, self._lo, self._hi, self._times, self._unwanted = store, lo, hi, times, unwanted
+    def __init__(self, window: CatalogWindow, assembly: Assembly) -> None:
+        self._window, self._assembly = window, assembly
         self.spans = {oid: list(self._spans(oid)) for oid in sorted(self._changed())}
         self._types_changed_at = max(self._types_gone(), default=-1)
 
     def _changed(self) -> set[int]:
         """Relations whose definition has changed."""
-        tables = [self._store.tables[PG_CLASS], self._store.tables[PG_ATTRIBUTE], *self._named("pg_inherits")]
-        places = [changed_rows(self._store, table, self._lo, self._hi) for table in tables]
-        return {oid for found in places for _, oid in of_relations(found)}
-
-    def _named(self, name: str) -> list[CatalogTable]:
-        return [table for table in self._store.tables.values() if table.layout.name == name]
+        catalogs = (PG_CLASS, PG_ATTRIBUTE, PG_INHERITS)
+        return {oid for catalog in catalogs for _, oid in of_relations(self._window.changed(catalog))}
 
     def _types_gone(self) -> Iterator[int]:
         """Where labels of enums and attributes of composite types were removed, or others took their place."""
-        view = self._store.view(self._hi)
-        for table in self._named("pg_enum"):
-            yield from (lsn for _, lsn in removed_rows(self._store, table, self._lo, self._hi))
-        for table in (self._store.tables[PG_CLASS], self._store.tables[PG_ATTRIBUTE]):
-            for oid, lsn in removed_rows(self._store, table, self._lo, self._hi):
-                if any(row.kind == "c" for row in view.class_rows(oid)):
-                    yield lsn
+        yield from (lsn for _, lsn in self._window.removed(PG_ENUM))
+        for oid, lsn in self._window.removed(PG_CLASS) | self._window.removed(PG_ATTRIBUTE):
+            if any(row.kind == "c" for row in self._window.end.class_rows(oid)):
+                yield lsn
 
     def _spans(self, oid: int) -> Iterator[Span]:
-        versions = [version for key in _KEYS for version in self._store.versions((*key, oid))]
+        store = self._window.store
+        versions = [version for key in _KEYS for version in store.versions((*key, oid))]
         # Of what one transaction has made and removed a timeline says nothing.
-        ends = {end for version in versions for end in self._store.fates.lifetime(version)}
-        yield -1, self._relation(oid, self._lo)
-        for lsn in sorted(end for end in ends if self._lo <= end < self._hi):
+        ends = {end for version in versions for end in store.fates.lifetime(version)}
+        yield -1, self._relation(oid, self._window.lo)
+        for lsn in sorted(end for end in ends if end in self._window):
             yield lsn, self._relation(oid, lsn + 1)
 
     def _relation(self, oid: int, lsn: int) -> RelationSchema | None:
-        found = self._store.view(lsn).relation(oid)
+        found = self._window.store.view(lsn).relation(oid)
         return found if found is not None and found.kind in "rp" and not found.rewrite_of else None
 
     def _file(self, oid: int, lsn: int) -> int:
         """``relfilenode`` of a relation."""
-        return next((row.filenode for row in self._store.view(lsn).class_rows(oid)), 0)
+        return next((row.filenode for row in self._window.store.view(lsn).class_rows(oid)), 0)
 
     def tables(self) -> set[int]:
         """OIDs of the topmost tables of the relations that have changed, or whose rows say something else."""
@@ -158,14 +150,14 @@ class WindowCatalog:
 
     def _retyped(self) -> Iterator[int]:
         """Tables with a column whose values say something else now, though it is of the same type."""
-        for oid in self._store.view(self._hi).tables() if self._types_changed_at >= 0 else ():
-            before, now = self._relation(oid, self._lo), self._relation(oid, self._hi)
+        for oid in self._window.end.tables() if self._types_changed_at >= 0 else ():
+            before, now = self._relation(oid, self._window.lo), self.at_end(oid)
             if before is not None and now is not None and retyped(now, before, ()):
                 yield now.topmost
 
     def at_end(self, oid: int) -> RelationSchema | None:
         """A table as it is at the window's end."""
-        return self._relation(oid, self._hi)
+        return self._relation(oid, self._window.hi)
 
     def before_leaving(self, oid: int) -> RelationSchema | None:
         """A table as it was before it became a partition of another one; None if it did not."""
@@ -192,7 +184,7 @@ class WindowCatalog:
         """
         return _Story(
             *(last, versions, roots, firsts, wants, self.spans, self._relation, self._file),
-            *(self._times, self._unwanted, self._lo, self._types_changed_at),
+            *(self._assembly.catalog_times, self._assembly.unwanted, self._window.lo, self._types_changed_at),
         ).told()
 
 

@@ -15,7 +15,6 @@ from functools import partial
 import pyarrow as pa
 
 from headwater.catalog.relation import Column, RelationSchema
-from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError, UsageError
 from headwater.lakes.history_rows import VALID_FIELDS
 from headwater.lakes.lake import Lake
@@ -25,6 +24,7 @@ from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.rows.missing_scalars import missing_scalar
+from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, StagedChanges
 from headwater.sinks.landed_files import Landing, Merging, Settled, Written
 from headwater.sinks.mirror_form import PARTITION, MirrorForm
@@ -57,13 +57,7 @@ class Mode(ABC):
 
     @abstractmethod
     def tables(
-        self,
-        assembly: Assembly,
-        store: CatalogStore,
-        lo: int,
-        hi: int,
-        wants: Callable[[RelationSchema], bool],
-        since: int,
+        self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
 
@@ -134,16 +128,10 @@ class Changelog(Mode):
         self.shapes = shapes
 
     def tables(
-        self,
-        assembly: Assembly,
-        store: CatalogStore,
-        lo: int,
-        hi: int,
-        wants: Callable[[RelationSchema], bool],
-        since: int,
+        self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return source_tables(assembly.plan, store, lo, hi, since, self.shapes)
+        return source_tables(assembly.plan, window, since, self.shapes)
 
     def shape(self, schema: RelationSchema) -> Shape | None:
         """See :class:`Mode`."""
@@ -194,16 +182,10 @@ class Mirror(Mode):
         self.name = HISTORY if has_history else CURRENT
 
     def tables(
-        self,
-        assembly: Assembly,
-        store: CatalogStore,
-        lo: int,
-        hi: int,
-        wants: Callable[[RelationSchema], bool],
-        since: int,
+        self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return mirrored_tables(assembly, store, lo, hi, wants, since)
+        return mirrored_tables(assembly, window, wants, since)
 
     def existing(self, source: SourceTable) -> SourceTable:
         """See :class:`Mode`."""

@@ -20,7 +20,7 @@ from headwater.errors import LakeError, warn
 from headwater.pg.catalogs import PG_CLASS
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
-from headwater.sinks.catalog_changes import made_rows, of_relations
+from headwater.sinks.catalog_changes import CatalogWindow, of_relations
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,15 @@ class WithoutWal:
         return f'partition {name} of "{qualified_name(self.root)}" is {kind}'
 
 
-def rows_without_wal(store: CatalogStore, choice: TableChoice, lo: int, hi: int) -> tuple[WithoutWal, ...]:
-    """What comes about by the commits whose record starts in ``[lo, hi)``, in their order.
+def rows_without_wal(window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
+    """What comes about in a window, in the order of the commits.
 
     Args:
-        store: the catalog, rolled forward over the window.
+        window: it.
         choice: which tables land.
-        lo, hi: LSNs.
     """
-    places = made_rows(store, store.tables[PG_CLASS], lo, hi)
-    return tuple(found for lsn, oid in of_relations(places) for found in _found(store, choice, oid, lsn))
+    places = of_relations(window.made(PG_CLASS))
+    return tuple(found for lsn, oid in places for found in _found(window.store, choice, oid, lsn))
 
 
 def partitions_without_wal(view: HistoricCatalog, choice: TableChoice) -> list[WithoutWal]:

@@ -32,6 +32,7 @@ from headwater.reorder.keys import distinct
 from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
 from headwater.rows.typed import TypedTable
+from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
 from headwater.sinks.mirrored import Roots, TableStory, WindowCatalog
 
@@ -64,36 +65,34 @@ class SourceTable:
 
 def source_tables(
     plan: Plan,
-    store: CatalogStore,
-    lo: int,
-    hi: int,
+    window: CatalogWindow,
     since: int = -1,
     shapes: Callable[[RelationSchema], Shape] | None = None,
 ) -> list[SourceTable]:
     """The tables of a window.
 
     Args:
-        plan: it.
-        store: the catalog, rolled forward over it.
-        lo, hi: LSNs where it begins and ends.
+        plan: of it.
+        window: it.
         since: transactions whose commit record starts up to there do not count.
         shapes: see :class:`~headwater.sinks.modes.Changelog`.
 
     Raises:
         LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
     """
-    touched = [*_changed(plan, since), *_truncated(plan, store, hi, since)]
+    store = window.store
+    touched = [*_changed(plan, since), *_truncated(plan, window, since)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
     found = []
     for oid, own in groups.items():
         if shapes is not None:
-            found += [_of_shape(stage, store, lo, hi) for stage in _stages(oid, own, store, hi, shapes)]
+            found += [_of_shape(stage, window) for stage in _stages(oid, own, window, shapes)]
             continue
         versions = tuple(dict.fromkeys(version for _, version in own))
-        last = _last(oid, own, store, hi)
-        _require_names(last, versions, store, lo, hi)
+        last = _last(oid, own, window)
+        _require_names(last, versions, window)
         dropped = frozenset(column.number for column in last.columns if column.is_dropped)
         first = min(lsn for lsn, _ in own)
         found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped, first=first))
@@ -117,16 +116,15 @@ class _Stage:
 def _stages(
     oid: int,
     touched: Iterable[tuple[int, RelationSchema]],
-    store: CatalogStore,
-    hi: int,
+    window: CatalogWindow,
     shapes: Callable[[RelationSchema], Shape],
 ) -> list[_Stage]:
     """A table's changes, apart by the columns that it had; in the order in which they came about."""
     stages: list[_Stage] = []
     ordered = sorted(touched, key=lambda one: one[0])
     for lsn, version in ordered:
-        own = version if version.oid == oid else store.view(lsn).relation(oid)
-        root = own or _last(oid, ordered, store, hi)
+        own = version if version.oid == oid else window.store.view(lsn).relation(oid)
+        root = own or _last(oid, ordered, window)
         shape = shapes(root)
         stage = next((one for one in reversed(stages) if has_shape(one.shape, shape)), None)
         if stage is None:
@@ -137,18 +135,16 @@ def _stages(
     return stages
 
 
-def _of_shape(stage: _Stage, store: CatalogStore, lo: int, hi: int) -> SourceTable:
+def _of_shape(stage: _Stage, window: CatalogWindow) -> SourceTable:
     versions = tuple(dict.fromkeys(version for _, version in stage.touched))
-    _require_names(stage.root, versions, store, lo, hi)
+    _require_names(stage.root, versions, window)
     apart = Apart(frozenset(versions), frozenset(lsn for lsn, _ in stage.touched))
     return SourceTable(_with_dropped(stage.root, versions), versions, shape=stage.shape, apart=apart)
 
 
 def mirrored_tables(
     assembly: Assembly,
-    store: CatalogStore,
-    lo: int,
-    hi: int,
+    window: CatalogWindow,
     wants: Callable[[RelationSchema], bool],
     since: int = -1,
 ) -> list[SourceTable]:
@@ -156,14 +152,14 @@ def mirrored_tables(
 
     Args:
         assembly: of the window.
-        store, lo, hi, since: see :func:`source_tables`.
+        window, since: see :func:`source_tables`.
         wants: whether a table's rows are wanted, as it is at the window's end.
 
     Raises:
         LakeError: see there.
     """
-    catalog = WindowCatalog(store, lo, hi, assembly.catalog_times, assembly.unwanted)
-    tables = {one.last.oid: one for one in source_tables(assembly.plan, store, lo, hi, since)}
+    catalog = WindowCatalog(window, assembly)
+    tables = {one.last.oid: one for one in source_tables(assembly.plan, window, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
         last = catalog.at_end(oid) or catalog.before_leaving(oid)
         if last is not None and wants(last):
@@ -217,7 +213,7 @@ def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
             yield lsns[number], use.schema
 
 
-def _truncated(plan: Plan, store: CatalogStore, hi: int, since: int) -> Iterator[tuple[int, RelationSchema]]:
+def _truncated(plan: Plan, window: CatalogWindow, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations that were truncated, as of then; rows of theirs there may be none."""
     events = plan.events
     own = np.flatnonzero(events.made >= 0)
@@ -226,20 +222,20 @@ def _truncated(plan: Plan, store: CatalogStore, hi: int, since: int) -> Iterator
         messages = events.messages[number]
         for oid in (json.loads(message)[_OID] for message in messages):
             # One that its own transaction has made shows only behind it.
-            found = store.view(lsn).relation(oid) or store.view(hi).relation(oid)
+            found = window.store.view(lsn).relation(oid) or window.end.relation(oid)
             if found is not None:
                 yield lsn, found
 
 
-def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], store: CatalogStore, hi: int) -> RelationSchema:
+def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], window: CatalogWindow) -> RelationSchema:
     """A relation as of the window's end or, if it is gone by then, as of a change."""
-    found = store.view(hi).relation(oid)
+    found = window.end.relation(oid)
     if found is not None:
         return found
     own = [version for _, version in touched if version.oid == oid]
     if own:
         return max(own, key=lambda version: len(version.columns))
-    found = next((root for lsn, _ in touched if (root := store.view(lsn).relation(oid)) is not None), None)
+    found = next((root for lsn, _ in touched if (root := window.store.view(lsn).relation(oid)) is not None), None)
     if found is None:
         raise LakeError(
             f"the partitioned table of OID {oid}, whose partitions have changes, is gone before it could be seen",
@@ -263,9 +259,7 @@ def _names(schema: RelationSchema) -> dict[str, int]:
     return {column.name: column.number for column in schema.columns if is_shown(column)}
 
 
-def _require_names(
-    root: RelationSchema, versions: Sequence[RelationSchema], store: CatalogStore, lo: int, hi: int
-) -> None:
+def _require_names(root: RelationSchema, versions: Sequence[RelationSchema], window: CatalogWindow) -> None:
     """Whether a name means one column of a partition in all of the window, and one of its root.
 
     Raises:
@@ -277,8 +271,8 @@ def _require_names(
             continue
         version = replace(version, oid=version.rewrite_of) if version.rewrite_of else version
         if version.oid not in known:
-            last = store.view(hi).relation(version.oid)
-            if last is None and not _is_steady(root, store, lo):
+            last = window.end.relation(version.oid)
+            if last is None and not _is_steady(root, window):
                 raise _refusal(root, version, "was dropped in a window in which its root's columns changed")
             known[version.oid] = {} if last is None else _names(last)
         names = _names(version)
@@ -288,9 +282,9 @@ def _require_names(
             raise _refusal(root, version, "has had columns in the window that its root does not have at its end")
 
 
-def _is_steady(root: RelationSchema, store: CatalogStore, lo: int) -> bool:
+def _is_steady(root: RelationSchema, window: CatalogWindow) -> bool:
     """Whether a table has had the same columns in all of a window."""
-    before = store.view(lo).relation(root.oid)
+    before = window.store.view(window.lo).relation(root.oid)
     if before is None:
         return not any(column.is_dropped for column in root.columns)
     return _names(before) == _names(root)
