@@ -25,6 +25,7 @@ from landing.mirrors import (
     read_table,
     server_rows,
 )
+from landing.test_initial_load import copy_by_hand, run, server_of
 from landing.test_mirrored_definitions import NEXT_WINDOW, Source, Statements, source
 from landing.test_mirrors import as_of
 
@@ -137,6 +138,8 @@ WORK = {
         "UPDATE {0}_other SET note = 'there' WHERE id = 902",
     ],
 }
+
+EARLY = ("early", "early_9")
 
 Tables = dict[str, tuple[list[HeldColumn], Rows]]
 
@@ -273,6 +276,29 @@ def test_a_run_that_ends_between_both_commits_loses_no_rows(
     assert [one for one in committed[-3:] if one in order[: order.index(fails)]] == order[: order.index(fails)]
     moved.land(spark, target, WINDOWS["one window"])
     moved.require_same(target)
+
+
+@pytest.mark.parametrize("mode", ["current", "history"])
+def test_rows_that_go_before_decoding_begins_are_read_where_they_are_then(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    """A transaction is open at the backup, and puts that off."""
+    with server_of(16) as server:
+        with server.connect() as connection, server.connect() as older:
+            run(connection, ";\n".join(SETUP).format("early"))
+            run(older, "BEGIN;\nINSERT INTO early_apart VALUES ('older', NULL, 106)")
+            backup = copy_by_hand(server, tmp_path / "backup")
+            run(connection, DETACH.format("early") + ";\nCREATE TABLE early_more (id int)")
+            run(connection, "SELECT pg_switch_wal();\nCHECKPOINT;\nSELECT pg_switch_wal()")
+            run(older, "COMMIT")
+            run(connection, "CHECKPOINT;\n" * 3 + "UPDATE early_9 SET note = 'late' WHERE id = 901")
+            run(connection, ATTACH.format("early") + ";\nDELETE FROM early WHERE id = 106;\nSELECT pg_switch_wal()")
+            held = {name: (held_columns(connection, name), server_rows(connection, name)[1]) for name in EARLY}
+        target = LandingTarget(tmp_path / "lake", mode=mode)
+        request = DecodeRequest(str(server.wal_directory), str(backup), "postgres")
+        land(spark, request, target, bounds=WindowBounds(WINDOWS["windows"]))
+    for name, (columns, rows) in held.items():
+        assert _mirror(target, name, [one.number for one in columns], 1 << 62) == rows
 
 
 REFUSED = {

@@ -149,13 +149,15 @@ class Handing:
         plugin = plan.opened.plugin
         existing = self._existing(plan, window)
         since = -1 if existing is None else existing.lsn
-        catalog = CatalogWindow(behind.store, max(self.lo, since + 1), window.hi)
+        # What happens before the rows are read that were there before is in these.
+        lo = window.hi if self.wants_existing else max(self.lo, since + 1)
+        catalog = CatalogWindow(behind.store, lo, window.hi)
         tables = self.mode.tables(assembly, catalog, lambda schema: bool(plugin.wants(schema, catalog.end)), since)
         assert isinstance(plugin, RowChanges)
         renamed = choice_changes(catalog, plugin.choice, assembly.unwanted)
         columns = column_changes(catalog, plugin.choice) if self.keeps_columns else ()
         without = self._without_wal(catalog, plugin.choice)
-        self.lo = behind.lsn  # a record that crosses the end of the window was its last
+        self.lo = max(behind.lsn, since + 1)  # a record that crosses the end of the window was its last
         # One for each core: each makes a file of each table.
         size = even_slice([assembly.plan], self.parallel)
         slices = cut_slices(assembly.plan, size)
@@ -179,8 +181,7 @@ class Handing:
         )
 
     def _without_wal(self, window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
-        # What happens before rows that were there before are read is in these.
-        found = () if self.wants_existing else rows_without_wal(window, choice)
+        found = rows_without_wal(window, choice)
         if not self.looks_back:
             return found
         self.looks_back = False
