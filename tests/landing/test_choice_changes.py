@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import HeadwaterWarning, LakeError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
@@ -42,6 +45,18 @@ MISSED = {
 NAMES = {"table": "shop.item", "schema": "shop.item", "root": "shop.part"}
 
 
+@contextmanager
+def shop(place: Path) -> Iterator[tuple[EmbeddedPostgres, Path]]:
+    """A server, and a backup of it."""
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, SETUP)
+        server.stop()
+        backup = server.copy_data_directory(place / "backup")
+        server.start()
+        yield server, backup
+
+
 @pytest.mark.parametrize(("what", "mode"), [("table", "changelog"), ("schema", "current"), ("root", "changelog")])
 def test_a_table_that_leaves_the_choice_and_comes_back(
     spark: SparkSession, tmp_path: Path, what: str, mode: str
@@ -49,12 +64,7 @@ def test_a_table_that_leaves_the_choice_and_comes_back(
     """In windows of its own: the first warns, the second is refused, and nothing of it is in the lake."""
     name = NAMES[what]
     target, tables = LandingTarget(tmp_path / "lake", mode=mode), TablePatterns.parse([name])
-    with server_of(16) as server:
-        with server.connect() as connection:
-            run(connection, SETUP)
-        server.stop()
-        backup = server.copy_data_directory(tmp_path / "backup")
-        server.start()
+    with shop(tmp_path) as (server, backup):
         with server.connect() as connection:
             run(connection, OUT[what] + ";\n" + MISSED[what])
             connection.execute("SELECT pg_switch_wal()")
@@ -74,12 +84,7 @@ def test_a_table_that_leaves_the_choice_and_comes_back(
 def test_a_table_that_comes_into_the_choice(spark: SparkSession, tmp_path: Path) -> None:
     """Out and back in one window is refused; a table that takes a chosen name lacks the rows that it had."""
     tables = TablePatterns.parse(["shop.item,shop.taken"])
-    with server_of(16) as server:
-        with server.connect() as connection:
-            run(connection, SETUP)
-        server.stop()
-        backup = server.copy_data_directory(tmp_path / "backup")
-        server.start()
+    with shop(tmp_path) as (server, backup):
         with server.connect() as connection:
             run(connection, "CREATE TABLE shop.made (id int PRIMARY KEY);\nINSERT INTO shop.made VALUES (1)")
             run(connection, "ALTER TABLE shop.made RENAME TO taken;\nINSERT INTO shop.taken VALUES (2)")
@@ -117,12 +122,7 @@ def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
     """It is told of as if they were several; what happens to it with that name lands."""
     name = NAMES.get(what, "shop.taken")
     changes, mirror = LandingTarget(tmp_path / "changes"), LandingTarget(tmp_path / "mirror", mode="current")
-    with server_of(16) as server:
-        with server.connect() as connection:
-            run(connection, SETUP)
-        server.stop()
-        backup = server.copy_data_directory(tmp_path / "backup")
-        server.start()
+    with shop(tmp_path) as (server, backup):
         with server.connect() as connection:
             run(connection, f"BEGIN; {WITHIN[what]}; COMMIT;\nINSERT INTO {name} SELECT 30{', 0' * (what == 'root')}")
             connection.execute("SELECT pg_switch_wal()")
