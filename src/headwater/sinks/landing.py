@@ -37,6 +37,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
 from headwater.pipeline.near_exchange import NearExchange
+from headwater.pipeline.open_output import scope_of
 from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of
 from headwater.pipeline.reach import complete_at
@@ -58,6 +59,7 @@ from headwater.sinks.existing_rows import ExistingRows
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import Mode, mode_of
+from headwater.sinks.window_cuts import CrowdedWindowError
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.growing_directory import GrowingDirectory, unbroken
@@ -135,12 +137,12 @@ class _Run:
         """To the end of the WAL; where tables are added, that is where their rows are loaded first."""
         while not self.has_all(kept):
             assert kept is not None
-            behind = self.go(self.opened(kept))
+            behind = self.go(kept)
             if behind is None or self.until is None or behind.state.lsn < self.until:
                 self._warn_of_waiting(behind or kept)
                 return
             kept = behind
-        self.go(self.opened(kept))
+        self.go(kept)
 
     def follow(self, kept: KeptState | None, following: Following) -> None:
         """Pass by pass, each to the end of what is there, until it is told to end."""
@@ -151,7 +153,7 @@ class _Run:
                 return
             kept = made
         while (directory := self._more(kept, following)) is not None:
-            kept = self.go(self.opened(kept, directory), following) or kept
+            kept = self.go(kept, directory, following) or kept
 
     def _more(self, kept: KeptState, following: Following) -> WalDirectory | None:
         """The WAL behind a state, once there is some; None if it is told to end before."""
@@ -161,7 +163,7 @@ class _Run:
 
     def _begin(self, following: Following) -> KeptState | None:
         self.has_all(None)
-        return self.go(self.opened(None, following.look(None)), following)
+        return self.go(None, following.look(None), following)
 
     def opened(
         self, kept: KeptState | None, directory: WalDirectory | None = None, tables: TablePatterns | None = None
@@ -173,15 +175,60 @@ class _Run:
     def _request_of(self, tables: TablePatterns) -> DecodeRequest:
         return replace(self.request, tables=tables)
 
-    def go(self, opened: OpenRequest, following: Following | None = None) -> KeptState | None:
-        """Land from where a request begins to the end of its WAL, or to where tables can be added.
+    def go(
+        self, kept: KeptState | None, directory: WalDirectory | None = None, following: Following | None = None
+    ) -> KeptState | None:
+        """Land from where the last run has come to, to the end of the WAL or to where tables can be added.
+
+        A window that has too much of a table is cut: it lands up to there, and then the rest.
+
+        Args:
+            kept: the state where to begin; None to begin at the backup.
+            directory: the WAL as it was just found; None to look.
+            following: how it is followed; None where it is not.
 
         Returns:
             the state behind it; None if it was told to end before any.
         """
+        cut: CrowdedWindowError | None = None
+        while True:
+            landing_pass = None
+            try:
+                with self._pass(kept, directory, cut, following) as landing_pass:
+                    behind = landing_pass.run(following, self.until, goes_on=cut is not None) or kept
+            except CrowdedWindowError as error:
+                kept, cut = (landing_pass and landing_pass.kept) or kept, error
+                continue
+            except AwaitedCatalogError as error:
+                if cut is None:
+                    raise
+                # A copied catalog is complete behind the cut only: so the window cannot be cut.
+                raise cut.cause from error
+            if cut is None or self._is_over(behind, following):
+                return behind
+            kept, cut = behind, None
+
+    def _is_over(self, behind: KeptState | None, following: Following | None) -> bool:
+        """Tell whether a run is to end before the end of the WAL."""
+        is_told = following is not None and following.stopping.is_told
+        return is_told or behind is None or (self.until is not None and behind.state.lsn >= self.until)
+
+    @contextmanager
+    def _pass(
+        self,
+        kept: KeptState | None,
+        directory: WalDirectory | None,
+        cut: CrowdedWindowError | None,
+        following: Following | None,
+    ) -> Iterator[LandingPass]:
+        """A pass from a state on, to the end or to where its first window is cut."""
+        opened = self.opened(kept, directory)
+        if cut is not None:
+            end = Lsn(scope_of(opened).end_before(cut.cut))
+            opened = replace(opened, request=replace(opened.request, end=end))
         wants_existing = _wants_existing(opened, self.lake.target)
         with self._passing(opened, wants_existing, is_followed=following is not None) as landing_pass:
-            return landing_pass.run(following, self.until)
+            yield landing_pass
 
     @contextmanager
     def _passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
@@ -194,7 +241,14 @@ class _Run:
             is_first = self.result.resolved_lsn is None
             looks_back = is_first and (self.mode.mirrors or (opened.state is None and not wants_existing))
             handing = Handing(
-                exchange.hand, parallel, self.mode, keeps_columns, start_of(opened), wants_existing, looks_back
+                exchange.hand,
+                parallel,
+                self.mode,
+                keeps_columns,
+                start_of(opened),
+                wants_existing,
+                looks_back,
+                scope_of(opened),
             )
             ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds, near)
             yield LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,11 +17,13 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import LakeError
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import HeadwaterError, LakeError
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Arrived, Handed, Work, Write
@@ -31,6 +33,7 @@ from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.open_request import OpenRequest, settings_together
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
 from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.pipeline.window import Scope
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.catalog_changes import CatalogWindow
@@ -45,6 +48,7 @@ from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import Mode
 from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.sinks.source_tables import SourceTable
+from headwater.sinks.window_cuts import WindowChanges, crowded
 from headwater.slots.kept_state import KeptState
 from headwater.wal.growing_directory import end_of_log
 
@@ -133,6 +137,7 @@ class Handing:
         lo: LSN where the next window begins.
         wants_existing: rows that were there before have to land yet.
         looks_back: partitions without WAL that there are already are to be found.
+        scope: of what is landed.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
@@ -142,6 +147,7 @@ class Handing:
     lo: int
     wants_existing: bool
     looks_back: bool
+    scope: Scope
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
@@ -152,8 +158,8 @@ class Handing:
         # What happens before the rows are read that were there before is in these.
         lo = window.hi if self.wants_existing else max(self.lo, since + 1)
         catalog = CatalogWindow(behind.store, lo, window.hi)
-        tables = self.mode.tables(assembly, catalog, lambda schema: bool(plugin.wants(schema, catalog.end)), since)
         assert isinstance(plugin, RowChanges)
+        tables = self._tables(assembly, catalog, plugin, since)
         renamed = choice_changes(catalog, plugin.choice, assembly.unwanted)
         columns = column_changes(catalog, plugin.choice) if self.keeps_columns else ()
         without = self._without_wal(catalog, plugin.choice)
@@ -179,6 +185,19 @@ class Handing:
             columns,
             without,
         )
+
+    def _tables(self, assembly: Assembly, window: CatalogWindow, plugin: RowChanges, since: int) -> list[SourceTable]:
+        """What a window has of tables, and where their definitions change."""
+
+        def wants(schema: RelationSchema) -> bool:
+            return bool(plugin.wants(schema, window.end))
+
+        changes = WindowChanges(window)
+        try:
+            found = self.mode.tables(assembly, window, wants, since)
+        except LakeError as error:
+            raise crowded(error, changes.wanted(wants), self.lo, self.scope) from error
+        return [replace(table, changed_at=changes.of(table.relations)) for table in found]
 
     def _without_wal(self, window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
         found = rows_without_wal(window, choice)
@@ -219,6 +238,7 @@ class LandingPass:
         lake: where to; mode: what is kept there.
         result: grows; watch: told of it.
         with_rows: rows that were there before land, too.
+        kept: the state behind the last window that all tables have; None before there is one.
     """
 
     ahead: PlannedAhead[Part]
@@ -228,21 +248,26 @@ class LandingPass:
     result: LandingResult
     watch: LandingWatch
     with_rows: bool
+    kept: KeptState | None = None
     _has_other_columns: bool = True
 
-    def run(self, following: Following | None, until: int | None = None) -> KeptState | None:
+    def run(self, following: Following | None, until: int | None = None, *, goes_on: bool = False) -> KeptState | None:
         """Land window by window.
 
         Args:
             following: how the log is followed; None where it is not.
             until: LSN at or behind which to end early, with a window; None to go on to the end of the WAL.
+            goes_on: another pass follows this one.
 
         Returns:
             the state behind the last one; None if there was none.
+
+        Raises:
+            CrowdedWindowError: a window is to be cut; what was before it has landed (:attr:`kept`).
         """
         self.lake.require_source(self._source)
         output = OpenOutput(self.opened, scope_of(self.opened))
-        plan = DatabasePlan([output], goes_on=following is not None, has_rows=self.with_rows)
+        plan = DatabasePlan([output], goes_on=goes_on or following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
         lo = start_of(self.opened)
         end = self._end(None, lo) if following is None else end_of_log(self.opened.directory, lo)
@@ -252,7 +277,8 @@ class LandingPass:
             self.ahead.finish = behind.wait
             for window in windows:
                 (part,) = window.parts
-                staged = self._staged(part, lo, window.hi, behind)
+                with self._cutting(part, lo):
+                    staged = self._staged(part, lo, window.hi, behind)
                 behind.begin(partial(self._settle, staged, following), staged.block.close)
                 kept, lo = part.kept, window.hi
                 is_told = following is not None and following.stopping.is_told
@@ -272,12 +298,30 @@ class LandingPass:
         require_wal(part.without_wal, is_mirror=self.mode.mirrors)
         self._require_columns(part.columns)
         concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
-        landings = [self._landing(number, one) for number, one in enumerate(concerned)]
+        landings = []
+        for number, table in enumerate(concerned):
+            with self._cutting(part, lo, table.changed_at):
+                landings.append(self._landing(number, table))
         self._has_other_columns = any(one.schema != one.table.landed.schema for one in landings)
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
         block = ExitStack()
         written = block.enter_context(self._job(part, partial(_write, self._decoder, changes)))
         return _Staged(part, lo, hi, turn, landings, written, block, began, before)
+
+    @contextmanager
+    def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:
+        """Errors of the ``with`` block say where the window can be cut, if that may help.
+
+        Args:
+            part: the window; lo: where it begins.
+            changes: STARTs of commit records where it can be; None for those that change any of its tables.
+        """
+        try:
+            yield
+        except HeadwaterError as error:
+            if changes is None:
+                changes = {lsn for table in part.tables for lsn in table.changed_at}
+            raise crowded(error, changes, lo, scope_of(self.opened)) from error
 
     def _require_columns(self, changes: Iterable[ColumnChange]) -> None:
         """See that tables that have landed have the same columns still."""
@@ -303,12 +347,16 @@ class LandingPass:
     def _settle(self, staged: _Staged, following: Following | None) -> None:
         """Commit a window, when its rows are there; one at a time, in their order."""
         before, part = staged.before or self._so_far, staged.part
-        with timed(self.ahead.seconds, "land"), staged.block:
-            written = _by_table(staged.written)
+        with self._cutting(part, staged.lo):
+            with timed(self.ahead.seconds, "land"), staged.block:
+                written = _by_table(staged.written)
+            with timed(self.ahead.seconds, "merge"):
+                settled = list(self.mode.settled(staged.landings, written, self._merging))
         with timed(self.ahead.seconds, "commit"):
-            self._commit(list(self.mode.settled(staged.landings, written, self._merging)))
+            self._commit(settled)
             self.lake.clear_staging(staged.turn)
             self.lake.resolve(part.kept, part.commit_time)
+        self.kept = part.kept
         self.result.resolved_lsn = staged.hi
         seconds = time.monotonic() - staged.began
         self.watch.passed(self._passed(staged.lo, staged.hi, part, before, seconds, following))

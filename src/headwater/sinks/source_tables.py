@@ -52,6 +52,7 @@ class SourceTable:
         shape: of the lake's table; None for any.
         apart: which of its changes are meant, None for all.
         first: LSN of the first of them; NEVER for none.
+        changed_at: STARTs of the commit records that change its definition in the window, or a partition's; ascending.
     """
 
     last: RelationSchema
@@ -61,6 +62,13 @@ class SourceTable:
     shape: Shape | None = None
     apart: Apart | None = None
     first: int = NEVER
+    changed_at: tuple[int, ...] = ()
+
+    @property
+    def relations(self) -> frozenset[int]:
+        """OIDs of the table and of the relations that its rows are of."""
+        members = frozenset[int]() if self.story is None else self.story.members
+        return members | {self.last.oid} | {version.rewrite_of or version.oid for version in self.versions}
 
 
 def source_tables(
