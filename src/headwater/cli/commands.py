@@ -352,6 +352,14 @@ def ddl_command(**flags: Any) -> None:
     help="When a table gets other columns: let those of the lake follow, stop, or begin another table.",
 )
 @_land_flag(
+    "--on-table-replaced",
+    type=click.Choice(["follow", "new", "error"]),
+    default="follow",
+    show_default=True,
+    help="When another table gets the name of one that lands: go on with its rows, let it land beside, or stop.",
+)
+@_land_flag("--follow-oid", is_flag=True, help="Mirrors stay with a table that is renamed; else with the name.")
+@_land_flag(
     "--window-bytes",
     type=click.IntRange(1),
     default=DEFAULT_WINDOW,

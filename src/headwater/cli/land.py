@@ -43,7 +43,8 @@ class LandFlags:
         tables: patterns; none for all.
         to: the directory; form: of its tables; mode: what they hold.
         iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
-        snapshot, on_unrepresentable, schema_evolution, jsonb: see :class:`LandingTarget`.
+        snapshot, on_unrepresentable, schema_evolution, jsonb, on_table_replaced: see :class:`LandingTarget`.
+        follow_oid: mirrors stay with a table that is renamed.
         window_bytes: WAL that is committed at a time.
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
@@ -70,6 +71,8 @@ class LandFlags:
     on_unrepresentable: str
     schema_evolution: str
     jsonb: str
+    on_table_replaced: str
+    follow_oid: bool
     window_bytes: int
     follow: bool
     poll_seconds: float
@@ -107,6 +110,8 @@ def run_land(flags: LandFlags) -> None:
         flags.snapshot,
         flags.catalog_impl,
         flags.jsonb,
+        flags.on_table_replaced,
+        flags.follow_oid,
     )
     with ExitStack() as stack:
         progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import (
     DataFile,
     Expired,
@@ -46,6 +47,8 @@ from headwater.slots.value_file import sync_directory
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
     from deltalake.transaction import AddAction, RemoveAction
+
+_MARK = COLUMN_MARK.decode()
 
 _LOGGED = re.compile(r"\d{20}\.[\w.-]+|_last_checkpoint")
 """Names of a log's files; not of what ``deltalake`` stages beside them."""
@@ -144,14 +147,17 @@ class DeltaLakeTable(LakeTable):
                 file=str(self.place),
                 hint="only one land may write to a table; end the other one, and begin again",
             )
-        there = {field.name: field.type for field in table.schema().fields}
+        there = {field.name: field for field in table.schema().fields}
         for field in schema.fields:
-            if there.get(field.name, field.type) != field.type:
+            before = there.get(field.name, field)
+            if before.type != field.type:
                 raise LakeError(
-                    f'column "{field.name}" is {there[field.name]} in the table, and would be {field.type}',
+                    f'column "{field.name}" is {before.type} in the table, and would be {field.type}',
                     file=str(self.place),
                     hint="somebody else has altered the table: land to another place",
                 )
+            if before.metadata.get(_MARK) != field.metadata.get(_MARK):
+                table.alter.set_column_metadata(field.name, {**before.metadata, **field.metadata})
         more = [field for field in schema.fields if field.name not in there]
         if more:
             table.alter.add_columns(more)

@@ -50,7 +50,12 @@ def ended_rows(path: str, schema: pa.Schema) -> pa.Table:
         return schema.empty_table()
     rows = read_rows(path)
     rows = rows.filter(pc.is_valid(rows[TO_LSN]))
-    return pa.table([_column(rows, one) for one in schema], schema=schema)
+    return in_columns(rows, schema)
+
+
+def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows in other columns, by their names; of columns that came later they have nothing."""
+    return pa.table([_column(rows, field) for field in schema], schema=schema)
 
 
 def _column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:

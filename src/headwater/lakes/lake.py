@@ -3,7 +3,7 @@
 ::
 
     shop/_headwater/target.json       what the tables are made of, in what format, and which of the source's land
-    shop/_headwater/tables.json       the tables' names, by the OIDs of the source's; further ones with a number behind
+    shop/_headwater/tables.json       which table is which of the source's (headwater.lakes.bound_names)
     shop/_headwater/detached.json     OIDs of partitions that took rows with them
     shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
     shop/_headwater/states/….state    the state behind the last window that all tables have
@@ -14,18 +14,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
+from headwater.lakes.bound_names import BoundNames, save_object
 from headwater.lakes.lake_schema import LakeSchema, Shape, has_shape
 from headwater.lakes.lake_table import Expired, LakeTable, TableCommit, errors_at, lock_alone
 from headwater.lakes.landing_target import (
@@ -35,6 +34,7 @@ from headwater.lakes.landing_target import (
     SPARK_IMPL,
     LandingTarget,
     load_object,
+    numbers_taken,
     own_directory,
 )
 from headwater.lakes.resolved import ResolvedLog, resolved_states
@@ -42,7 +42,6 @@ from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.column_types import AS_STRING
 from headwater.slots.kept_state import KeptState, find_state, keep_state
-from headwater.slots.value_file import sync_directory
 
 _NEWEST = (1 << 63) - 1
 _TABLES, _ADDING = "tables", "adding"
@@ -123,6 +122,16 @@ class Lake:
         return self._own / "scratch"
 
     @property
+    def replacing(self) -> Path:
+        """A note of tables that are taking the place of others; see :mod:`headwater.sinks.replaced_tables`."""
+        return self._own / "replacing.json"
+
+    @property
+    def replaced(self) -> Path:
+        """A directory for rows that these tables bring, which may not be there; all machines share it."""
+        return self._own / "replaced"
+
+    @property
     def _states(self) -> Path:
         return self._own / "states"
 
@@ -156,7 +165,7 @@ class Lake:
     def has(self, schema: RelationSchema) -> bool:
         """Whether a relation has a table."""
         with errors_at(self.target.place):
-            return str(schema.oid) in self._names
+            return str(schema.oid) in self.names.by_key
 
     @property
     def stages_ahead(self) -> bool:
@@ -234,15 +243,11 @@ class Lake:
             if {**rest, **found} != known:
                 self._save("target.json", {**rest, **found})
 
-    @property
-    def names(self) -> list[str]:
-        """The names that relations had when they landed first; in their tables there may be nothing yet.
-
-        Raises:
-            LakeError: they cannot be read.
-        """
-        with errors_at(self.target.place):
-            return [name for key, name in self._names.items() if key.isdecimal()]
+    @cached_property
+    def names(self) -> BoundNames:
+        """Which table of the source lands under which name."""
+        identifier, numbers = self._format.identifier, numbers_taken(self.target)
+        return BoundNames(self._own, self.target.place, identifier, numbers_taken=numbers)
 
     def kept(self) -> KeptState | None:
         """The state where the last run has come to; None for none.
@@ -361,7 +366,7 @@ class Lake:
             LakeError: one cannot be read.
         """
         with errors_at(self.target.place):
-            keys, source = list(self._names), str(self._load("target.json").get("source", ""))
+            keys, source = list(self.names.by_key), str(self._load("target.json").get("source", ""))
         for key in keys:
             if self._opened(key, source).version >= 0:
                 yield self._tables[key]
@@ -382,8 +387,8 @@ class Lake:
         """
         for known in self._keys(schema):
             self._opened(known, source)
-        key = self._chosen(schema, shape) or self._name(schema)
-        name, table = self._names[key], self._opened(key, source)
+        key = self._chosen(schema, shape) or self._named(schema)
+        name, table = self.names.by_key[key], self._opened(key, source)
         if shape is not None:
             self._claimed[key] = shape
         if -1 < table.landed.commit_lsn < begins_at:
@@ -405,19 +410,19 @@ class Lake:
         self._has_committed |= bool(commits)
         self._format.commit(commits)
 
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        """The tables' names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
-        return {key: str(name) for key, name in self._load("tables.json").items()}
-
     def _keys(self, schema: RelationSchema) -> list[str]:
         """Of the tables that a relation has."""
         with errors_at(self.target.place):
-            return [key for key in self._names if key.partition(".")[0] == str(schema.oid)]
+            return self.names.keys(schema.oid)
+
+    def _named(self, schema: RelationSchema) -> str:
+        """Name a table of a relation; gives its key."""
+        with errors_at(self.target.place):
+            return self.names.give(schema)
 
     def _opened(self, key: str, source: str) -> LakeTable:
         if key not in self._tables:
-            name = self._names[key]
+            name = self.names.by_key[key]
             self._tables[key] = name, self._format.table(self.target.place / name, source, name)
         return self._tables[key][1]
 
@@ -435,33 +440,27 @@ class Lake:
         schema = self._tables[key][1].landed.schema
         return self._claimed.get(key) if schema is None else LakeSchema.of(schema).shape
 
-    def _name(self, schema: RelationSchema) -> str:
-        """Name a table of a relation; gives its key."""
-        keys, name = self._keys(schema), f"{schema.namespace}.{schema.name}"
-        own = {self._names[key] for key in keys}
-        found = next(one for one in chain([name], (f"{name}_{number}" for number in count(2))) if one not in own)
-        self._require_free(found, schema)
-        key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
-        with errors_at(self.target.place):
-            self._save("tables.json", {**self._names, key: found})
-        self._names[key] = found
-        return key
+    def bind(self, bindings: Mapping[str, int]) -> None:
+        """Let tables of the source land under names that others may have had; see :meth:`BoundNames.bind`.
 
-    def _require_free(self, name: str, schema: RelationSchema) -> None:
-        """See that no other table has a name, in the directory or where the format keeps tables."""
-        if name in self._names.values() or "/" in name:
-            raise LakeError(
-                f'"{name}" is another table now, of OID {schema.oid}, or no name of a directory',
-                hint="land it to another place, or leave it out (--tables)",
-            )
-        own = self._format.identifier(name)
-        other = next((one for one in self._names.values() if self._format.identifier(one) == own), None)
-        if other is not None:
-            raise LakeError(
-                f'tables "{other}" and "{name}" would both be {".".join(own)} in the catalog',
-                file=str(self.target.place),
-                hint="leave one of them out (--tables), and land it to another place with another --namespace, or none",
-            )
+        Raises:
+            LakeError: it cannot be written.
+        """
+        with errors_at(self.target.place):
+            others = self.names.bind(bindings)
+        opened = {key: self._tables.pop(older) for key, older in others.items() if older in self._tables}
+        self._tables.update(opened)
+
+    def landed(self, name: str) -> LakeTable | None:
+        """The open table of a name; None for none.
+
+        Raises:
+            LakeError: it cannot be read.
+        """
+        with errors_at(self.target.place):
+            key = next((key for key, known in self.names.by_key.items() if known == name), None)
+            source = str(self._load("target.json").get("source", ""))
+        return None if key is None else self._opened(key, source)
 
     def _require(self, what: str, value: str, unless_said: str | None = None) -> None:
         """See that something is as it was, or note it; a target from before that was noted has `unless_said`."""
@@ -481,11 +480,4 @@ class Lake:
         return load_object(self._own / name)
 
     def _save(self, name: str, value: dict[str, Any]) -> None:
-        path = self._own / name
-        part = path.with_suffix(".part")
-        with part.open("w") as sink:
-            json.dump(value, sink)
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(part, path)
-        sync_directory(path.parent)
+        save_object(self._own / name, value)

@@ -103,6 +103,7 @@ def evolved(
     table: str,
     *,
     widens: bool = True,
+    former: frozenset[int] = frozenset(),
 ) -> LakeSchema:
     """The lake's columns for a table that has certain columns now.
 
@@ -114,13 +115,14 @@ def evolved(
         policy: one of :data:`SCHEMA_EVOLUTION`.
         table: what errors call it.
         widens: see :class:`~headwater.rows.column_types.Target`.
+        former: OIDs of tables whose place the source's has taken in the lake; the first one's stays with the columns.
 
     Raises:
         LakeError: columns differ, and that is not wanted; or it is another table.
     """
     if lake is None:
         return _Evolution([], {name.lower() for name in reserved}, widens).all(oid, columns)
-    if lake.oid not in (0, oid):
+    if lake.oid not in (0, oid, *former):
         raise LakeError(
             f"{table} is another table now: its OID is {oid}, that of the one in the lake {lake.oid}",
             hint="land it to another place, or remove the one in the lake",
@@ -128,7 +130,7 @@ def evolved(
     if policy == SPLIT:
         return lake  # chosen because it has them
     taken = {name.lower() for name in reserved} | {column.name.lower() for column in lake.columns}
-    found = _Evolution(list(lake.columns), taken, widens).all(oid, columns)
+    found = _Evolution(list(lake.columns), taken, widens).all(lake.oid or oid, columns)
     if found != lake and policy == FAIL:
         differing = [column.name for column in found.columns if column not in lake.columns]
         raise LakeError(
@@ -136,6 +138,24 @@ def evolved(
             hint="--schema-evolution evolve lets the lake's follow, split begins another table",
         )
     return found
+
+
+def taken_over(lake: LakeSchema, columns: Iterable[LakeColumn]) -> LakeSchema:
+    """Return the lake's columns as those of another table of the source, which takes the place of theirs: by name.
+
+    A column of the lake that the other table has none for belongs to no column of the source any more.
+
+    Args:
+        lake: those that there are.
+        columns: of the source's other table.
+    """
+    numbers = {column.name: column.number for column in columns}
+    firsts: dict[int, str] = {}
+    for column in lake.columns:
+        firsts.setdefault(column.number, column.name)
+    free = min([0, *firsts]) - 1
+    found = {number: numbers.get(name, free - at) for at, (number, name) in enumerate(firsts.items())}
+    return replace(lake, columns=tuple(replace(column, number=found[column.number]) for column in lake.columns))
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 
 from headwater.errors import LakeError
 from headwater.lakes.delta_table import DeltaFormat
-from headwater.lakes.lake_schema import EVOLVE
+from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
 from headwater.lakes.parquet_table import ParquetFormat
 from headwater.rows.column_types import (
@@ -36,6 +36,11 @@ INITIAL, NEVER = "initial", "never"
 SNAPSHOTS = (INITIAL, NEVER)
 """Whether the rows that tables had when the base backup was taken land, too, before the first changes."""
 
+FOLLOW, NEW, STOP = "follow", "new", "error"
+ON_TABLE_REPLACED = (FOLLOW, NEW, STOP)
+"""What becomes of a table in the lake when another one of the source gets the name: it goes on with that one's rows,
+that one lands beside it under another name, or it is an error."""
+
 ITS_OWN = "its own"
 """What a directory says of a catalog, or a namespace, that was not named."""
 
@@ -57,6 +62,8 @@ class LandingTarget:
         snapshot: see :data:`SNAPSHOTS`.
         catalog_impl: one of :data:`CATALOG_IMPLS`.
         jsonb: what columns of jsonb are, one of :data:`~headwater.rows.column_types.JSONB`.
+        on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
+        follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
     """
 
     place: Path
@@ -69,6 +76,8 @@ class LandingTarget:
     snapshot: str = INITIAL
     catalog_impl: str = PYTHON_IMPL
     jsonb: str = AS_STRING
+    on_table_replaced: str = FOLLOW
+    follows_oid: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", self.place.absolute())
@@ -111,6 +120,11 @@ class LandingTarget:
         impl, jsonb = str(known.get("catalog-impl", PYTHON_IMPL)), str(known.get("jsonb", AS_STRING))
         own = chosen["catalog"], chosen["namespace"]
         return cls(place, known["format"], ERROR, EVOLVE, mode, *own, snapshot, impl, jsonb)
+
+
+def numbers_taken(target: LandingTarget) -> bool:
+    """Tell whether a table whose name another one has in the lake lands beside it, under a name with a number."""
+    return target.on_table_replaced == NEW or target.schema_evolution == SPLIT or target.follows_oid
 
 
 def own_directory(place: Path) -> Path:

@@ -259,7 +259,8 @@ class SparkTable(LakeTable):
             if there.get(field.name, field.type) != field.type:
                 self._connector.widen(self._name, field.name, field.type)
         more = [field for field in schema if field.name not in there]
-        if more or self._hidden:
+        assert self._landed.schema is not None
+        if more or self._hidden or _marks(schema) != _marks(self._landed.schema):
             said = {COLUMNS: _marks(schema), COMING: self._coming(schema, lsn), **self._connector.needed(schema)}
             self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({_listed(said)})")
         if more:

@@ -96,7 +96,7 @@ def require_all_chosen(lake: Lake, asked: TablePatterns) -> None:
     Raises:
         LakeError: one would not.
     """
-    for name in lake.names:
+    for name in lake.names.first_names:
         if not asked.matches(name):
             raise _left_out(name)
 

@@ -48,8 +48,12 @@ CHANGE_FIELDS = (
     pa.field("_table", pa.string()),
     pa.field("_is_key", pa.bool_()),
     pa.field("_unchanged", NAMES),
+    pa.field("_relation_oid", pa.int64()),
 )
-"""Columns of every change table, before the source's."""
+"""Columns of every change table, before the source's; tables from before it was there have no ``_relation_oid``."""
+
+REPLACE = "replace"
+"""``_change_type`` of the row behind which changes are of another table of the source, that has taken the name."""
 
 RESERVED = tuple(field.name for field in CHANGE_FIELDS)
 
@@ -148,7 +152,7 @@ class ChangeTable:
 
     def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
         """More columns of rows, or of truncates."""
-        return {}
+        return {"_relation_oid": _relations(located, found, told)}
 
     def _changes(self, located: LocatedSlice, found: Rows) -> _Placed:
         items, relations = located.changes.items, located.changes.relations
@@ -296,18 +300,19 @@ class StagedChanges(ChangeTable):
         return pc.if_else(pa.array(lacks), fill, values) if lacks.any() else values
 
     def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
-        if told:
-            oids, heaps = np.array([one.oid for one in told], np.int64), np.zeros(len(told), np.int64)
-        else:
-            schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
-            oids, heaps = (
-                np.array(part or [0], np.int64)[layout] if len(found) else np.zeros(0, np.int64)
-                for part in (
-                    [one.rewrite_of or one.oid for one in schemas],
-                    [one.oid if one.rewrite_of else 0 for one in schemas],
-                )
-            )
-        return {"_relation": pa.array(oids), "_heap": pa.array(heaps)}
+        schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
+        heaps = np.array([one.oid if one.rewrite_of else 0 for one in schemas] or [0], np.int64)
+        own = np.zeros(len(found), np.int64) if told or not len(found) else heaps[layout]
+        return {"_relation": _relations(located, found, told), "_heap": pa.array(own)}
+
+
+def _relations(located: LocatedSlice, found: Rows, told: Sequence[Told]) -> pa.Array:
+    """OIDs of the relations that rows, or truncates, are of; of a heap written anew that of the one before."""
+    if told:
+        return pa.array([one.oid for one in told], pa.int64())
+    schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
+    oids = np.array([one.rewrite_of or one.oid for one in schemas] or [0], np.int64)
+    return pa.array(oids[layout] if len(found) else np.zeros(0, np.int64))
 
 
 def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArray:

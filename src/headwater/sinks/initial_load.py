@@ -324,9 +324,8 @@ class HeapRows:
         offsets = pa.array(np.zeros(count + 1, np.int32))
         own["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
         own["_is_key"] = pa.array(np.zeros(count, np.bool_))
-        if self._form.is_staged:
-            own |= {"_relation": pa.array(np.full(count, self._schema.oid, np.int64))}
-            own |= {"_heap": pa.array(np.zeros(count, np.int64))}
+        oids = pa.array(np.full(count, self._schema.oid, np.int64))
+        own |= {"_relation": oids, "_relation_oid": oids, "_heap": pa.array(np.zeros(count, np.int64))}
         return framed(own, count, self._form.schema)
 
     def _error(self, reason: str) -> CatalogError:

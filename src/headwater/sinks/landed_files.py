@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.sinks.change_rows import ChangeTable
-from headwater.sinks.mirror import Merge, Merged, Staged
+from headwater.sinks.mirror import Merged, Staged
 from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.source_tables import SourceTable
 
@@ -70,6 +71,17 @@ class Settled:
     rows: int
 
 
+class MergeTask(Protocol):
+    """What a task does with files of mirrors, such as :class:`~headwater.sinks.mirror.Merge`; pickles."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it is about."""
+
+    def run(self) -> Merged:
+        """Do it, in a task."""
+
+
 @dataclass(frozen=True)
 class Merging:
     """What runs merges.
@@ -78,7 +90,7 @@ class Merging:
         run: runs a task for each; parallel: how many can run at once.
     """
 
-    run: Callable[[Sequence[Merge]], list[Merged]]
+    run: Callable[[Sequence[MergeTask]], list[Merged]]
     parallel: int
 
 

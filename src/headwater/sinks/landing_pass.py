@@ -42,10 +42,12 @@ from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require
 from headwater.sinks.column_changes import ColumnChange, column_changes
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
-from headwater.sinks.landed_files import Landing, Merging, Settled, Written, notes
+from headwater.sinks.landed_files import Landing, MergeTask, Merging, Settled, Written, notes
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
-from headwater.sinks.mirror import Merge, Merged
+from headwater.sinks.mirror import Merged
 from headwater.sinks.modes import Mode
+from headwater.sinks.name_changes import NameChange, name_changes
+from headwater.sinks.replaced_tables import Bringing, Naming, Replacing, replacing_at
 from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.sinks.source_tables import SourceTable
 from headwater.sinks.window_cuts import WindowChanges, crowded
@@ -89,6 +91,7 @@ class Part:
         renamed: tables that come into the choice in it, or leave it.
         columns: those that tables have lost, or call otherwise, where that is not to be.
         without_wal: relations of which not all rows are in the WAL.
+        names: what the source does with tables' names; living: OIDs of the tables that there are, if it does anything.
     """
 
     slices: list[Handed[Slice]]
@@ -103,6 +106,8 @@ class Part:
     renamed: tuple[ChoiceChange, ...]
     columns: tuple[ColumnChange, ...]
     without_wal: tuple[WithoutWal, ...]
+    names: tuple[NameChange, ...]
+    living: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class _Staged:
         landings: its tables; written: what each task has written for them; block: at its end no task runs any more.
         began: when it was begun, by the monotonic clock.
         before: what had landed before rows that were there before; None if none have come with it.
+        replacing: what it begins with; None for nothing. bringing: files of rows that come with that.
     """
 
     part: Part
@@ -125,6 +131,8 @@ class _Staged:
     block: ExitStack
     began: float
     before: LandingResult | None
+    replacing: Replacing | None
+    bringing: Bringing
 
 
 @dataclass
@@ -163,6 +171,7 @@ class Handing:
         renamed = choice_changes(catalog, plugin.choice, assembly.unwanted)
         columns = column_changes(catalog, plugin.choice) if self.keeps_columns else ()
         without = self._without_wal(catalog, plugin.choice)
+        names = name_changes(catalog, plugin.choice, assembly)
         self.lo = max(behind.lsn, since + 1)  # a record that crosses the end of the window was its last
         # One for each core: each makes a file of each table.
         size = even_slice([assembly.plan], self.parallel)
@@ -184,6 +193,8 @@ class Handing:
             renamed,
             columns,
             without,
+            names,
+            frozenset(catalog.end.tables()) if names else frozenset(),
         )
 
     def _tables(self, assembly: Assembly, window: CatalogWindow, plugin: RowChanges, since: int) -> list[SourceTable]:
@@ -294,19 +305,36 @@ class LandingPass:
         if part.existing is not None:
             before, since = self._so_far, part.existing.lsn
             self.load(part.existing, self.waiting(part.existing))
-        require_whole(part.renamed, self.lake, is_mirror=self.mode.mirrors)
+        replacing = self._replacing(part, lo, behind)
+        renamed = part.renamed if replacing is None else replacing.not_chosen_again(part.renamed)
+        require_whole(renamed, self.lake, is_mirror=self.mode.mirrors)
         require_wal(part.without_wal, is_mirror=self.mode.mirrors)
         self._require_columns(part.columns)
-        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
+        tables = part.tables if replacing is None else replacing.sources(part.tables)
+        concerned = [one for one in tables if self.mode.concerns(one, self.lake)]
         landings = []
         for number, table in enumerate(concerned):
             with self._cutting(part, lo, table.changed_at):
                 landings.append(self._landing(number, table))
-        self._has_other_columns = any(one.schema != one.table.landed.schema for one in landings)
+        bringing = {} if replacing is None else replacing.rows(landings, self._merged)
+        self._has_other_columns = bool(replacing) or any(one.schema != one.table.landed.schema for one in landings)
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
         block = ExitStack()
         written = block.enter_context(self._job(part, partial(_write, self._decoder, changes)))
-        return _Staged(part, lo, hi, turn, landings, written, block, began, before)
+        return _Staged(part, lo, hi, turn, landings, written, block, began, before, replacing, bringing)
+
+    def _replacing(self, part: Part, lo: int, behind: OneBehind) -> Replacing | None:
+        """What a window begins with, once the one before it is committed and a run would begin behind that."""
+        if not part.names:
+            return None
+
+        def ready() -> None:
+            behind.wait()
+            self.lake.write_state()
+
+        living = part.living | {version.oid for table in part.tables for version in table.versions}
+        naming = Naming(self.lake, self.mode.mirrors, living)
+        return replacing_at(naming, part.names, lo, scope_of(self.opened), ready)
 
     @contextmanager
     def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:
@@ -349,13 +377,16 @@ class LandingPass:
         before, part = staged.before or self._so_far, staged.part
         with self._cutting(part, staged.lo):
             with timed(self.ahead.seconds, "land"), staged.block:
-                written = _by_table(staged.written)
+                written = _by_table(staged.written, staged.bringing)
             with timed(self.ahead.seconds, "merge"):
                 settled = list(self.mode.settled(staged.landings, written, self._merging))
         with timed(self.ahead.seconds, "commit"):
             self._commit(settled)
             self.lake.clear_staging(staged.turn)
             self.lake.resolve(part.kept, part.commit_time)
+            if staged.replacing is not None:
+                self.lake.write_state()
+                staged.replacing.is_over()
         self.kept = part.kept
         self.result.resolved_lsn = staged.hi
         seconds = time.monotonic() - staged.began
@@ -456,7 +487,7 @@ class LandingPass:
     def _merging(self) -> Merging:
         return Merging(self._merged, self.ahead.parallel)
 
-    def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
+    def _merged(self, merges: Sequence[MergeTask]) -> list[Merged]:
         """What tasks have merged."""
         found: list[Merged] = []
         exchange = self.ahead.exchange_for(sum(merge.size for merge in merges))
@@ -503,9 +534,9 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
     yield write
 
 
-def _by_table(arriving: Iterable[list[Arrived[list[Written]]]]) -> dict[int, list[Written]]:
-    """What tasks have written, by table, in the order of the output."""
-    found: dict[int, list[Written]] = {}
+def _by_table(arriving: Iterable[list[Arrived[list[Written]]]], bringing: Bringing) -> dict[int, list[Written]]:
+    """What tasks have written, by table, in the order of the output, behind what comes before that."""
+    found = {number: list(files) for number, files in bringing.items() if files}
     for (arrived,) in arriving:
         arrived.remove()
         for one in arrived.summary:
@@ -513,7 +544,7 @@ def _by_table(arriving: Iterable[list[Arrived[list[Written]]]]) -> dict[int, lis
     return found
 
 
-def _merge(task: Merge) -> Iterator[Write[Merged]]:
+def _merge(task: MergeTask) -> Iterator[Write[Merged]]:
     """Runs once per group of a mirror's files, in a task."""
     yield lambda _: task.run()
 

@@ -33,6 +33,8 @@ class MirrorForm:
         retyped: columns in which the files' rows say something else now.
         rewritten: where the server has written rows anew for the type of a column; names: of columns, by number.
         is_partition: the table is a partition of another one by now, which has its rows.
+        replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
+            rows, before all changes.
     """
 
     name: str
@@ -49,6 +51,7 @@ class MirrorForm:
     rewritten: tuple[Rewritten, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)
     is_partition: bool = False
+    replaces: Departure | None = None
 
     @property
     def is_partitioned(self) -> bool:

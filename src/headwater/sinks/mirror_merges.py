@@ -12,13 +12,14 @@ from graphlib import CycleError, TopologicalSorter
 
 from headwater.errors import LakeError
 from headwater.lakes.history_rows import TO_LSN
-from headwater.lakes.lake_table import DataFile, Sought
+from headwater.lakes.lake_table import DataFile, LakeTable, Sought
 from headwater.sinks.change_rows import StagedChanges
-from headwater.sinks.landed_files import Landing, Merging, Settled, Written
+from headwater.sinks.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import Merge, Merged, Moved, staged_rows
 from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.moved_rows import Handover, changes_besides
+from headwater.sinks.replaced_rows import Ending
 
 
 def settled_mirrors(
@@ -41,7 +42,9 @@ def settled_mirrors(
     leaving = _leaving(landings)
     stages = list(_stages(landings, leaving))
     for stage in stages:
-        merges = [one for landing in stage for one in _merges(landing, staged, leaving, merging.parallel)]
+        merges: list[MergeTask] = []
+        merges += [one for landing in stage for one in _merges(landing, staged, leaving, merging.parallel)]
+        merges += [one for landing in stage for one in _endings(landing)]
         for merged in merging.run(merges) if merges else []:
             done[merged.table].append(merged)
             for moved in merged.moved:
@@ -49,10 +52,31 @@ def settled_mirrors(
     for landing in (landing for stage in reversed(stages) for landing in stage):
         files, parts = staged[landing.number], done[landing.number]
         last = _last(landing, files)
-        if files or parts or landing.schema != landing.table.landed.schema:
+        replaced = _replaced(landing)
+        if files or parts or replaced or landing.schema != landing.table.landed.schema:
             added = [file for part in parts for file in part.added]
-            removed = [path for part in parts for path in part.removed]
+            removed = [*replaced, *(path for part in parts for path in part.removed)]
             yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
+
+
+def _replaced(landing: Landing) -> list[str]:
+    """Return the files of a mirror that go as wholes, as another table has taken the place of theirs."""
+    assert landing.mirror is not None
+    if landing.mirror.replaces is None or landing.mirror.has_history:
+        return []
+    return list(landing.table.concerned(Sought((), (), True)))
+
+
+def _endings(landing: Landing) -> Iterator[Ending]:
+    """The tasks that end a history's versions, as another table has taken the place of theirs."""
+    form = landing.mirror
+    assert form is not None
+    if form.replaces is None or not form.has_history:
+        return
+    for path, file in landing.table.concerned(Sought((), (), True)).items():
+        if not is_closed(file):
+            place = landing.table.locate(path)
+            yield Ending(landing.number, path, place, file.size, form.schema, form.staging, form.replaces)
 
 
 def _last(landing: Landing, files: Sequence[Written]) -> int:
@@ -128,8 +152,7 @@ def _merges(
     paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
     touches_all = kills or bool(form.gone) or form.rewrites_all
     sought = Sought(paths, form.key, touches_all or form.identity.is_whole)
-    # Versions that have ended are in files that nobody rewrites.
-    mine = {path: one for path, one in landing.table.concerned(sought).items() if not _is_closed(one)}
+    mine = {} if form.replaces is not None else _of_valid_rows(landing.table, sought)
     is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
     if is_one:
         found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
@@ -149,6 +172,11 @@ def _merges(
             sum(one.size for one in group.files) + sum(one.file.size for one in files),
             tuple(leaving[landing.number]),
         )
+
+
+def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:
+    """Files that changes may be of; versions that have ended are in such as nobody rewrites."""
+    return {path: file for path, file in table.concerned(sought).items() if not is_closed(file)}
 
 
 def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
@@ -173,6 +201,6 @@ def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
     return not form.identity.is_none or touches_all or is_small(file)
 
 
-def _is_closed(file: DataFile) -> bool:
-    """Whether all versions in a file have ended; other programs put some together with valid ones."""
+def is_closed(file: DataFile) -> bool:
+    """Tell whether all versions in a file have ended; other programs put some together with valid ones."""
     return TO_LSN in file.lower and file.nulls.get(TO_LSN) == 0

@@ -150,7 +150,7 @@ class Changelog(Mode):
     ) -> Landing:
         """See :class:`Mode`."""
         name, table = named
-        changes = change_table(source, table, name, lake.target)
+        changes = change_table(source, table, name, lake)
         return Landing(number, name, table, source, changes, changes.schema)
 
     def settled(
@@ -209,7 +209,7 @@ class Mirror(Mode):
             raise left_with_rows(source.last)
         lake.note_detached(source.story.detached)
         reserved = [*RESERVED, *(one.name for one in (*STAGED_FIELDS, PARTITION, *VALID_FIELDS))]
-        columns = landed_columns(source, table, name, lake.target, reserved)
+        columns = landed_columns(source, table, name, lake, reserved)
         fills = _fills(columns, source.story, decoder)
         changes = StagedChanges(
             columns.typed,
@@ -249,6 +249,7 @@ class Mirror(Mode):
             tuple(one for one in source.story.rewritten if one.lsn > table.landed.commit_lsn and one.number in names),
             names,
             source.last.topmost != source.last.oid,
+            source.replaces,
         )
 
     def settled(

@@ -95,6 +95,7 @@ class Handover:
         fills: what columns that the rows do not have hold in the other one.
         schema: of the other one's staged changes.
         staging: where these are.
+        relations: the mirror's column that says of which relation each row is, where all of its rows go.
     """
 
     arrival: Arrival
@@ -103,6 +104,7 @@ class Handover:
     fills: Mapping[str, pa.Scalar]
     schema: pa.Schema
     staging: str
+    relations: str = ""
 
     @classmethod
     def of(cls, arrival: Arrival, giver: StagedChanges, number: int, taker: StagedChanges) -> Handover:
@@ -148,6 +150,8 @@ class Handover:
         assert said.keys() == {one.name for one in STAGED_FIELDS}
         said |= self.fills
         held = {there: rows[here] for here, there in self.names}
+        if self.relations in rows.column_names:
+            held["_relation"] = rows[self.relations]
         return pa.table([_column(one, held, said, len(rows)) for one in self.schema], schema=self.schema)
 
 

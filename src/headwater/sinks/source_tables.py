@@ -24,7 +24,8 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
-from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape, taken_over
 from headwater.lakes.lake_table import LakeTable
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.assemble import Assembly
@@ -35,6 +36,7 @@ from headwater.rows.typed import TypedTable
 from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
 from headwater.sinks.mirrored import Roots, TableStory, WindowCatalog
+from headwater.sinks.moved_rows import Departure
 
 _OID = 3
 """Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
@@ -53,6 +55,7 @@ class SourceTable:
         apart: which of its changes are meant, None for all.
         first: LSN of the first of them; NEVER for none.
         changed_at: STARTs of the commit records that change its definition in the window, or a partition's; ascending.
+        replaces: it has taken another table's place in the lake at the window's beginning: what ended that one's rows.
     """
 
     last: RelationSchema
@@ -63,6 +66,7 @@ class SourceTable:
     apart: Apart | None = None
     first: int = NEVER
     changed_at: tuple[int, ...] = ()
+    replaces: Departure | None = None
 
     @property
     def relations(self) -> frozenset[int]:
@@ -334,23 +338,25 @@ def _columns(typed: TypedTable, target: LandingTarget) -> list[LakeColumn]:
 
 
 def landed_columns(
-    source: SourceTable, table: LakeTable, name: str, target: LandingTarget, reserved: Sequence[str]
+    source: SourceTable, table: LakeTable, name: str, lake: Lake, reserved: Sequence[str]
 ) -> LandedColumns:
     """How the columns of a table in the lake follow those of the source.
 
     Args:
         source: it; table: in the lake; name: there.
-        target: see there.
+        lake: that it is in.
         reserved: names of columns that are the lake's own.
 
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    types = target.types
+    target, types = lake.target, lake.target.types
     typed = TypedTable(source.last, target.on_unrepresentable, types)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
     columns = _columns(typed, target)
-    lake = evolved(
+    if before is not None and source.replaces is not None:
+        before = taken_over(before, columns)
+    schema = evolved(
         before,
         source.last.oid,
         columns,
@@ -358,20 +364,23 @@ def landed_columns(
         target.schema_evolution,
         f"table {name}",
         widens=types.widens,
+        former=lake.names.former(name),
     )
-    return LandedColumns(typed, before, lake, tuple(lake.holding(column).name for column in columns))
+    return LandedColumns(typed, before, schema, tuple(schema.holding(column).name for column in columns))
 
 
-def change_table(source: SourceTable, table: LakeTable, name: str, target: LandingTarget) -> ChangeTable:
+def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -> ChangeTable:
     """What tasks need to know of a table of changes.
 
     Args:
         source: it; table: in the lake; name: there.
-        target: see there.
+        lake: that it is in.
 
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    found = landed_columns(source, table, name, target, RESERVED)
-    schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *found.lake.fields]))
+    found = landed_columns(source, table, name, lake, RESERVED)
+    there = table.landed.schema
+    own = [one for one in CHANGE_FIELDS if there is None or one.name in there.names]
+    schema = table.file_schema(pa.schema([*own, *found.lake.fields]))
     return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging, source.apart)

@@ -1,0 +1,164 @@
+"""Which table of a target is which of the source's: names of tables in the lake, bound to OIDs.
+
+::
+
+    tables.json       names, by the OIDs of the source's tables; further ones with a number behind; of tables that
+                      nobody lands in any more, behind "left."
+    replaced.json     by names, the OIDs of all tables that have landed there, where one has taken the place of another
+
+A name is given once and stays. Which table of the source lands under it may change, where one takes the place of
+another (:meth:`BoundNames.bind`). Columns of a table in the lake say whose they were first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import LakeError
+from headwater.lakes.landing_target import load_object
+from headwater.slots.value_file import sync_directory
+
+TABLES, REPLACED = "tables.json", "replaced.json"
+_LEFT = "left."
+
+
+class BoundNames:
+    """Names of a target's tables.
+
+    Args:
+        own: where the target keeps what is none of its tables.
+        place: the target; identifier: see :meth:`headwater.lakes.lake_table.LakeFormat.identifier`.
+        numbers_taken: a table whose name another one has gets one with a number behind.
+    """
+
+    def __init__(
+        self, own: Path, place: Path, identifier: Callable[[str], tuple[str, ...]], *, numbers_taken: bool
+    ) -> None:
+        self._own, self._place, self._identifier = own, place, identifier
+        self._numbers_taken = numbers_taken
+
+    @cached_property
+    def by_key(self) -> dict[str, str]:
+        """Names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
+        return {key: str(name) for key, name in load_object(self._own / TABLES).items()}
+
+    @property
+    def first_names(self) -> list[str]:
+        """The names that the tables had which land, each when it landed first."""
+        return [name for key, name in self.by_key.items() if key.isdecimal()]
+
+    def keys(self, oid: int) -> list[str]:
+        """Return those of the tables that a relation has."""
+        return [key for key in self.by_key if key.partition(".")[0] == str(oid)]
+
+    def holder(self, name: str) -> int | None:
+        """Return the OID of the table that lands under a name; None where none does."""
+        found = next((key for key, known in self.by_key.items() if known == name), "")
+        return int(found.partition(".")[0]) if found and not found.startswith(_LEFT) else None
+
+    def has(self, name: str) -> bool:
+        """Tell whether something lands, or has landed, under a name."""
+        return name in self.by_key.values()
+
+    def name_of(self, oid: int) -> str | None:
+        """Return the name that a table lands under, the last of several; None where it does not land."""
+        keys = self.keys(oid)
+        return self.by_key[keys[-1]] if keys else None
+
+    def former(self, name: str) -> frozenset[int]:
+        """Return the OIDs of the tables that have landed under a name, where there were several."""
+        return frozenset(int(oid) for oid in load_object(self._own / REPLACED).get(name, ()))
+
+    def bind(self, bindings: Mapping[str, int]) -> dict[str, str]:
+        """Let tables land under names, which others may have had; in one step, and the same again does nothing.
+
+        Args:
+            bindings: OIDs by names. A table lands nowhere else then, and who had the name lands there no more.
+
+        Returns:
+            for each key that is another one now, what it was.
+        """
+        older, oids = dict(self.by_key), set(bindings.values())
+        kept = {
+            key: name for key, name in older.items() if name not in bindings and int(_oid_of(key) or -1) not in oids
+        }
+        left = {
+            f"{_LEFT}{name}": name
+            for key, name in older.items()
+            if name not in bindings and key not in kept and not key.startswith(_LEFT)
+        }
+        found = kept | left | {str(oid): name for name, oid in bindings.items()}
+        self._note_former(bindings)
+        self._save(TABLES, found)
+        before = {name: key for key, name in older.items()}
+        self.by_key.clear()
+        self.by_key.update(found)
+        return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
+
+    def _note_former(self, bindings: Mapping[str, int]) -> None:
+        known = load_object(self._own / REPLACED)
+        more = {
+            name: list(dict.fromkeys([*known.get(name, ()), *filter(None, [self.holder(name)]), oid]))
+            for name, oid in bindings.items()
+            if self.has(name)
+        }
+        if {**known, **more} != known:
+            self._save(REPLACED, {**known, **more})
+
+    def give(self, schema: RelationSchema) -> str:
+        """Name a table of a relation; gives its key.
+
+        Raises:
+            LakeError: its name is another one's.
+        """
+        keys, name = self.keys(schema.oid), f"{schema.namespace}.{schema.name}"
+        taken = set(self.by_key.values()) if self._numbers_taken else {self.by_key[key] for key in keys}
+        found = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
+        self._require_free(found, schema)
+        key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
+        self._save(TABLES, {**self.by_key, key: found})
+        self.by_key[key] = found
+        return key
+
+    def _require_free(self, name: str, schema: RelationSchema) -> None:
+        """See that no other table has a name, in the directory or where the format keeps tables."""
+        if self.has(name) or "/" in name:
+            raise LakeError(
+                f'"{name}" is another table now, of OID {schema.oid}, or no name of a directory',
+                hint="land it to another place, or leave it out (--tables)",
+            )
+        own = self._identifier(name)
+        other = next((known for known in self.by_key.values() if self._identifier(known) == own), None)
+        if other is not None:
+            raise LakeError(
+                f'tables "{other}" and "{name}" would both be {".".join(own)} in the catalog',
+                file=str(self._place),
+                hint="leave one of them out (--tables), and land it to another place with another --namespace, or none",
+            )
+
+    def _save(self, name: str, value: dict[str, Any]) -> None:
+        save_object(self._own / name, value)
+
+
+def _oid_of(key: str) -> str | None:
+    """Return the OID in a key; None where there is none."""
+    first = key.partition(".")[0]
+    return first if first.isdecimal() else None
+
+
+def save_object(path: Path, value: dict[str, Any]) -> None:
+    """Write a file of JSON that is whole or not there; what was there before is replaced."""
+    part = path.with_suffix(".part")
+    with part.open("w") as sink:
+        json.dump(value, sink)
+        sink.flush()
+        os.fsync(sink.fileno())
+    os.replace(part, path)
+    sync_directory(path.parent)

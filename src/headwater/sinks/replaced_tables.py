@@ -1,0 +1,397 @@
+"""Tables that take the place of others in the lake, as the source gives them the others' names.
+
+::
+
+    names that mean another table from a commit on     in the thread that plans            sinks/name_changes.py
+      -> what the lake makes of each (:func:`arrivals`)  its tables' names are known here
+      -> the window is cut there, so that it begins with the commit
+      -> names are bound anew, rows of a table's own mirror staged, and that noted: a run that is killed does the same
+      -> the window lands: the older table's rows end before its first change, the newer one's come
+
+A mirror is what ``SELECT * FROM name`` says. So it follows the name: a table that gets it brings its rows, whatever it
+was called before; in the lake it is found under its new name only, and what it was called before stays as it was. A
+table of changes goes on under a name that another table gets, behind a row that says so; where no other one does, it
+follows the table. With ``--follow-oid`` a mirror does that, too.
+
+Known gaps: what a transaction does to a table before it gives its name to another one is in no table of changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from shutil import rmtree
+
+import pyarrow as pa
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import LakeError
+from headwater.lakes.bound_names import save_object
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.lake import Lake
+from headwater.lakes.lake_schema import LakeSchema
+from headwater.lakes.lake_table import DataFile, LakeTable, Sought, errors_at, file_name
+from headwater.lakes.landing_target import STOP, load_object, numbers_taken
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.window import Scope
+from headwater.rows.arrow import NAMES
+from headwater.sinks.change_rows import REPLACE, StagedChanges, framed
+from headwater.sinks.choice_changes import ChoiceChange
+from headwater.sinks.landed_files import Landing, Written
+from headwater.sinks.mirror import Merged
+from headwater.sinks.mirror_form import PARTITION
+from headwater.sinks.mirror_merges import is_closed
+from headwater.sinks.mirrored import TableStory, identity_of
+from headwater.sinks.moved_rows import Arrival as Moving
+from headwater.sinks.moved_rows import Departure, Handover, changes_besides, commit_times
+from headwater.sinks.name_changes import NameChange
+from headwater.sinks.replaced_rows import RowsOfMirror
+from headwater.sinks.source_tables import SourceTable
+from headwater.sinks.window_cuts import CrowdedWindowError
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A table that lands under a name from a commit on.
+
+    Attributes:
+        change: what the source has done; table: what has the name then.
+        giver: the name that it has landed under; None where it has not.
+        replaces: something of another table has landed under the name.
+    """
+
+    change: NameChange
+    table: RelationSchema
+    giver: str | None = None
+    replaces: bool = False
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Rows that it had before are in no table of the lake."""
+        return self.giver is None and self.change.was is not None and not self.change.was_chosen
+
+    @property
+    def departure(self) -> Departure:
+        """What ends the rows that are there."""
+        return Departure(self.table.oid, self.change.lsn, self.change.time)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What decides which table lands under which name.
+
+    Attributes:
+        lake: where they land.
+        is_mirror: rows are kept, not changes.
+        living: OIDs of the tables that there are.
+    """
+
+    lake: Lake
+    is_mirror: bool
+    living: Container[int]
+
+    def arrivals(self, changes: Iterable[NameChange]) -> list[Arrival]:
+        """Return the tables that land under other names than before, in the order of the commits.
+
+        Args:
+            changes: what the source does with names.
+
+        Raises:
+            LakeError: a table takes another one's place, and that is not wanted.
+        """
+        chosen = [one for one in changes if one.after is not None and one.is_chosen]
+        return [found for one in chosen if (found := self._arrival(one, one.after)) is not None]
+
+    def _arrival(self, change: NameChange, table: RelationSchema | None) -> Arrival | None:
+        assert table is not None
+        names, target = self.lake.names, self.lake.target
+        giver, holder = names.name_of(table.oid), names.holder(change.name)
+        if names.has(change.name) and holder != table.oid:
+            if target.on_table_replaced == STOP:
+                raise self._unwanted(change)
+            if not numbers_taken(target) or (target.follows_oid and holder not in self.living):
+                return Arrival(change, table, giver, replaces=True)
+            return None
+        follows_name = self.is_mirror and not target.follows_oid
+        if follows_name and giver not in (None, change.name) and (change.was is None or change.was_chosen):
+            return Arrival(change, table, giver)
+        return None
+
+    def _unwanted(self, change: NameChange) -> LakeError:
+        return LakeError(
+            f'table "{change.name}" is another table from there on',
+            lsn=change.lsn,
+            hint="go on with the rows of the newer one (--on-table-replaced follow), or land it beside the older one "
+            "(--on-table-replaced new)",
+        )
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """What a window begins with.
+
+    Attributes:
+        lake: where it lands; is_mirror: rows are kept, not changes.
+        arrivals: the tables that land under other names from its first commit on.
+    """
+
+    lake: Lake
+    is_mirror: bool
+    arrivals: Sequence[Arrival]
+
+    @property
+    def lsn(self) -> int:
+        """START of the commit's record."""
+        return self.arrivals[0].change.lsn
+
+    def bind(self) -> None:
+        """Let the tables land under these names, in this run and in the one that follows if it is killed.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        if _Note.read(self.lake) is None:
+            own = {one.change.name: Bound(one.table.oid, one.giver, one.replaces) for one in self.arrivals}
+            _Note(self.lsn, own, None).write(self.lake)
+        self.lake.bind({one.change.name: one.table.oid for one in self.arrivals})
+
+    def sources(self, tables: Iterable[SourceTable]) -> list[SourceTable]:
+        """Return the tables of the window as they land now, those that another one has taken the place of left out."""
+        due = {one.table.oid: one for one in self.arrivals}
+        gone = {one.change.before.oid for one in self.arrivals if one.change.before is not None} - due.keys()
+        found = {table.last.oid: table for table in tables if not self._has_left(table, gone)}
+        for oid, one in due.items():
+            table = found.get(oid) or _quiet(one.table, is_mirror=self.is_mirror)
+            found[oid] = replace(table, replaces=one.departure) if self._is_due(one) else table
+        return list(found.values())
+
+    def not_chosen_again(self, changes: Iterable[ChoiceChange]) -> list[ChoiceChange]:
+        """Return the changes of the choice of tables that are no tables of these."""
+        own = {one.table.oid for one in self.arrivals}
+        return [one for one in changes if not (one.is_chosen and one.lsn == self.lsn and one.after.oid in own)]
+
+    def _has_left(self, table: SourceTable, gone: Container[int]) -> bool:
+        return table.last.oid in gone and self.lake.names.name_of(table.last.oid) is None
+
+    def _is_due(self, one: Arrival) -> bool:
+        """Tell whether rows of another table are there still: nothing has been committed since."""
+        landed = self._landed(one)
+        return one.replaces and -1 < landed < one.change.lsn
+
+    def _landed(self, one: Arrival) -> int:
+        """How far the table of a name has come."""
+        table = self.lake.landed(one.change.name)
+        return -1 if table is None else table.landed.commit_lsn
+
+    def rows(self, landings: Sequence[Landing], run: Callable[[Sequence[RowsOfMirror]], list[Merged]]) -> Bringing:
+        """Stage the rows that tables bring from where they have landed before; once, whenever the run is killed.
+
+        Args:
+            landings: the tables of the window; run: runs tasks.
+
+        Returns:
+            by the number of the table, files that come before those of the window's changes.
+
+        Raises:
+            LakeError: they cannot be read or written, or columns are others by the window's end.
+        """
+        if not self.is_mirror:
+            return {one.number: [self._marker(one)] for one in landings if one.source.replaces is not None}
+        note = _Note.read(self.lake)
+        assert note is not None
+        by_oid = {landing.source.last.oid: landing for landing in landings}
+        coming = [(one, by_oid[one.table.oid]) for one in self.arrivals if one.table.oid in by_oid]
+        coming = [(one, landing) for one, landing in coming if one.giver and self._landed(one) < self.lsn]
+        if note.staged is None:
+            with errors_at(self.lake.replaced):
+                rmtree(self.lake.replaced, ignore_errors=True)
+                self.lake.replaced.mkdir(parents=True)
+            tasks = [task for one, landing in coming for task in self._tasks(one, landing)]
+            staged: dict[str, list[DataFile]] = {}
+            for merged in run(tasks) if tasks else ():
+                for moved in merged.moved:
+                    staged.setdefault(landings[moved.table].name, []).append(moved.file)
+            note = replace(note, staged=staged)
+            note.write(self.lake)
+        assert note.staged is not None
+        return {
+            landing.number: [self._written(landing, file) for file in note.staged.get(one.change.name, ())]
+            for one, landing in coming
+        }
+
+    def _marker(self, landing: Landing) -> Written:
+        """A row of a table of changes: those behind it are of another table of the source."""
+        source, gone = landing.source, landing.source.replaces
+        assert gone is not None
+        columns = {
+            "_change_type": pa.array([REPLACE]),
+            "_commit_lsn": pa.array([gone.lsn]),
+            "_lsn": pa.array([min(source.first, gone.lsn)]),
+            "_seq": pa.array([-1]),
+            "_commit_time": commit_times([gone]),
+            "_schema": pa.array([source.last.namespace]),
+            "_table": pa.array([source.last.name]),
+            "_is_key": pa.array([False]),
+            "_unchanged": pa.array([[]], NAMES),
+            "_relation_oid": pa.array([source.last.oid]),
+        }
+        rows = framed(columns, 1, landing.schema)
+        file = write_data_file(rows, landing.table.staging, file_name(gone.lsn), landing.schema)
+        return Written(landing.number, file, gone.lsn)
+
+    def _written(self, landing: Landing, file: DataFile) -> Written:
+        place = os.path.relpath(self.lake.replaced, landing.changes.staging)
+        return Written(landing.number, replace(file, path=f"{place}/{file.path}"), self.lsn)
+
+    def _tasks(self, one: Arrival, landing: Landing) -> Iterator[RowsOfMirror]:
+        assert one.giver is not None
+        giver = self.lake.landed(one.giver)
+        if giver is None or giver.landed.schema is None:
+            return
+        handover = self._handover(one, landing, giver)
+        has_history = landing.mirror is not None and landing.mirror.has_history
+        for path, file in giver.concerned(Sought((), (), True)).items():
+            if not is_closed(file):
+                yield RowsOfMirror(giver.locate(path), file.size, handover, has_history)
+
+    def _handover(self, one: Arrival, landing: Landing, giver: LakeTable) -> Handover:
+        """How rows of a mirror become those of another one of the same table of the source."""
+        assert isinstance(landing.changes, StagedChanges)
+        assert giver.landed.schema is not None
+        here = {column.number: column for column in LakeSchema.of(giver.landed.schema).columns}
+        changes, names = landing.changes, []
+        there = dict(zip([column.number for column in changes.table.columns], changes.names, strict=True))
+        for number, name in there.items():
+            column = here.get(number)
+            if column is not None:
+                if column.type != changes.schema.field(name).type:
+                    raise changes_besides(str(one.giver), landing.name, self.lsn)
+                names.append((column.name, name))
+        held = {name for _, name in names}
+        fills = {there[number]: fill for number, fill in changes.fills.items() if there[number] not in held}
+        moving = Moving(one.table.oid, one.table.oid, (), self.lsn, one.change.time)
+        schema, place = changes.schema, str(self.lake.replaced)
+        return Handover(moving, landing.number, tuple(names), fills, schema, place, PARTITION.name)
+
+    def is_over(self) -> None:
+        """The window has landed in all tables, and where a run would go on is behind it.
+
+        Raises:
+            LakeError: what is not needed any more cannot be removed.
+        """
+        with errors_at(self.lake.replaced):
+            self.lake.replacing.unlink(missing_ok=True)
+            rmtree(self.lake.replaced, ignore_errors=True)
+
+
+Bringing = Mapping[int, Sequence[Written]]
+"""By the number of a table in the window, files of rows that come before those of the window's changes."""
+
+
+def replacing_at(
+    naming: Naming, changes: Sequence[NameChange], lo: int, scope: Scope, ready: Callable[[], None]
+) -> Replacing | None:
+    """Return what a window begins with, its names bound; None if no table lands under another name in it.
+
+    Args:
+        naming: which table lands under which name.
+        changes: what the source does with names in the window.
+        lo: LSN where it begins.
+        scope: of what is landed.
+        ready: called before anything is noted; a run that is killed begins with the window from then on.
+
+    Raises:
+        CrowdedWindowError: the window is to be cut, as that is not its first commit, or there are more.
+        LakeError: it is not wanted, or cannot be noted.
+    """
+    lake, note = naming.lake, _Note.read(naming.lake)
+    begins = [one for one in changes if scope.end_before(one.lsn) <= lo]
+    if note is not None and any(one.lsn == note.lsn for one in begins):
+        found = note.arrivals(begins)
+    else:
+        arrivals = naming.arrivals(changes)
+        if not arrivals:
+            return None
+        first = arrivals[0].change.lsn
+        if scope.end_before(first) > lo:
+            raise _too_much(arrivals[0])
+        ready()
+        if note is not None:  # of a window that has landed
+            lake.replacing.unlink(missing_ok=True)
+        found = [one for one in arrivals if one.change.lsn == first]
+    begun = Replacing(lake, naming.is_mirror, found)
+    begun.bind()
+    for later in naming.arrivals(one for one in changes if one.lsn > begun.lsn):
+        raise _too_much(later)
+    return begun
+
+
+def _too_much(one: Arrival) -> CrowdedWindowError:
+    cause = LakeError(f'table "{one.change.name}" is another table from there on', lsn=one.change.lsn)
+    return CrowdedWindowError(cause, one.change.lsn)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A table that lands under a name from the window on.
+
+    Attributes:
+        oid: the table's; giver, replaces: see :class:`Arrival`.
+    """
+
+    oid: int
+    giver: str | None
+    replaces: bool
+
+
+@dataclass(frozen=True)
+class _Note:
+    """What a run that is killed has to do again: ``_headwater/replacing.json``.
+
+    Attributes:
+        lsn: START of the commit's record; bound: tables, by their names.
+        staged: by name, files that have a table's rows; None before they were staged.
+    """
+
+    lsn: int
+    bound: Mapping[str, Bound]
+    staged: Mapping[str, list[DataFile]] | None
+
+    @classmethod
+    def read(cls, lake: Lake) -> _Note | None:
+        """Read it; None for none."""
+        with errors_at(lake.target.place):
+            known = load_object(lake.replacing)
+        if not known:
+            return None
+        bound = {name: Bound(**one) for name, one in known["bound"].items()}
+        staged = known["staged"]
+        files = None if staged is None else {name: [DataFile(**one) for one in own] for name, own in staged.items()}
+        return cls(int(Lsn.parse(known["lsn"])), bound, files)
+
+    def write(self, lake: Lake) -> None:
+        """Write it."""
+        staged = self.staged
+        files = None if staged is None else {name: [_shown(one) for one in own] for name, own in staged.items()}
+        bound = {name: asdict(one) for name, one in self.bound.items()}
+        with errors_at(lake.target.place):
+            save_object(lake.replacing, {"lsn": str(Lsn(self.lsn)), "bound": bound, "staged": files})
+
+    def arrivals(self, changes: Iterable[NameChange]) -> list[Arrival]:
+        """Return the tables, with what the source has done."""
+        return [
+            Arrival(one, one.after, bound.giver, bound.replaces)
+            for one in changes
+            if one.lsn == self.lsn and one.after is not None and (bound := self.bound.get(one.name)) is not None
+        ]
+
+
+def _shown(file: DataFile) -> dict[str, str | int]:
+    return {"path": file.path, "rows": file.rows, "size": file.size}
+
+
+def _quiet(table: RelationSchema, *, is_mirror: bool) -> SourceTable:
+    """Return a table of which the window has no changes."""
+    story = TableStory(identity_of((), table), frozenset({table.oid})) if is_mirror else None
+    return SourceTable(table, (), story)
