@@ -486,3 +486,25 @@ def test_a_target_keeps_its_mode(mirrored: Mirrored, spark: SparkSession, source
     other = Mirrored(spark, source, mirrored.target.place, "history")
     with pytest.raises(LakeError, match="the tables have mode current, not history"):
         other.land(source.place / str(source.runs))
+
+
+def test_a_transaction_that_was_open_between_windows_changes_definitions_where_it_commits(
+    mirrored: Mirrored, source: Source
+) -> None:
+    """The catalog's rows that it has made are of the window before."""
+    setup = [*_table("spanned"), "INSERT INTO spanned VALUES (1, 'x'), (2, NULL)"]
+    with source.server.connect() as connection:
+        for statement in setup:
+            connection.execute(statement)
+    backup, _ = source.after([], [], [])
+    with source.server.connect() as connection, source.server.connect() as other:
+        other.autocommit = True
+        connection.execute("ALTER TABLE spanned ADD more int DEFAULT 7")
+        other.execute(NEXT_WINDOW)
+        other.execute("CHECKPOINT")
+        other.execute(NEXT_WINDOW)
+        connection.commit()
+        held = server_rows(other, "spanned")
+        other.execute(NEXT_WINDOW)
+    mirrored.land(backup)
+    assert mirrored.rows("spanned", held[0]) == held[1]

@@ -6,23 +6,19 @@ A mirror is what SELECT says of its name, whatever table bears that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.errors import LakeError
-from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.landing import land
-from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
+from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table
 from landing.test_mirrored_definitions import NEXT_WINDOW, Source, Statements
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headwater.catalog.pages import HEAP_HASEXTERNAL, TUPLE_IS_SENT
-from headwater.catalog.version_rows import VersionBase
+from headwater.catalog.version_rows import XID_MASK, VersionBase
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Fates, Key, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogLayout
@@ -203,6 +203,17 @@ class CatalogTable:
     def made_versions(self) -> list[Version]:
         """All versions that are objects already, each once."""
         return [version for versions in self._primary.versions.values() for version in versions]
+
+    def versions_between(self, lo: int, hi: int) -> list[Version]:
+        """Return the versions that commits have made or ended whose record starts in ``[lo, hi)``, and some others.
+
+        A transaction that was open where an image was taken has its rows in a base, though it commits later.
+        """
+        for base in self.bases:
+            for xid in (base.rows.named & XID_MASK).tolist():
+                if self.fates.told(xid) is not None and lo <= self.fates.commit_lsn(xid) < hi:
+                    base.named_by(xid)
+        return self.made_versions()
 
     def all_versions(self) -> Iterator[Version]:
         """All versions of all rows."""

@@ -61,7 +61,7 @@ class CatalogWindow:
     def _places(self, table: CatalogTable) -> tuple[Places, Places]:
         """Where rows were made, and where they went."""
         born, died = Places(), Places()
-        for version in table.made_versions():
+        for version in table.versions_between(self.lo, self.hi):
             oid = table.first_key(version)
             assert isinstance(oid, int)
             for lsn, found in zip(self.store.fates.lifetime(version), (born, died), strict=True):
