@@ -14,10 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import LakeError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
+from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.landing import land
+from landing.folded_changes import FoldedByKey
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table
 from landing.test_mirrored_definitions import NEXT_WINDOW, Source, Statements
 
@@ -179,3 +182,106 @@ def test_mirrors_are_what_select_says_of_their_names(
     _land(spark, source, backup, target, WINDOWS[window])
     wrong = [name for name, (numbers, rows) in held.items() if _rows(target, name, numbers) != rows]
     assert wrong == []
+
+
+CHOSEN: Statements = [
+    # By one transaction, under a name that is not chosen.
+    f"BEGIN; {OTHER.format('loading')}; {OTHER_ROWS.format('loading')}; DROP TABLE wanted; "
+    "ALTER TABLE loading RENAME TO wanted; COMMIT",
+    *_all(CHANGES, "wanted"),
+    # For the first time.
+    f"BEGIN; {PLAIN.format('first_loading')}; {ROWS.format('first_loading')}; "
+    "ALTER TABLE first_loading RENAME TO first; COMMIT",
+    "UPDATE first SET note = 'x' WHERE id = 3",
+    NEXT_WINDOW,
+    # Long before, by other transactions, one of which is rolled back; with values out of line.
+    "CREATE TABLE slowly_loading (id int PRIMARY KEY, big text)",
+    "ALTER TABLE slowly_loading ALTER big SET STORAGE EXTERNAL",
+    "INSERT INTO slowly_loading SELECT i, repeat(i::text, 3000) FROM generate_series(1, 9) i",
+    "BEGIN; INSERT INTO slowly_loading VALUES (100, 'never'); ROLLBACK",
+    NEXT_WINDOW,
+    "UPDATE slowly_loading SET id = id + 10 WHERE id > 7",
+    "DELETE FROM slowly_loading WHERE id = 1",
+    NEXT_WINDOW,
+    "BEGIN; UPDATE slowly_loading SET big = 'just before' WHERE id = 2; ALTER TABLE slowly RENAME TO slowly_gone; "
+    "ALTER TABLE slowly_loading RENAME TO slowly; DELETE FROM slowly WHERE id = 3; COMMIT",
+    "UPDATE slowly SET id = 40 WHERE id = 4",
+    # A table goes out of the choice, and comes back.
+    "ALTER TABLE away RENAME TO elsewhere",
+    "INSERT INTO elsewhere VALUES (50, 'elsewhere', 1)",
+    NEXT_WINDOW,
+    "DELETE FROM elsewhere WHERE id < 5",
+    "ALTER TABLE elsewhere RENAME TO away",
+    "UPDATE away SET note = 'back' WHERE id = 6",
+    # It was there before the backup, and has never been chosen.
+    "ALTER TABLE unseen RENAME TO seen",
+    "INSERT INTO seen VALUES (60, 'seen', 1)",
+]
+CHOSEN_SETUP: Statements = [
+    *(PLAIN.format(name) for name in ("wanted", "away", "unseen")),
+    *(ROWS.format(name) for name in ("wanted", "away", "unseen")),
+    "CREATE TABLE slowly (id int PRIMARY KEY, big text)",
+    "INSERT INTO slowly VALUES (1, 'older')",
+]
+CHOSEN_TABLES = ("public.wanted", "public.first", "public.slowly", "public.away", "public.seen")
+
+
+@pytest.fixture(scope="module")
+def renamed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
+    """Tables that get chosen names; see :func:`replaced`."""
+    source: Source = replaced[0]
+    return source, *source.after(CHOSEN_SETUP, CHOSEN, list(CHOSEN_TABLES))
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("mode", ["current", "history"])
+def test_tables_that_get_a_chosen_name_bring_their_rows(
+    spark: SparkSession, renamed: Any, tmp_path: Path, mode: str, window: str
+) -> None:
+    source, backup, held = renamed
+    target = LandingTarget(tmp_path / "lake", mode=mode)
+    _land(spark, source, backup, target, WINDOWS[window], tables=TablePatterns(CHOSEN_TABLES))
+    assert [name for name, (numbers, rows) in held.items() if _rows(target, name, numbers) != rows] == []
+    assert sorted(path.name for path in target.place.glob("public.*")) == sorted(CHOSEN_TABLES)
+
+
+def test_rows_from_before_a_name_need_a_backup_of_before(spark: SparkSession, replaced: Any, tmp_path: Path) -> None:
+    source: Source = replaced[0]
+    loading = [OTHER.format("lone_loading"), OTHER_ROWS.format("lone_loading")]
+    first, _ = source.after([PLAIN.format("lone"), ROWS.format("lone")], loading, [])
+    target, chosen = LandingTarget(tmp_path / "lake", mode="current"), TablePatterns(("public.lone",))
+    _land(spark, source, first, target, 1 << 20, tables=chosen)
+    renaming = ["DROP TABLE lone", "ALTER TABLE lone_loading RENAME TO lone"]
+    later, held = source.after(renaming, ["DELETE FROM lone WHERE id = 11"], ["public.lone"])
+    with pytest.raises(LakeError, match='table "public.lone" had rows when it got that name') as told:
+        _land(spark, source, later, target, 1 << 20, tables=chosen)
+    assert told.value.lsn
+    _land(spark, source, first, target, 1 << 20, tables=chosen)
+    numbers, rows = held["public.lone"]
+    assert _rows(target, "public.lone", numbers) == rows
+
+
+def _changes(target: LandingTarget, name: str) -> list[dict[str, Any]]:
+    rows = read_table(target.place / name, target.format).to_pylist()
+    return sorted(rows, key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"]))
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
+def test_a_table_of_changes_goes_on_behind_a_row_that_says_so(
+    spark: SparkSession, replaced: Any, tmp_path: Path, format: str
+) -> None:
+    source, backup, held = replaced
+    target = LandingTarget(tmp_path / "lake", format)
+    _land(spark, source, backup, target, 1 << 20, tables=TablePatterns(("public.again", "public.at_once")))
+    for name in ("public.again", "public.at_once"):
+        rows = _changes(target, name)
+        kinds = [row["_change_type"] for row in rows]
+        at = kinds.index("replace")
+        assert kinds.count("replace") == 1
+        before, behind = {row["_relation_oid"] for row in rows[:at]}, {row["_relation_oid"] for row in rows[at:]}
+        assert len(before) == len(behind) == 1
+        assert before != behind
+        names = [columns_by_number(target.place / name, format)[number] for number in held[name][0]]
+        left = FoldedByKey(rows[at + 1 :], [("id",)], is_partitioned=False)
+        left.go(1 << 62)
+        assert left.held(names) == held[name][1]

@@ -26,9 +26,11 @@ class TablePatterns:
 
     Attributes:
         patterns: them.
+        oids: relations that are chosen besides, whatever they are called.
     """
 
     patterns: tuple[str, ...] = ()
+    oids: frozenset[int] = frozenset()
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> TablePatterns:
@@ -56,7 +58,9 @@ class TablePatterns:
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
         """Whether changes of a relation are wanted, as of a view of the catalog."""
-        return not self.patterns or any(self.matches(name) for name in _names(schema, catalog))
+        if not self.patterns or {schema.oid, schema.rewrite_of, schema.topmost} & self.oids:
+            return True
+        return any(self.matches(name) for name in _names(schema, catalog))
 
     def matches(self, name: str) -> bool:
         """Whether a table that is called ``schema.table`` is chosen by its own name."""

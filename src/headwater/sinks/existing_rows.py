@@ -10,6 +10,7 @@ changes between both are left out as those are that the rows have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.historic_catalog import HistoricCatalog
@@ -18,7 +19,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
 from headwater.pg.catalogs import HEAP_ACCESS_METHOD
 from headwater.pipeline.database_plan import PlannedWindow
-from headwater.pipeline.row_changes import RowChanges
+from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.plugins.api import WANT_INSERT, SlicePlugin
 from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.page_history import Locator
@@ -62,11 +63,13 @@ class ExistingRows:
         lsn: START of the last record whose transaction they have.
         start_lsn: of the copy.
         tables: them.
+        commit_lsn: that they say of themselves; None for ``lsn``.
     """
 
     lsn: int
     start_lsn: int
     tables: tuple[ExistingTable, ...]
+    commit_lsn: int | None = None
 
 
 def consistent_point(window: PlannedWindow) -> int | None:
@@ -101,11 +104,32 @@ def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> Existin
     """
     view = store.view(lsn + 1)
     wanted = [schema for oid in view.tables() if (schema := _wanted(view, plugin, oid)) is not None]
+    assert isinstance(plugin, RowChanges)
+    return ExistingRows(lsn, store.start_lsn, _tables(store, view, wanted, plugin.choice))
+
+
+def rows_of_table(store: CatalogStore, oid: int, lsn: int, choice: TableChoice) -> tuple[ExistingTable, ...]:
+    """Return a table, and its partitions, whether it is chosen or not.
+
+    Args:
+        store: the catalog, rolled forward.
+        oid: the table's; lsn: as of which its rows are wanted.
+        choice: which tables land.
+    """
+    view = store.view(lsn + 1)
+    found = [schema for one in view.tables() if (schema := view.relation(one)) is not None and schema.topmost == oid]
+    own = [schema for schema in found if schema.kind == "r" or schema.oid == oid]
+    return _tables(store, view, own, choice)
+
+
+def _tables(
+    store: CatalogStore, view: HistoricCatalog, wanted: Sequence[RelationSchema], choice: TableChoice
+) -> tuple[ExistingTable, ...]:
+    """What relations are in the lake."""
     groups: dict[int, list[RelationSchema]] = {}
     for schema in wanted:
         groups.setdefault(schema.topmost, []).append(schema)
-    assert isinstance(plugin, RowChanges)
-    lost = partitions_without_wal(view, plugin.choice)
+    lost = partitions_without_wal(view, choice)
     tables = []
     for oid, own in groups.items():
         root = view.relation(oid)
@@ -113,7 +137,7 @@ def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> Existin
         leaves = tuple(leaf for schema in own if (leaf := _leaf(store, view, schema)) is not None)
         without = tuple(one for one in lost if one.relation.topmost == oid)
         tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves, without))
-    return ExistingRows(lsn, store.start_lsn, tuple(tables))
+    return tuple(tables)
 
 
 def _wanted(view: HistoricCatalog, plugin: SlicePlugin, oid: int) -> RelationSchema | None:

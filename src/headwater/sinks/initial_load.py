@@ -147,7 +147,8 @@ class InitialLoad:
         waiting = Counter(load for load, *_ in tasks)
         found: list[list[DataFile]] = [[] for _ in self.loads]
         forms, values = [load.form for load in self.loads], list(toasts.values())
-        write = partial(_write, forms, values, self.opened.session, self.rows.lsn)
+        lsn = self.rows.lsn if self.rows.commit_lsn is None else self.rows.commit_lsn
+        write = partial(_write, forms, values, self.opened.session, lsn)
         for number in range(len(self.loads)):
             if not waiting[number]:
                 commit(number, [])

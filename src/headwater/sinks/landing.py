@@ -195,18 +195,23 @@ class _Run:
             landing_pass = None
             try:
                 with self._pass(kept, directory, cut, following) as landing_pass:
-                    behind = landing_pass.run(following, self.until, goes_on=cut is not None) or kept
+                    until = self._until(landing_pass, cut)
+                    behind = landing_pass.run(following, until, goes_on=cut is not None) or kept
             except CrowdedWindowError as error:
                 kept, cut = (landing_pass and landing_pass.kept) or kept, error
                 continue
             except AwaitedCatalogError as error:
-                if cut is None:
+                if cut is None or cut.cut is None:
                     raise
                 # A copied catalog is complete behind the cut only: so the window cannot be cut.
                 raise cut.cause from error
             if cut is None or self._is_over(behind, following):
                 return behind
             kept, cut = behind, None
+
+    def _until(self, landing_pass: LandingPass, cut: CrowdedWindowError | None) -> int | None:
+        """Where a pass ends early: what is chosen besides is so for its first window only."""
+        return start_of(landing_pass.opened) + 1 if cut is not None and cut.oids else self.until
 
     def _is_over(self, behind: KeptState | None, following: Following | None) -> bool:
         """Tell whether a run is to end before the end of the WAL."""
@@ -222,8 +227,9 @@ class _Run:
         following: Following | None,
     ) -> Iterator[LandingPass]:
         """A pass from a state on, to the end or to where its first window is cut."""
-        opened = self.opened(kept, directory)
-        if cut is not None:
+        tables = self.tables or self.request.tables
+        opened = self.opened(kept, directory, tables if cut is None else replace(tables, oids=cut.oids))
+        if cut is not None and cut.cut is not None:
             end = Lsn(scope_of(opened).end_before(cut.cut))
             opened = replace(opened, request=replace(opened.request, end=end))
         wants_existing = _wants_existing(opened, self.lake.target)

@@ -36,6 +36,7 @@ from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
+from headwater.sinks.brought_rows import brought_rows
 from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
@@ -47,10 +48,10 @@ from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingW
 from headwater.sinks.mirror import Merged
 from headwater.sinks.modes import Mode
 from headwater.sinks.name_changes import NameChange, name_changes
-from headwater.sinks.replaced_tables import Bringing, Naming, Replacing, replacing_at
+from headwater.sinks.replaced_tables import Arrival, Bringing, Naming, Replacing, replacing_at
 from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.sinks.source_tables import SourceTable
-from headwater.sinks.window_cuts import WindowChanges, crowded
+from headwater.sinks.window_cuts import CrowdedWindowError, WindowChanges, crowded
 from headwater.slots.kept_state import KeptState
 from headwater.wal.growing_directory import end_of_log
 
@@ -316,7 +317,7 @@ class LandingPass:
         for number, table in enumerate(concerned):
             with self._cutting(part, lo, table.changed_at):
                 landings.append(self._landing(number, table))
-        bringing = {} if replacing is None else replacing.rows(landings, self._merged)
+        bringing = {} if replacing is None else replacing.rows(landings, self._merged, self._brought)
         self._has_other_columns = bool(replacing) or any(one.schema != one.table.landed.schema for one in landings)
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
         block = ExitStack()
@@ -335,6 +336,14 @@ class LandingPass:
         living = part.living | {version.oid for table in part.tables for version in table.versions}
         naming = Naming(self.lake, self.mode.mirrors, living)
         return replacing_at(naming, part.names, lo, scope_of(self.opened), ready)
+
+    def _brought(self, arrival: Arrival, landing: Landing) -> list[DataFile]:
+        """Stage rows that a table had before it came into the choice."""
+        if self.kept is not None:  # the catalog is that of where the pass begins
+            raise CrowdedWindowError(LakeError("a window is planned once more"), None)
+        context, exchange, progress = self.ahead.spark.sparkContext, self.ahead.exchange, self.ahead.job_progress()
+        places = self.lake.replaced, self.lake.scratch
+        return brought_rows(self.opened, arrival, landing, places, context, exchange, progress)
 
     @contextmanager
     def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:

@@ -9,7 +9,7 @@ Of a table that one transaction makes and drops, or renames twice, nothing is se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
@@ -44,6 +44,11 @@ class NameChange:
     was_chosen: bool = False
     has_passed_over: bool = False
 
+    @property
+    def was_known(self) -> bool:
+        """All that the latter had before is known: it was chosen, or was not there."""
+        return self.was is None or self.was_chosen
+
 
 def name_changes(window: CatalogWindow, choice: TableChoice, assembly: Assembly) -> tuple[NameChange, ...]:
     """Those of a window, in the order of the commits.
@@ -67,7 +72,8 @@ def name_changes(window: CatalogWindow, choice: TableChoice, assembly: Assembly)
             before[lsn, qualified_name(older)] = older
         if newer is not None:
             after[lsn, qualified_name(newer)] = newer
-    naming = _Naming(window, choice, assembly)
+    by_name = replace(choice, patterns=replace(choice.patterns, oids=frozenset()))
+    naming = _Naming(window, by_name, assembly)
     return tuple(naming.change(*place, before.get(place), after.get(place)) for place in sorted({*before, *after}))
 
 

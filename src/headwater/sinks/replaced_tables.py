@@ -26,7 +26,7 @@ from shutil import rmtree
 import pyarrow as pa
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import LakeError
+from headwater.errors import LakeError, warn
 from headwater.lakes.bound_names import save_object
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake import Lake
@@ -69,7 +69,7 @@ class Arrival:
     @property
     def lacks_rows(self) -> bool:
         """Rows that it had before are in no table of the lake."""
-        return self.giver is None and self.change.was is not None and not self.change.was_chosen
+        return self.giver is None and not self.change.was_known
 
     @property
     def departure(self) -> Departure:
@@ -111,12 +111,19 @@ class Naming:
             if target.on_table_replaced == STOP:
                 raise self._unwanted(change)
             if not numbers_taken(target) or (target.follows_oid and holder not in self.living):
-                return Arrival(change, table, giver, replaces=True)
+                return Arrival(change, table, giver if change.was_known else None, replaces=True)
             return None
-        follows_name = self.is_mirror and not target.follows_oid
-        if follows_name and giver not in (None, change.name) and (change.was is None or change.was_chosen):
-            return Arrival(change, table, giver)
-        return None
+        if not self.is_mirror or target.follows_oid:
+            return None
+        return self._renamed(change, table, giver)
+
+    def _renamed(self, change: NameChange, table: RelationSchema, giver: str | None) -> Arrival | None:
+        """What becomes of a mirror whose table got a name that no other one has in the lake."""
+        if not change.was_known:  # rows and changes of it are in no mirror, or are missing in its own
+            return Arrival(change, table, None, replaces=giver == change.name)
+        if giver is None:
+            return Arrival(change, table) if change.has_passed_over else None
+        return Arrival(change, table, giver) if giver != change.name else None
 
     def _unwanted(self, change: NameChange) -> LakeError:
         return LakeError(
@@ -169,6 +176,9 @@ class Replacing:
     def not_chosen_again(self, changes: Iterable[ChoiceChange]) -> list[ChoiceChange]:
         """Return the changes of the choice of tables that are no tables of these."""
         own = {one.table.oid for one in self.arrivals}
+        for one in self.arrivals if not self.is_mirror else ():
+            if one.lacks_rows:
+                warn(f'table "{one.change.name}": what it had under another name has not landed', lsn=self.lsn)
         return [one for one in changes if not (one.is_chosen and one.lsn == self.lsn and one.after.oid in own)]
 
     def _has_left(self, table: SourceTable, gone: Container[int]) -> bool:
@@ -184,11 +194,17 @@ class Replacing:
         table = self.lake.landed(one.change.name)
         return -1 if table is None else table.landed.commit_lsn
 
-    def rows(self, landings: Sequence[Landing], run: Callable[[Sequence[RowsOfMirror]], list[Merged]]) -> Bringing:
-        """Stage the rows that tables bring from where they have landed before; once, whenever the run is killed.
+    def rows(
+        self,
+        landings: Sequence[Landing],
+        run: Callable[[Sequence[RowsOfMirror]], list[Merged]],
+        load: Callable[[Arrival, Landing], list[DataFile]],
+    ) -> Bringing:
+        """Stage the rows that tables bring, from where they have landed before; once, whenever the run is killed.
 
         Args:
             landings: the tables of the window; run: runs tasks.
+            load: stages rows that a table had before, of a base backup.
 
         Returns:
             by the number of the table, files that come before those of the window's changes.
@@ -202,7 +218,7 @@ class Replacing:
         assert note is not None
         by_oid = {landing.source.last.oid: landing for landing in landings}
         coming = [(one, by_oid[one.table.oid]) for one in self.arrivals if one.table.oid in by_oid]
-        coming = [(one, landing) for one, landing in coming if one.giver and self._landed(one) < self.lsn]
+        coming = [(one, landing) for one, landing in coming if self._landed(one) < self.lsn]
         if note.staged is None:
             with errors_at(self.lake.replaced):
                 rmtree(self.lake.replaced, ignore_errors=True)
@@ -212,6 +228,7 @@ class Replacing:
             for merged in run(tasks) if tasks else ():
                 for moved in merged.moved:
                     staged.setdefault(landings[moved.table].name, []).append(moved.file)
+            staged |= {one.change.name: load(one, landing) for one, landing in coming if one.lacks_rows}
             note = replace(note, staged=staged)
             note.write(self.lake)
         assert note.staged is not None
@@ -245,8 +262,7 @@ class Replacing:
         return Written(landing.number, replace(file, path=f"{place}/{file.path}"), self.lsn)
 
     def _tasks(self, one: Arrival, landing: Landing) -> Iterator[RowsOfMirror]:
-        assert one.giver is not None
-        giver = self.lake.landed(one.giver)
+        giver = None if one.giver is None else self.lake.landed(one.giver)
         if giver is None or giver.landed.schema is None:
             return
         handover = self._handover(one, landing, giver)
@@ -320,11 +336,21 @@ def replacing_at(
         if note is not None:  # of a window that has landed
             lake.replacing.unlink(missing_ok=True)
         found = [one for one in arrivals if one.change.lsn == first]
+        _require_changes(found)
     begun = Replacing(lake, naming.is_mirror, found)
     begun.bind()
     for later in naming.arrivals(one for one in changes if one.lsn > begun.lsn):
         raise _too_much(later)
     return begun
+
+
+def _require_changes(arrivals: Iterable[Arrival]) -> None:
+    """See that the window has the changes that the tables got before they were called so."""
+    lacking = [one for one in arrivals if one.change.has_passed_over]
+    if lacking:
+        (first, *_) = lacking
+        cause = LakeError(f'table "{first.change.name}" has changes under another name', lsn=first.change.lsn)
+        raise CrowdedWindowError(cause, None, frozenset(one.table.oid for one in lacking))
 
 
 def _too_much(one: Arrival) -> CrowdedWindowError:

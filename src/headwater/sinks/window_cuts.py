@@ -23,16 +23,17 @@ _OF_RELATIONS = (PG_CLASS, PG_ATTRIBUTE, PG_INHERITS)
 
 
 class CrowdedWindowError(LakeError):
-    """A window has too much of a table for one commit of it.
+    """A window has too much of a table for one commit of it, or has to be planned otherwise.
 
     Args:
         cause: the error, if the window cannot be cut.
-        cut: START of the commit record before which the window is to end.
+        cut: START of the commit record before which the window is to end; None to plan it once more.
+        oids: tables that are to be chosen in it besides, whatever they are called.
     """
 
-    def __init__(self, cause: HeadwaterError, cut: int) -> None:
+    def __init__(self, cause: HeadwaterError, cut: int | None, oids: frozenset[int] = frozenset()) -> None:
         super().__init__(cause.message, lsn=cause.lsn, file=cause.file, hint=cause.hint)
-        self.cause, self.cut = cause, cut
+        self.cause, self.cut, self.oids = cause, cut, oids
 
 
 class WindowChanges:
