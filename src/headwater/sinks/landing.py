@@ -198,7 +198,8 @@ class _Run:
                     until = self._until(landing_pass, cut)
                     behind = landing_pass.run(following, until, goes_on=cut is not None) or kept
             except CrowdedWindowError as error:
-                kept, cut = (landing_pass and landing_pass.kept) or kept, error
+                landed = None if landing_pass is None else landing_pass.kept
+                kept, cut = landed or kept, error.beside(None if landed else cut)
                 continue
             except AwaitedCatalogError as error:
                 if cut is None or cut.cut is None:

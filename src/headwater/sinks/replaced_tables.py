@@ -336,9 +336,10 @@ def replacing_at(
         if note is not None:  # of a window that has landed
             lake.replacing.unlink(missing_ok=True)
         found = [one for one in arrivals if one.change.lsn == first]
-        _require_changes(found)
     begun = Replacing(lake, naming.is_mirror, found)
     begun.bind()
+    if naming.is_mirror:
+        _require_changes(found)
     for later in naming.arrivals(one for one in changes if one.lsn > begun.lsn):
         raise _too_much(later)
     return begun

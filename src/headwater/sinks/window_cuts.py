@@ -35,6 +35,13 @@ class CrowdedWindowError(LakeError):
         super().__init__(cause.message, lsn=cause.lsn, file=cause.file, hint=cause.hint)
         self.cause, self.cut, self.oids = cause, cut, oids
 
+    def beside(self, before: CrowdedWindowError | None) -> CrowdedWindowError:
+        """Return what is to be done where one thing has been found before of the same window."""
+        if before is None:
+            return self
+        cut = before.cut if self.cut is None else self.cut
+        return CrowdedWindowError(self.cause, cut, self.oids | before.oids)
+
 
 class WindowChanges:
     """Where definitions change in a window.
