@@ -5,6 +5,8 @@ A mirror is what SELECT says of its name, whatever table bears that.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -286,3 +288,119 @@ def test_a_table_of_changes_goes_on_behind_a_row_that_says_so(
         left = FoldedByKey(rows[at + 1 :], [("id",)], is_partitioned=False)
         left.go(1 << 62)
         assert left.held(names) == held[name][1]
+
+
+ENDED_SETUP: Statements = [
+    *(PLAIN.format(f"ended_{name}") for name in ("a", "b", "staged", "chosen")),
+    *(ROWS.format(f"ended_{name}") for name in ("a", "staged", "chosen")),
+    "INSERT INTO ended_b SELECT i, 'b', -i FROM generate_series(5, 9) i",
+]
+ENDED_WORK: Statements = [
+    "UPDATE ended_a SET note = 'a' WHERE id < 4",
+    OTHER.format("ended_loading"),
+    OTHER_ROWS.format("ended_loading"),
+    "BEGIN; ALTER TABLE ended_a RENAME TO ended_c; ALTER TABLE ended_b RENAME TO ended_a; "
+    "ALTER TABLE ended_c RENAME TO ended_b; DELETE FROM ended_b WHERE id = 20; COMMIT",
+    "UPDATE ended_a SET n = 7 WHERE id = 6",
+    f"BEGIN; DROP TABLE ended_staged; {OTHER.format('ended_staged')}; {OTHER_ROWS.format('ended_staged')}; COMMIT",
+    "BEGIN; DROP TABLE ended_chosen; ALTER TABLE ended_loading RENAME TO ended_chosen; COMMIT",
+    *_all(CHANGES, "ended_chosen"),
+]
+ENDED_TABLES = ("public.ended_a", "public.ended_b", "public.ended_staged", "public.ended_chosen")
+
+
+@pytest.fixture(scope="module")
+def ended(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
+    """Less of the same work, for runs that are ended; see :func:`replaced`."""
+    source: Source = replaced[0]
+    return source, *source.after(ENDED_SETUP, ENDED_WORK, list(ENDED_TABLES))
+
+
+class FailingDisk:
+    """Has no room any more at the n-th file that gets its name, and none from there on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+        self.left, self.has_failed = last, False
+        for name in ("replace", "link"):
+            monkeypatch.setattr(os, name, self._failing(getattr(os, name)))
+
+    def _failing(self, work: Any) -> Any:
+        def named(*paths: Any, **options: Any) -> None:
+            self.left -= 1
+            if self.left <= 0:
+                self.has_failed = True
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(paths[-1]))
+            work(*paths, **options)
+
+        return named
+
+
+@pytest.mark.parametrize("mode", ["current", pytest.param("history", marks=pytest.mark.slow)])
+def test_runs_that_end_anywhere_bring_rows_once(
+    spark: SparkSession, ended: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Each run comes a little further than the one before."""
+    source, backup, held = ended
+    target, chosen = LandingTarget(tmp_path / "lake", mode=mode), TablePatterns(ENDED_TABLES)
+    for last in range(30, 1000, 7):
+        with monkeypatch.context() as patched:
+            disk = FailingDisk(patched, last)
+            try:
+                _land(spark, source, backup, target, 1 << 30, tables=chosen)
+            except LakeError as error:
+                assert "No space left on device" in str(error)  # noqa: PT017
+        if not disk.has_failed:
+            break
+    assert last > 30
+    assert [name for name, (numbers, rows) in held.items() if _rows(target, name, numbers) != rows] == []
+    assert not (target.place / "_headwater" / "replacing.json").exists()
+    assert not (target.place / "_headwater" / "replaced").exists()
+
+
+POLICY_SETUP: Statements = [
+    *(PLAIN.format(f"policy_{name}") for name in ("made", "called")),
+    *(ROWS.format(f"policy_{name}") for name in ("made", "called")),
+]
+POLICY_WORK: Statements = [
+    "DROP TABLE policy_made",
+    PLAIN.format("policy_made"),
+    "INSERT INTO policy_made VALUES (1, 'new', 1)",
+    "ALTER TABLE policy_called RENAME TO policy_renamed",
+    "UPDATE policy_renamed SET note = 'renamed' WHERE id = 1",
+    PLAIN.format("policy_called"),
+    "INSERT INTO policy_called VALUES (2, 'new', 2)",
+]
+POLICIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "follow": ({"made": "made", "called": "called", "renamed": "renamed"}, {}),
+    "new": ({"made_2": "made", "called_2": "called", "renamed": "renamed"}, {"on_table_replaced": "new"}),
+    "follow oid": ({"made": "made", "called": "renamed", "called_2": "called"}, {"follows_oid": True}),
+}
+
+
+@pytest.fixture(scope="module")
+def policed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
+    """A table that is made again, and one that is renamed before another gets its name."""
+    source: Source = replaced[0]
+    tables = ["policy_made", "policy_called", "policy_renamed"]
+    return source, *source.after(POLICY_SETUP, POLICY_WORK, tables)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_becomes_of_replaced_tables_is_chosen(
+    spark: SparkSession, policed: Any, tmp_path: Path, policy: str
+) -> None:
+    source, backup, held = policed
+    names, options = POLICIES[policy]
+    target = LandingTarget(tmp_path / "lake", mode="current", **options)
+    _land(spark, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
+    for there, table in names.items():
+        numbers, rows = held[f"policy_{table}"]
+        assert _rows(target, f"public.policy_{there}", numbers) == rows, there
+
+
+def test_a_table_that_is_replaced_can_be_an_error(spark: SparkSession, policed: Any, tmp_path: Path) -> None:
+    source, backup, _ = policed
+    target = LandingTarget(tmp_path / "lake", mode="current", on_table_replaced="error")
+    with pytest.raises(LakeError, match=r'table "public\.policy_made" is another table from there on') as told:
+        _land(spark, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
+    assert told.value.lsn

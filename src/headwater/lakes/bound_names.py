@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
@@ -95,18 +95,20 @@ class BoundNames:
             if name not in bindings and key not in kept and not key.startswith(_LEFT)
         }
         found = kept | left | {str(oid): name for name, oid in bindings.items()}
-        self._note_former(bindings)
+        self._note_former(bindings, left.values())
         self._save(TABLES, found)
         before = {name: key for key, name in older.items()}
         self.by_key.clear()
         self.by_key.update(found)
         return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
 
-    def _note_former(self, bindings: Mapping[str, int]) -> None:
+    def _note_former(self, bindings: Mapping[str, int], left: Iterable[str]) -> None:
+        """Note who has landed under names that others get, and under such as nobody has any more."""
         known = load_object(self._own / REPLACED)
+        newer = {**dict.fromkeys(left), **bindings}
         more = {
-            name: list(dict.fromkeys([*known.get(name, ()), *filter(None, [self.holder(name)]), oid]))
-            for name, oid in bindings.items()
+            name: list(dict.fromkeys(oid for oid in (*known.get(name, ()), self.holder(name), newer[name]) if oid))
+            for name in newer
             if self.has(name)
         }
         if {**known, **more} != known:
