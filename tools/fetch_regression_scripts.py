@@ -34,7 +34,7 @@ def fetch(major: int, root: Path) -> None:
     if shutil.which("apt-get") is None:
         raise OSError("PostgreSQL's scripts are had from Debian's source packages, and this machine has no apt-get")
     with OwnDirectory(root, hidden=True) as partial:
-        archive = Apt(partial / "apt", major, "deb-src", SUITES).source(f"postgresql-{major}")
+        archive = Apt(partial / "apt", major, SUITES, "deb-src").source(f"postgresql-{major}")
         tree = partial / "tree"
         unpack(archive, tree)
         (tree / "VERSION").write_text(archive.name.partition("_")[2].partition(".orig")[0])

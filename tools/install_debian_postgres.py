@@ -1,13 +1,15 @@
-"""Install a PostgreSQL that is not released yet, for the tests: Debian's packages of it, into the servers' cache.
+"""Install PostgreSQL from Debian's packages, for the tests, into the servers' cache.
 
-Usage: ``python tools/install_debian_postgres.py [MAJOR ...]`` (default: every version the tests know). Needs Python,
-``apt-get`` and ``dpkg-deb`` only, and no root; leaves the machine's own packages and sources as they are.
+Usage: ``python tools/install_debian_postgres.py [MAJOR ...]`` (default: the one that is not released yet). Needs
+Python, ``apt-get`` and ``dpkg-deb`` only, and no root; leaves the machine's own packages and sources as they are, and
+takes nothing of what is installed.
 
-The packages are those of Debian's development suites, wherever the machine's own sources say that Debian is. They are
-built for newer libraries than the machine has, so the libraries they name come along, the C library with its loader
-too, and each program is a script that starts it with them. The tree is that of the packages, as a server finds its
-files by their place relative to itself; ``bin``, ``lib`` and ``share/postgresql`` lead where the cache's other
-installations have them. Known gap: time zones are the machine's own (``/usr/share/zoneinfo``), as Debian builds it so.
+The packages are those of the suites that have the major, wherever the machine's own sources say that Debian is. They
+may be built for other libraries than the machine has, so the libraries they name come along, the C library with its
+loader too, and each program is a script that starts it with them. The tree is that of the packages, as a server finds
+its files by their place relative to itself; ``bin``, ``lib`` and ``share/postgresql`` lead where the cache's other
+installations have them. Known gaps: time zones are the machine's own (``/usr/share/zoneinfo``), as Debian builds it so;
+there is no JIT, whose compiler would be most of what is fetched.
 """
 
 from __future__ import annotations
@@ -25,7 +27,16 @@ from headwater.temporary_directories import OwnDirectory
 from install_postgres import check, installed_version, make_readable, open_cache, publish
 
 MAJORS = (19,)
-SUITES = "sid experimental"
+SUITES = {
+    15: "bookworm bookworm-security",
+    17: "trixie trixie-security",
+    18: "sid",
+    19: "sid experimental",
+}
+"""Where a major is. A suite has one version of it at a time: none can be asked for, the newest is what there is."""
+SECURITY = "-security"
+LEFT_OUT = "libllvm"
+"""Libraries of the JIT compiler alone."""
 TIME_ZONES = Path("/usr/share/zoneinfo")
 PROGRAM = """#!/bin/sh
 # Starts the program with the C library that it was built for.
@@ -72,24 +83,32 @@ def _reason(major: int, folder: str, work: Callable[[int, Path], None]) -> str |
 
 def install(major: int, root: Path) -> None:
     """Fetch, unpack, check and publish one version; what is there already is left alone."""
+    if installed_version(root / str(major)) is None:
+        install_newest(major, root)
+
+
+def install_newest(major: int, root: Path) -> None:
+    """Fetch, unpack, check and publish what a major's suites have now, unless it is there already."""
     target = root / str(major)
-    if installed_version(target) is not None:
-        return
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise OSError(f"PostgreSQL {major} is had from Debian's packages, and this machine has no {program}")
     if not TIME_ZONES.is_dir():
         raise OSError(f"there is no {TIME_ZONES}, which the server reads: install tzdata")
     with OwnDirectory(root, hidden=True) as partial:
-        apt = Apt(partial / "apt", major)
+        apt = Apt(partial / "apt", major, SUITES[major])
+        version = apt.version(f"postgresql-{major}")
+        if installed_version(target) == version:
+            return
         native = partial / "native"
         for package in apt.download(f"postgresql-{major}", f"postgresql-client-{major}"):
             run("dpkg-deb", "-x", str(package), str(native))
-        version = apt.version(f"postgresql-{major}")
         arrange(native, major)
         (native / "VERSION").write_text(version)
         make_readable(native)
         check(native, major)
+        if target.exists():
+            target.rename(partial / "old")
         publish(native, target)
     print(f"installed PostgreSQL {version} in {target}")
 
@@ -100,22 +119,25 @@ class Apt:
     Args:
         place: a directory to make, for all that apt writes.
         major: the version that is looked for, for errors.
+        suites: where packages are looked for.
         kind: ``deb`` for packages, ``deb-src`` for their sources.
-        suites: where they are looked for.
 
     Raises:
         OSError: the machine's sources name no archive of Debian, or it cannot be read.
     """
 
-    def __init__(self, place: Path, major: int, kind: str = "deb", suites: str = SUITES) -> None:
+    def __init__(self, place: Path, major: int, suites: str, kind: str = "deb") -> None:
         self._archives = place / "archives"
         for directory in (place / "lists" / "partial", self._archives):
             directory.mkdir(parents=True)
         sources = place / "own.sources"
-        sources.write_text(stanza(major, kind, suites))
+        sources.write_text(stanzas(major, kind, suites.split()))
         self._options = [
             *("-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null"),
+            *("-o", "Dir::Etc::Preferences=/dev/null", "-o", "Dir::Etc::PreferencesParts=/dev/null"),
             *("-o", f"Dir::State::Lists={place / 'lists'}", "-o", f"Dir::Cache={place}"),
+            *("-o", "Dir::State::Status=/dev/null", "-o", "Acquire::Languages=none"),
+            *("-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"),
             *("-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=1"),
         ]
         run("apt-get", *self._options, "update", "-q")
@@ -144,22 +166,39 @@ class Apt:
         shown = run("apt-cache", *self._options, "show", "--no-all-versions", *packages)
         for line in shown.splitlines():
             if line.startswith(("Depends: ", "Pre-Depends: ")):
-                yield from re.findall(r"(?:^|, |: )((?:lib|zlib)[a-z0-9.+-]*)", line)
+                names = re.findall(r"(?:^|, |: )((?:lib|zlib)[a-z0-9.+-]*)", line)
+                yield from (name for name in names if not name.startswith(LEFT_OUT))
 
 
-def stanza(major: int, kind: str, suites: str) -> str:
-    """Suites of the archive that the machine's own sources name."""
+def stanzas(major: int, kind: str, suites: Sequence[str]) -> str:
+    """Suites of the archives that the machine's own sources name."""
+    address, key = archive(major)
+    of_security = [suite for suite in suites if suite.endswith(SECURITY)]
+    released = [suite for suite in suites if suite not in of_security]
+    places = [(address, released), (re.sub(r"/debian(?=/?$)", "/debian-security", address), of_security)]
+    signed = f"Signed-By: {key}\n" if key else ""
+    return "\n".join(
+        f"Types: {kind}\nURIs: {place}\nSuites: {' '.join(names)}\nComponents: main\n{signed}"
+        for place, names in places
+        if names
+    )
+
+
+def archive(major: int) -> tuple[str, str]:
+    """Where Debian is, and the file of keys that is named with it, if there is one."""
     shown = run("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(SIGNED_BY)")
     for line in shown.splitlines():
         address, suite, key = line.split("|")
         if re.search(r"/debian/?$", address) and "-" not in suite:
-            signed = f"Signed-By: {key}\n" if key and not key.startswith("$") else ""
-            return f"Types: {kind}\nURIs: {address}\nSuites: {suites}\nComponents: main\n{signed}"
+            return address, "" if key.startswith("$") else key
     raise OSError(f"PostgreSQL {major} is had from Debian's archive, and apt's sources on this machine do not name it")
 
 
 def arrange(native: Path, major: int) -> None:
     """Leave programs, libraries and what the server shares; put scripts in the programs' places."""
+    libraries = native / "lib"
+    if libraries.is_dir():  # where packages are older than the merge of /lib and /usr/lib
+        shutil.copytree(libraries, native / "usr" / "lib", symlinks=True, dirs_exist_ok=True)
     for name in os.listdir(native):
         if name != "usr":
             remove(native / name)
@@ -167,6 +206,9 @@ def arrange(native: Path, major: int) -> None:
         if name != "postgresql":
             remove(native / "usr" / "share" / name)
     home = Path("usr", "lib", "postgresql", str(major))
+    for path in (native / home / "lib").glob("llvmjit*"):
+        remove(path)
+    remove(native / home / "lib" / "bitcode")
     write_programs(native, home)
     (native / "bin").symlink_to(home / "bin")
     (native / "lib").symlink_to(home / "lib")
@@ -192,7 +234,7 @@ def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def run(*command: str, directory: Path | None = None) -> str:

