@@ -121,12 +121,15 @@ hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh unshare util-linux
 	@tools/system_package.sh setpriv util-linux
 
-postgis: ## install Debian's PostgreSQL 15 with PostGIS, for tests/values/test_postgis.py
-	@tools/system_package.sh /usr/lib/postgresql/15/lib/postgis-3.so postgresql-15-postgis-3
+OF_DEBIAN := /usr/lib/postgresql/15
+
+postgis: $(READY) build/peers ## install Debian's PostgreSQL 15 with PostGIS, and compare its types, and Debezium's events of them
+	@tools/system_package.sh $(OF_DEBIAN)/lib/postgis-3.so postgresql-15-postgis-3
+	$(VENV)/bin/pytest --peers --postgis $(OF_DEBIAN) tests/values/test_postgis.py tests/oracle/test_debezium.py::test_postgis
 
 wal2json: $(READY) ## install Debian's PostgreSQL 15 with wal2json, and compare all scenarios with it
-	@tools/system_package.sh /usr/lib/postgresql/15/lib/wal2json.so postgresql-15-wal2json
-	$(VENV)/bin/pytest --all-majors tests/oracle/test_wal2json.py tests/plugins/test_wal2json.py
+	@tools/system_package.sh $(OF_DEBIAN)/lib/wal2json.so postgresql-15-wal2json
+	$(VENV)/bin/pytest --all-majors --wal2json $(OF_DEBIAN) tests/oracle/test_wal2json.py tests/plugins/test_wal2json.py
 
 build/peers: tests/peers/pom.xml
 	@tools/system_package.sh mvn maven
@@ -135,7 +138,7 @@ build/peers: tests/peers/pom.xml
 	@touch $@
 
 test-peers: servers build/peers ## compare debezium with Debezium's own connector, which Maven brings
-	$(VENV)/bin/pytest --all-majors tests/oracle/test_debezium.py
+	$(VENV)/bin/pytest --all-majors --peers tests/oracle/test_debezium.py
 
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \

@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 
 from headwater.caches import SERVER_CACHE_VARIABLE, server_cache
+from headwater.demo.embedded_postgres import ServerPrograms
 from packaged_servers import is_packaged
 
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
@@ -65,6 +66,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--connector", metavar="DIR", help="jars of a lake's connector, whose tables Spark's own writers land in"
     )
+    group.addoption(
+        "--peers", action="store_true", help="compare with Debezium's connector, which make build/peers brings"
+    )
+    group.addoption("--wal2json", metavar="DIR", help="PostgreSQL 15 that has wal2json, as Debian installs it")
+    group.addoption("--postgis", metavar="DIR", help="PostgreSQL 15 that has PostGIS, as Debian installs it")
     group.addoption("--kills", metavar="COUNT", type=int, help="how often landing is killed, at steps and at moments")
 
 
@@ -121,6 +127,26 @@ def _idle_majors(config: pytest.Config) -> list[int]:
 def _idle_rungs(config: pytest.Config) -> list[str]:
     wanted = rungs() if config.getoption("--all-majors") else rungs() - SLOW_RUNGS
     return sorted(rung for rung in wanted if not RUNG_PASSES[rung])
+
+
+@pytest.fixture(scope="session")
+def with_wal2json(request: pytest.FixtureRequest) -> ServerPrograms:
+    """PostgreSQL 15 with wal2json."""
+    return _named_programs(request.config, "wal2json")
+
+
+@pytest.fixture(scope="session")
+def with_postgis(request: pytest.FixtureRequest) -> ServerPrograms:
+    """PostgreSQL 15 with PostGIS."""
+    return _named_programs(request.config, "postgis")
+
+
+def _named_programs(config: pytest.Config, name: str) -> ServerPrograms:
+    """What an option names; what is on the machine is not asked whether it is run."""
+    directory = config.getoption(f"--{name}")
+    if directory is None:
+        pytest.skip(f"part of make {name}")
+    return ServerPrograms(Path(directory).absolute(), 15)
 
 
 @pytest.fixture(scope="session", autouse=True)

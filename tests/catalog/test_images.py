@@ -10,18 +10,15 @@ from catalog.recording import Recorder, read_records, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random, roll
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.store import CatalogStore
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.flat_values import value_bytes
+from packaged_servers import programs_of
 
 pytestmark = pytest.mark.server
 
 
 def make_server(major: int) -> EmbeddedPostgres:
-    try:
-        programs = find_programs(major)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    return EmbeddedPostgres(programs, autovacuum=False)
+    return EmbeddedPostgres(programs_of(major), autovacuum=False)
 
 
 @pytest.mark.parametrize("major", [pytest.param(14, marks=pytest.mark.slow), 15, 18])

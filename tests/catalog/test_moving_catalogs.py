@@ -10,7 +10,8 @@ import pytest
 
 from catalog.recording import Recorder, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from packaged_servers import client_of, programs_of
 
 pytestmark = pytest.mark.server
 
@@ -61,10 +62,7 @@ def crashed_copy(recorder: Recorder, server: EmbeddedPostgres, directory: Path) 
 
 
 def make_server(major: int) -> EmbeddedPostgres:
-    try:
-        return EmbeddedPostgres(find_programs(major), autovacuum=False)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
+    return EmbeddedPostgres(programs_of(major), autovacuum=False)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +77,7 @@ def test_a_crash_undoes_the_move(major: int, catalog: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_the_move_ends_behind_an_online_backup(end: str, tmp_path: Path) -> None:
-    client = find_client("pg_basebackup", 18)
-    if client is None:
-        pytest.skip("no pg_basebackup of PostgreSQL 18")
+    client = client_of("pg_basebackup", 18)
     with make_server(18) as server:
         recorder = begun(server, "pg_enum")
         backup = tmp_path / "backup"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.catalog.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
+from packaged_servers import programs_of
 
 pytestmark = pytest.mark.server
 
@@ -17,11 +18,7 @@ pytestmark = pytest.mark.server
 @pytest.fixture(scope="module", params=[15, 18])
 def stopped(request: pytest.FixtureRequest) -> Iterator[tuple[EmbeddedPostgres, dict[str, int]]]:
     """A stopped server with a database in a tablespace, and what files its tables lie in."""
-    try:
-        programs = find_programs(request.param)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    with EmbeddedPostgres(programs, autovacuum=False) as server:
+    with EmbeddedPostgres(programs_of(request.param), autovacuum=False) as server:
         with server.connect() as connection:
             connection.execute("SET allow_in_place_tablespaces = on")
             connection.execute("CREATE TABLESPACE far LOCATION ''")

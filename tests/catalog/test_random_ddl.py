@@ -14,10 +14,11 @@ from catalog.random_ddl import RandomDdl
 from catalog.recording import Recorder, read_records, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random
 from headwater.catalog.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
+from packaged_servers import client_of, programs_of
 
 pytestmark = pytest.mark.server
 
@@ -33,11 +34,7 @@ def _slow(major: int, seed: int) -> Any:
 
 
 def make_server(major: int) -> EmbeddedPostgres:
-    try:
-        programs = find_programs(major)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    return EmbeddedPostgres(programs, settings=EAGER, autovacuum=False)
+    return EmbeddedPostgres(programs_of(major), settings=EAGER, autovacuum=False)
 
 
 def check(recorder: Recorder, backup: Path, wal: Path, older: frozenset[int] = frozenset()) -> None:
@@ -77,9 +74,7 @@ def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("major", "seed"), [_slow(15, 5), (16, 6), _slow(18, 7)])
 def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
-    client = find_client("pg_basebackup", major)
-    if client is None:
-        pytest.skip(f"no pg_basebackup of PostgreSQL {major}")
+    client = client_of("pg_basebackup", major)
     with make_server(major) as server:
         recorder = Recorder(server)
         ddl = RandomDdl(recorder, seed)

@@ -11,7 +11,8 @@ import pytest
 from catalog.recording import Recorder, Rolled, roll_forward, wrong_marks
 from catalog.scenarios import SCENARIOS
 from catalog.windows import check_windows, cut_at_random
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from packaged_servers import programs_of
 
 SETTINGS: dict[int, dict[str, str]] = {
     14: {"wal_compression": "on", "wal_consistency_checking": "heap,heap2"},
@@ -28,11 +29,7 @@ SETTINGS: dict[int, dict[str, str]] = {
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
     """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""
     major = request.param
-    try:
-        programs = find_programs(major)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    with EmbeddedPostgres(programs, settings=SETTINGS[major], autovacuum=False) as server:
+    with EmbeddedPostgres(programs_of(major), settings=SETTINGS[major], autovacuum=False) as server:
         server.stop()
         backup = server.copy_data_directory(tmp_path_factory.mktemp("backup") / "data")
         server.start()

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from packaged_servers import client_of, programs_of
 
 Session = psycopg.Connection[Any]
 
@@ -50,11 +50,7 @@ class Recorded:
 @contextmanager
 def recorded(major: int, place: Path, work: Callable[[Session], None], **settings: str) -> Iterator[Recorded]:
     """A server on which work was done behind a backup."""
-    try:
-        programs = find_programs(major)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    with EmbeddedPostgres(programs, settings=settings, autovacuum=False) as server:
+    with EmbeddedPostgres(programs_of(major), settings=settings, autovacuum=False) as server:
         server.stop()
         backup = server.copy_data_directory(place / "backup")
         server.start()
@@ -108,11 +104,7 @@ def copied(done: Recorded, events: Sequence[PlacedDdl], beforehand: Sequence[str
 
 def dump(server: EmbeddedPostgres, database: str) -> list[str]:
     """The lines of a schema that say something."""
-    client = next(
-        (found for major in _DUMPS if major >= server.programs.major and (found := find_client("pg_dump", major))), None
-    )
-    if client is None:
-        pytest.skip("no pg_dump that is new enough")
+    client = client_of("pg_dump", next(major for major in _DUMPS if major >= server.programs.major))
     command = [str(client), "--schema-only", "--no-owner", "--no-privileges", database]
     done = subprocess.run(command, env=server.client_environment(database), capture_output=True, text=True, check=True)
     comments = ("--", "\\restrict", "\\unrestrict")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
@@ -28,6 +28,7 @@ from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.slots.value_file import save_value
+from packaged_servers import programs_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -93,10 +94,7 @@ def selected(connection: psycopg.Connection[Any], tables: dict[str, list[str]]) 
 
 @contextmanager
 def server_of(major: int, **settings: str) -> Iterator[EmbeddedPostgres]:
-    try:
-        programs = find_programs(major)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
+    programs = programs_of(major)
     autovacuum = settings.pop("autovacuum", "off") == "on"
     given = {"max_prepared_transactions": "10", **settings}
     made = EmbeddedPostgres(

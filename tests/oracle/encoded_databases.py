@@ -16,7 +16,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from psycopg import pq
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError, UsageError
 from headwater.pg.encodings import MULE_INTERNAL, SQL_ASCII, UTF8, can_send
@@ -29,6 +29,7 @@ from headwater.pipeline.source_plan import SourcePlan, plan_source
 from headwater.plugins.api import PluginContext
 from headwater.reorder.plan import Slice
 from oracle.streams import Options, PluginStop, format_lsn, parse_lsn, plugin_of
+from packaged_servers import letting_name
 
 STREAMS: dict[str, Options] = {
     "test_decoding": (("include-timestamp", "0"),),
@@ -164,6 +165,7 @@ class EncodedDatabases:
         encodings: of which databases there are.
         clients: encodings that are asked for, None for all.
         streams: what is asked for.
+        programs: the installation, where it has a plugin that no other one has.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class EncodedDatabases:
         encodings: Sequence[str],
         clients: Mapping[str, Sequence[str]] | None = None,
         streams: Mapping[str, Options] = STREAMS,
+        programs: ServerPrograms | None = None,
     ) -> None:
         self.major = major
         self.streams = streams
@@ -181,7 +184,10 @@ class EncodedDatabases:
         self._plans: dict[tuple[str, str], PlannedStream] = {}
         settings = {"max_replication_slots": "1000", "max_connections": "20"}
         plugins = list(dict.fromkeys(map(plugin_of, streams)))
-        programs = find_programs(major, plugin=plugins[0])
+        if programs is None:
+            programs = find_programs(major, plugin=plugins[0])
+        else:
+            settings |= letting_name(programs, plugins[0])
         with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=4) as server:
             for database in self.databases:
                 _make(server, database)

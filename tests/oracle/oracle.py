@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
 from oracle import threads
 from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
@@ -51,6 +51,7 @@ from oracle.streams import (
 from oracle.threads import ThreadedWorkload
 from oracle.workload import Workload
 from oracle.xid_wrap import check_wrapped, lead_to_wrap
+from packaged_servers import letting_name
 
 TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
@@ -214,8 +215,18 @@ class Pieces:
         return tuple(sorted({first, *cut(records, lo, hi, self.count - 1, self.seed)}))
 
 
-def run_random(major: int, seed: int, steps: int, directory: Path, plugin: str = SERVERS_PLUGIN) -> OracleRun:
-    """A random workload of a seed, all sessions driven by one thread."""
+def run_random(
+    major: int, seed: int, steps: int, directory: Path, with_wal2json: ServerPrograms | None = None
+) -> OracleRun:
+    """A random workload of a seed, all sessions driven by one thread.
+
+    Args:
+        major: PostgreSQL's major version.
+        seed: of the sessions' choices.
+        steps: statements of all sessions.
+        directory: where files are left.
+        with_wal2json: the installation, where that plugin is asked.
+    """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
         workload = Workload(seed, server.connect)
@@ -224,14 +235,14 @@ def run_random(major: int, seed: int, steps: int, directory: Path, plugin: str =
             middle = parse_lsn(_one(connection, "SELECT pg_current_wal_insert_lsn()::text"))
         workload.run(steps - steps // 2)
         workload.settle()
-        if plugin == JSON:
+        if with_wal2json is not None:
             # It locks the indexes of what it tells: whoever holds one of them would be waited for.
             workload.give_up()
         return _Work(workload.sessions, middle, dict(workload.errors()))
 
     setup = setup_statements(random.Random(f"setup {seed}"), major)
     shape = ClusterShape.of_seed(seed)
-    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, plugin=plugin)
+    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, with_wal2json=with_wal2json)
 
 
 def run_threads(
@@ -300,10 +311,18 @@ def run_scenarios(
     major: int,
     names: Sequence[str],
     directory: Path,
-    plugin: str = SERVERS_PLUGIN,
+    with_wal2json: ServerPrograms | None = None,
     scenarios: Mapping[str, Scenario] = SCENARIOS,
 ) -> OracleRun:
-    """Scenarios one after another on one server, each behind a message that says its name."""
+    """Scenarios one after another on one server, each behind a message that says its name.
+
+    Args:
+        major: PostgreSQL's major version.
+        names: of the scenarios.
+        directory: where files are left.
+        with_wal2json: the installation, where that plugin is asked.
+        scenarios: what the names stand for.
+    """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> None:
         for name in names:
@@ -319,7 +338,16 @@ def run_scenarios(
 
     setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name, scenarios[name]))]
     pgoutput, two_phase = pgoutput_of(major), two_phase_of(major)
-    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput, two_phase=two_phase, plugin=plugin)
+    return _run(
+        major,
+        ClusterShape(),
+        setup,
+        work,
+        directory,
+        pgoutput=pgoutput,
+        two_phase=two_phase,
+        with_wal2json=with_wal2json,
+    )
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
@@ -396,10 +424,8 @@ def _setup(name: str, scenario: Scenario) -> list[str]:
     return [f"CREATE SCHEMA {name}", f"SET search_path = {name}", *statements] if statements else []
 
 
-def _slots_of(plugin: str, decodes_prepared: bool) -> Sequence[str]:
-    """A stream of each slot that plugins are peeked at over."""
-    if plugin == JSON:
-        return (JSON,)
+def _slots_of(decodes_prepared: bool) -> Sequence[str]:
+    """A stream of each slot that the server's own plugins are peeked at over."""
     return SLOTS[: None if decodes_prepared else len(SLOTS) // 2]
 
 
@@ -456,11 +482,12 @@ def _run(
     two_phase: Mapping[str, Options] = NO_STREAMS,
     taken_from: Sequence[str] = (),
     before_copy: Callable[[EmbeddedPostgres], None] | None = None,
-    plugin: str = SERVERS_PLUGIN,
+    with_wal2json: ServerPrograms | None = None,
 ) -> OracleRun:
+    allowed = {} if with_wal2json is None else letting_name(with_wal2json, JSON)
     with EmbeddedPostgres(
-        find_programs(major, plugin=plugin),
-        settings=dict(shape.settings),
+        with_wal2json or find_programs(major, plugin=SERVERS_PLUGIN),
+        settings=dict(shape.settings) | allowed,
         autovacuum=shape.autovacuum,
         wal_segment_megabytes=shape.wal_segment_megabytes,
         data_checksums=shape.data_checksums,
@@ -473,7 +500,8 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
-        slots = _Slots(server, taken_from, _slots_of(plugin, bool(two_phase)))
+        asked = _slots_of(bool(two_phase)) if with_wal2json is None else (JSON,)
+        slots = _Slots(server, taken_from, asked)
         if not slots_come_later:
             slots.make()
         done = work(server, slots) or _Work()

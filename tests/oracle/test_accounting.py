@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
 from headwater.reorder.accounting import StreamRules, account
@@ -26,6 +26,7 @@ from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames, read_frames
 from headwater.wal.record import parse_record
 from oracle.live_decoding import LiveDecoding, flushed
+from packaged_servers import programs_of
 
 pytestmark = pytest.mark.server
 
@@ -193,13 +194,6 @@ class Recorded:
         frames = read_frames(WalDirectory.scan(self.directory), self.start)
         request = Request((self.database,), (), self.major, detailed=detailed)
         return build_index(frames, int(frames.lsns[0]), int(frames.end_lsns[-1]), request)
-
-
-def programs_of(major: int) -> Any:
-    try:
-        return find_programs(major, plugin="test_decoding")
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
 
 
 def recorded(

@@ -26,7 +26,6 @@ from peers.comparison import difference, of_connector, of_ours, with_start
 from peers.connector import (
     DATABASE,
     END,
-    JARS,
     PREFIX,
     WAYS,
     PeerRun,
@@ -37,11 +36,7 @@ from peers.connector import (
 )
 from peers.random_rows import SETUP, workload
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.spark,
-    pytest.mark.skipif(not JARS.is_dir(), reason="no connector: make test-peers"),
-]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.usefixtures("connector")]
 SEEDS, STEPS = 3, 1500
 
 
@@ -60,6 +55,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         seeds = [(found[seed % len(found)], seed) for seed in range(max(SEEDS, len(found)))]
         names = [f"pg{major}-seed{seed}" for major, seed in seeds]
         metafunc.parametrize("random_events", seeds, indirect=True, ids=names, scope="module")
+
+
+@pytest.fixture(scope="module")
+def connector(request: pytest.FixtureRequest) -> None:
+    """Debezium's own, where it is asked for."""
+    if not request.config.getoption("--peers"):
+        pytest.skip("part of make test-peers")
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +213,6 @@ def test_values_of_extensions(tmp_path: Path) -> None:
         assert difference(theirs["payload"]["c"], json.loads(out[:end].tobytes()), line) is None
 
 
-INSTALLATION = Path("/usr/lib/postgresql/15")
 PLACES = (
     "CREATE EXTENSION postgis",
     "CREATE TABLE places (id int PRIMARY KEY, g geometry, p geometry(Point, 4326) NOT NULL, e geography, i int, "
@@ -232,9 +233,8 @@ PLACED = (
 )
 
 
-@pytest.mark.skipif(not (INSTALLATION / "lib/postgis-3.so").exists(), reason="no PostGIS: make postgis")
-def test_postgis(spark: Any, tmp_path: Path) -> None:
-    run = run_peer(ServerPrograms(INSTALLATION, 15), PLACES, PLACED, ["plain", "schemas"], tmp_path)
+def test_postgis(spark: Any, with_postgis: ServerPrograms, tmp_path: Path) -> None:
+    run = run_peer(with_postgis, PLACES, PLACED, ["plain", "schemas"], tmp_path)
     for way in run.events:
         check(spark, run, way)
     assert "unavailable" not in "".join(run.events["plain"])

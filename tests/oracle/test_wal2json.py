@@ -14,21 +14,17 @@ from oracle.cut_windows import check_slices, check_windows
 from oracle.decoded_run import DecodedRun, kept_on_failure
 from oracle.encoded_databases import DATABASES, JSON_STREAMS, EncodedDatabases, check
 from oracle.known_gaps import KNOWN_GAPS
-from oracle.oracle import JSON, run_random, run_scenarios
+from oracle.oracle import run_random, run_scenarios
 from oracle.scenario_wal2json import JSON_SCENARIOS
 from oracle.scenarios import SCENARIOS
 from oracle.streams import WAL2JSON, format_lsn
 
 if TYPE_CHECKING:
+    from headwater.demo.embedded_postgres import ServerPrograms
     from oracle.oracle import OracleRun
 
 MAJOR = 15
-INSTALLATION = Path(f"/usr/lib/postgresql/{MAJOR}")
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.spark,
-    pytest.mark.skipif(not (INSTALLATION / "lib/wal2json.so").exists(), reason="no wal2json: make wal2json"),
-]
+pytestmark = [pytest.mark.server, pytest.mark.spark]
 SEED = 1
 
 
@@ -40,17 +36,27 @@ def scenario_names(everything: bool) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def json_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def json_run(
+    request: pytest.FixtureRequest,
+    spark: Any,
+    with_wal2json: ServerPrograms,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Any]:
     names = scenario_names(request.config.getoption("--all-majors"))
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_scenarios(MAJOR, names, directory, JSON, SCENARIOS | JSON_SCENARIOS))
+        yield DecodedRun(spark, run_scenarios(MAJOR, names, directory, with_wal2json, SCENARIOS | JSON_SCENARIOS))
 
 
 @pytest.fixture(scope="module")
-def random_json(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def random_json(
+    request: pytest.FixtureRequest,
+    spark: Any,
+    with_wal2json: ServerPrograms,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Any]:
     steps = 3000 if request.config.getoption("--all-majors") else 300
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_random(MAJOR, SEED, steps, directory, JSON))
+        yield DecodedRun(spark, run_random(MAJOR, SEED, steps, directory, with_wal2json))
 
 
 @pytest.mark.parametrize("name", WAL2JSON)
@@ -101,11 +107,14 @@ def test_calls_of_a_slot(random_json: DecodedRun, tmp_path: Path, command: Any) 
 
 
 @pytest.fixture(scope="module")
-def encoded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EncodedDatabases:
+def encoded(
+    request: pytest.FixtureRequest, with_wal2json: ServerPrograms, tmp_path_factory: pytest.TempPathFactory
+) -> EncodedDatabases:
     names = list(DATABASES) if request.config.getoption("--all-majors") else ["UTF8", "LATIN1", "EUC_JP"]
     clients = {name: dict.fromkeys(("UTF8", "SJIS", name)) for name in names}
     chosen = {name: tuple(found) for name, found in clients.items()}
-    return EncodedDatabases(MAJOR, tmp_path_factory.mktemp("encodings"), names, chosen, JSON_STREAMS)
+    directory = tmp_path_factory.mktemp("encodings")
+    return EncodedDatabases(MAJOR, directory, names, chosen, JSON_STREAMS, with_wal2json)
 
 
 @pytest.mark.parametrize("stream", JSON_STREAMS)

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 
 from headwater.demo.embedded_postgres import (
     BUNDLED_MAJORS,
     EmbeddedPostgres,
-    ServerPrograms,
     bundled_programs,
     readable_programs,
 )
+from packaged_servers import client_of
 
 MAJORS = (15, 16, 18)
 """Those with a pg_resetwal."""
@@ -83,10 +82,7 @@ def next_xid(connection: psycopg.Connection[Any]) -> int:
 def _resetwal(major: int) -> Path:
     if major in BUNDLED_MAJORS:
         return readable_programs(bundled_programs(major)).program("pg_resetwal")
-    programs = ServerPrograms(Path(f"/usr/lib/postgresql/{major}"), major)
-    if not programs.has_program("pg_resetwal"):
-        pytest.skip(f"no pg_resetwal of PostgreSQL {major}: its xids cannot be led near 2^32")
-    return programs.program("pg_resetwal")
+    return client_of("pg_resetwal", major)
 
 
 def _allow_connections(server: EmbeddedPostgres, allowed: str) -> None:

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from packaged_servers import UNRELEASED, programs_of
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 
 
-@pytest.fixture(scope="session", params=MAJORS, ids=[f"pg{major}" for major in MAJORS])
+RELEASED_OR_ALL = [pytest.param(major, marks=pytest.mark.slow if major == UNRELEASED else ()) for major in MAJORS]
+
+
+@pytest.fixture(scope="session", params=RELEASED_OR_ALL, ids=[f"pg{major}" for major in MAJORS])
 def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    try:
-        programs = find_programs(request.param, plugin="test_decoding")
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    with EmbeddedPostgres(programs, autovacuum=False) as running:
+    with EmbeddedPostgres(programs_of(request.param, "test_decoding"), autovacuum=False) as running:
         yield running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,13 +13,10 @@ from test_server_plugins import Option, changes, create_slot, our_error, server_
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.plugins.api import WANT_INSERT, PluginContext
 from headwater.plugins.wal2json import Wal2Json
+from packaged_servers import letting_name
 
 MAJOR = 15
-INSTALLATION = Path(f"/usr/lib/postgresql/{MAJOR}")
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.skipif(not (INSTALLATION / "lib/wal2json.so").exists(), reason="no wal2json: make wal2json"),
-]
+pytestmark = pytest.mark.server
 
 Connection = psycopg.Connection[Any]
 
@@ -114,8 +110,9 @@ PATTERNS = (
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedPostgres]:
-    with EmbeddedPostgres(ServerPrograms(INSTALLATION, MAJOR), autovacuum=False) as running:
+def server(with_wal2json: ServerPrograms) -> Iterator[EmbeddedPostgres]:
+    settings = letting_name(with_wal2json, "wal2json")
+    with EmbeddedPostgres(with_wal2json, settings, autovacuum=False) as running:
         yield running
 
 

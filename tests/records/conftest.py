@@ -12,23 +12,14 @@ import pytest
 
 from headwater.demo.embedded_postgres import (
     EmbeddedPostgres,
-    EmbeddedPostgresError,
     ServerPrograms,
-    find_programs,
 )
+from packaged_servers import programs_of
 from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 FEW_OR_ALL = [major if major in (16, 18) else pytest.param(major, marks=pytest.mark.slow) for major in MAJORS]
-
-
-def programs_of(major: int) -> ServerPrograms:
-    """An installation, or skip."""
-    try:
-        return find_programs(major)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session", params=FEW_OR_ALL, ids=[f"pg{major}" for major in MAJORS])

@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
+from packaged_servers import client_of
 
 TABLES = """
 create table item (id int primary key, name text, body text, place point, spans int4range, words tsvector, n int);
@@ -81,14 +82,10 @@ def position(connection: psycopg.Connection[Any]) -> int:
     return Lsn.parse(row[0])
 
 
-def pgbench(server: EmbeddedPostgres, *arguments: str) -> bool:
-    """Run pgbench if there is one for this or another major; whether it ran."""
-    programs = [find_client("pgbench", major) for major in (server.programs.major, 16, 15, 18)]
-    program = next((program for program in programs if program is not None), None)
-    if program is None:
-        return False
-    subprocess.run([str(program), *arguments], env=server.client_environment(), check=True, capture_output=True)
-    return True
+def pgbench(server: EmbeddedPostgres, *arguments: str) -> None:
+    """Run the one pgbench that there always is."""
+    command = [str(client_of("pgbench", 16)), *arguments]
+    subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
 
 
 def _changes(connection: psycopg.Connection[Any]) -> None:

@@ -10,7 +10,8 @@ from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import Request, build_index
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
-from records.conftest import FEW_OR_ALL, programs_of
+from packaged_servers import programs_of
+from records.conftest import FEW_OR_ALL
 
 pytestmark = pytest.mark.server
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import parse_record
+from packaged_servers import client_of
 from records.server_records import run_waldump
 
 pytestmark = pytest.mark.server
@@ -21,10 +22,7 @@ MAJOR = 16
 
 @pytest.fixture
 def server() -> EmbeddedPostgres:
-    try:
-        return EmbeddedPostgres(find_programs(MAJOR), wal_segment_megabytes=1, settings={"synchronous_commit": "off"})
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
+    return EmbeddedPostgres(find_programs(MAJOR), wal_segment_megabytes=1, settings={"synchronous_commit": "off"})
 
 
 def read_on(wal_path: Path, at: int, prev: int | None) -> tuple[list[int], int, int | None]:
@@ -38,9 +36,7 @@ def read_on(wal_path: Path, at: int, prev: int | None) -> tuple[list[int], int, 
 
 def test_following_a_busy_server_never_sees_damage(server: EmbeddedPostgres) -> None:
     """A follower that polls while three sessions write ends up with every record, once."""
-    program = find_client("pgbench", MAJOR)
-    if program is None:
-        pytest.skip("no pgbench")
+    program = client_of("pgbench", MAJOR)
     with server:
         environment = server.client_environment()
         subprocess.run([str(program), "-q", "-i"], env=environment, check=True, capture_output=True)
@@ -91,10 +87,9 @@ def test_a_record_cut_off_by_a_crash(server: EmbeddedPostgres) -> None:
         server.stop()
         wal = WalDirectory.scan(server.wal_directory)
         after = read_frames(wal, wal.start_lsn)
-        program = find_client("pg_waldump", MAJOR)
-        if program is not None:
-            dumped = run_waldump(program, server.wal_directory, 1, Path(wal.segments[0].path).name)
-            assert [row.lsn for row in dumped] == after.lsns.tolist()
+        program = client_of("pg_waldump", MAJOR)
+        dumped = run_waldump(program, server.wal_directory, 1, Path(wal.segments[0].path).name)
+        assert [row.lsn for row in dumped] == after.lsns.tolist()
     assert cut not in after.lsns
     assert torn.lsns.tolist() == after.lsns.tolist()[: len(torn.lsns)]
     next_record = parse_record(after.record(len(torn.lsns)), int(after.lsns[len(torn.lsns)]), 0, MAJOR)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.main import main
-from headwater.demo.embedded_postgres import find_client
 from headwater.errors import HeadwaterWarning
 from headwater.pg.lsn import Lsn
 from headwater.wal.directory import WalDirectory
+from packaged_servers import client_of
 from records.server_records import RecordedWal
 
 pytestmark = pytest.mark.server
@@ -65,9 +65,7 @@ def ours(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byt
 
 
 def theirs(recorded: RecordedWal, words: list[str]) -> Shown:
-    program = find_client("pg_waldump", recorded.major)
-    if program is None:
-        pytest.skip(f"no pg_waldump of PostgreSQL {recorded.major}")
+    program = client_of("pg_waldump", recorded.major)
     command = [str(program), "-p", str(recorded.wal), *words]
     run = subprocess.run(command, env={**os.environ, "TZ": ZONE}, capture_output=True, check=False)
     return Shown(run.stdout, run.stderr.decode(), run.returncode)

@@ -11,17 +11,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from huge_transactions import SCHEMA, ServerRun, huge_workload, run_server
 
-from headwater.demo.embedded_postgres import EmbeddedPostgresError, ServerPrograms, find_programs
+from headwater.demo.embedded_postgres import ServerPrograms, find_programs
 
 MAJOR = 16
 
 
 @pytest.fixture(scope="session")
 def programs() -> ServerPrograms:
-    try:
-        return find_programs(MAJOR, plugin="test_decoding")
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
+    return find_programs(MAJOR, plugin="test_decoding")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as f
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.lsn import Lsn
 from headwater.wal.directory import WalDirectory
 
@@ -32,10 +32,7 @@ class Recorded:
 
 @pytest.fixture(scope="module")
 def recorded() -> Iterator[Recorded]:
-    try:
-        programs = find_programs(16, plugin="pg_walinspect")
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
+    programs = find_programs(16, plugin="pg_walinspect")
     with EmbeddedPostgres(programs, wal_segment_megabytes=1, autovacuum=False) as server:
         with server.connect() as connection:
             connection.execute("create extension pg_walinspect")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from packaged_servers import programs_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -82,9 +83,5 @@ def make_locale(path: Path, source: str, codeset: str) -> bool:
 
 @pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest, locales: list[str]) -> Iterator[EmbeddedPostgres]:
-    try:
-        programs = find_programs(request.param)
-    except EmbeddedPostgresError as error:
-        pytest.skip(str(error))
-    with EmbeddedPostgres(programs, autovacuum=False) as running:
+    with EmbeddedPostgres(programs_of(request.param), autovacuum=False) as running:
         yield running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,18 +14,13 @@ from headwater.catalog.relation import TypeInfo
 from headwater.catalog.type_names import type_name_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 
-MAJOR = 15
-INSTALLATION = Path(f"/usr/lib/postgresql/{MAJOR}")
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.skipif(not (INSTALLATION / "lib/postgis-3.so").exists(), reason="no PostGIS: make postgis"),
-]
+pytestmark = pytest.mark.server
 _SHAPES = ["", "Z", "M", "ZM"]
 
 
 @pytest.fixture(scope="module")
-def postgis() -> Iterator[EmbeddedPostgres]:
-    with EmbeddedPostgres(ServerPrograms(INSTALLATION, MAJOR), autovacuum=False) as running:
+def postgis(with_postgis: ServerPrograms) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(with_postgis, autovacuum=False) as running:
         yield running
 
 

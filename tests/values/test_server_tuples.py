@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,13 +12,15 @@ import pytest
 from psycopg.types.json import Jsonb
 from stored_tuples import rows_of, schema_of, server_rows, stored_items
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
+from packaged_servers import UNRELEASED
 
 pytestmark = pytest.mark.server
 
+WITH_LZ4 = UNRELEASED
 STORAGES = ("plain", "main", "external", "extended")
 
 
@@ -65,15 +66,12 @@ def test_every_storage_and_compression(server: EmbeddedPostgres, connection: psy
     compare_storages(server, connection, ["pglz"])
 
 
+@pytest.mark.slow
 def test_lz4_values_of_a_server_that_has_it() -> None:
     """Distributions' builds have lz4, the small ones that the other tests run have not."""
-    found = [ServerPrograms(Path(f"/usr/lib/postgresql/{major}"), major) for major in (18, 17, 16, 15)]
-    programs = next((each for each in found if (each.root / "bin" / "postgres").exists()), None)
-    if programs is None:
-        pytest.skip("no PostgreSQL of a Debian package is installed")
+    programs = find_programs(WITH_LZ4)
     with EmbeddedPostgres(programs, autovacuum=False) as server, server.connect() as connection:
-        if "lz4" not in compression_methods(connection):
-            pytest.skip(f"PostgreSQL {programs.major} is built without lz4")
+        assert "lz4" in compression_methods(connection)
         compare_storages(server, connection, ["pglz", "lz4"])
 
 

@@ -117,7 +117,9 @@ class ServerPrograms:
 
 
 def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
-    """The first installation of a major version: the cache, the bundled package, then Debian's.
+    """The first installation of a major version: the cache's, then the bundled package's.
+
+    What else is on the machine is not looked for: it would be run where it happens to be.
 
     Args:
         major: PostgreSQL's major version.
@@ -134,7 +136,7 @@ def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
 
 
 def find_client(name: str, major: int) -> Path | None:
-    """A client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version, or None."""
+    """A client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version's installations, or None."""
     for programs in _installations(major):
         if programs.has_program(name):
             return programs.program(name)
@@ -158,10 +160,7 @@ def bundled_programs(major: int = 16) -> ServerPrograms:
 def _installations(major: int) -> list[ServerPrograms]:
     found = [ServerPrograms(server_cache() / str(major), major)]
     bundled = _bundled(major)
-    if bundled is not None:
-        found.append(bundled)
-    found.append(ServerPrograms(Path(f"/usr/lib/postgresql/{major}"), major))
-    return found
+    return found if bundled is None else [*found, bundled]
 
 
 def _bundled(major: int) -> ServerPrograms | None:
