@@ -18,7 +18,7 @@ CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
 WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first servers-newest lint format types test test-all values filters kills fuzz ddl options \
+.PHONY: help install servers servers-19 servers-first servers-newest locales lint format types test test-all test-newest values filters kills fuzz ddl options \
 	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
@@ -63,18 +63,29 @@ types: $(READY) ## check types
 	$(VENV)/bin/mypy tools bench tests $(CONFTESTS:%=--exclude '^%$$')
 	@for file in $(CONFTESTS); do echo $$file; $(VENV)/bin/mypy $$file || exit 1; done
 
-test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
+locales: ## install the sources of the locales that tests print money by
+	@tools/system_package.sh localedef libc-bin
+	@tools/system_package.sh /usr/share/i18n/locales/de_DE locales
+
+test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
-test-all: servers servers-19 servers-first hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
+test-all: servers servers-19 servers-first locales hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 
+# What may differ between minor releases of a major; 19 is not released yet.
+ON_NEWEST := tests/plugins tests/ddl $(patsubst %,tests/oracle/test_%.py, \
+	oracle streamed_scenarios streaming streamed_filters accounting handed_on_messages missing_publications)
+
+test-newest: servers-newest ## scenarios, streams, DDL and plugins on the newest minor releases; hours
+	$(VENV)/bin/pytest --newest-minors --all-majors $(BESIDE) $(ON_NEWEST) -k "not pg19 and not 19- and not 19]"
+
 VALUES := 200000
 
-values: servers servers-19 ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
+values: servers servers-19 locales ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
 	$(VENV)/bin/pytest --all-majors --values $(VALUES) -s tests/values/test_value_oracle.py
 
 EXPRESSIONS := 5000

@@ -30,6 +30,9 @@ REQUIRED_RUNGS = frozenset({"unit", "oracle"})
 SLOW_RUNGS = frozenset({"cluster"})
 """Rungs whose tests are all left to make test-all."""
 
+MINORS = {"--first-minors": "first", "--newest-minors": "newest"}
+"""Options that take the servers of a folder of their cache; none of them has a major that is not released yet."""
+
 RUNG_PASSES: Counter[str] = Counter()
 
 ORACLE = "oracle"
@@ -44,6 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
     group.addoption(
         "--first-minors", action="store_true", help="servers are the earliest minor releases that there are packages of"
+    )
+    group.addoption(
+        "--newest-minors", action="store_true", help="servers are the newest minor releases that any registry has"
     )
     group.addoption(
         "--conformance", metavar="FILE", help="note there, beside what it holds, what the oracle finds of scenarios"
@@ -75,8 +81,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--first-minors") and not hasattr(config, "workerinput"):
-        os.environ[SERVER_CACHE_VARIABLE] = str(server_cache() / "first")
+    folders = [folder for option, folder in MINORS.items() if config.getoption(option)]
+    if len(folders) > 1:
+        raise pytest.UsageError(f"one of {' and '.join(MINORS)} at a time")
+    if folders and not hasattr(config, "workerinput"):
+        os.environ[SERVER_CACHE_VARIABLE] = str(server_cache() / folders[0])
 
 
 def rungs() -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -56,7 +55,7 @@ def locale_source(places: Sequence[tuple[int, int, int]]) -> str:
 
 @pytest.fixture(scope="session")
 def locales(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Locales made for the servers and for us, where the machine has their sources; their names."""
+    """Locales made for the servers and for us; their names."""
     sources = {name: (f'copy "{source}"', codeset) for name, (source, codeset) in LOCALES.items()}
     pairs = list(zip(PLACES[::2], PLACES[1::2], strict=True))
     for pair in pairs if request.config.getoption("--all-majors") else pairs[::4]:
@@ -66,19 +65,20 @@ def locales(request: pytest.FixtureRequest) -> Iterator[list[str]]:
         directory = Path(name)
         directory.chmod(0o755)  # the servers run as another user
         patch.setenv("LOCPATH", name)
-        yield [name for name, (source, codeset) in sources.items() if make_locale(directory / name, source, codeset)]
+        for name, (source, codeset) in sources.items():
+            make_locale(directory / name, source, codeset)
+        yield list(sources)
 
 
-def make_locale(path: Path, source: str, codeset: str) -> bool:
-    """Whether a locale of these conventions could be made."""
+def make_locale(path: Path, source: str, codeset: str) -> None:
+    """Make a locale of these conventions."""
     file = path.with_suffix(".source")
     categories = dict.fromkeys(("CTYPE", "COLLATE", "NUMERIC", "TIME", "MESSAGES"), 'copy "POSIX"')
     text = [f"LC_{name}\n{body}\nEND LC_{name}\n" for name, body in (categories | {"MONETARY": source}).items()]
     file.write_text("".join(text))
     command = ["localedef", "-c", "-i", str(file), "-f", codeset, str(path)]
-    if shutil.which(command[0]) is not None:
-        subprocess.run(command, capture_output=True, check=False)
-    return (path / "LC_MONETARY").is_file()
+    made = subprocess.run(command, capture_output=True, text=True, check=False)  # it warns of what is left out
+    assert (path / "LC_MONETARY").is_file(), f"no locale {path.name} (run: make locales): {made.stderr}"
 
 
 @pytest.fixture(scope="session")
