@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,17 @@ import headwater
 from headwater.pipeline.spark import spark_session, warm_up
 from landing.connector_catalogs import SPARKS, Catalog
 from landing.work import Work, do_work
+
+FAILURE = pytest.StashKey[str]()
+"""What a test has failed with."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILURE] = report.longreprtext
+    return report
 
 
 @pytest.fixture(scope="session")

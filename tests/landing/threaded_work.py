@@ -53,10 +53,16 @@ ALTER TABLE full_key ALTER note SET STORAGE EXTERNAL;
 ALTER TABLE child ALTER label SET STORAGE EXTERNAL;
 CREATE TABLE "Odd" ("Id" int PRIMARY KEY, "select" text, "größe" int);
 CREATE TABLE made_0 (id int PRIMARY KEY, note text);
+CREATE TABLE nightly (id int PRIMARY KEY, note text);
+CREATE TABLE blue (id int PRIMARY KEY, note text);
+CREATE TABLE green (id int PRIMARY KEY, note text);
+ALTER TABLE blue ALTER note SET STORAGE EXTERNAL;
 CREATE UNLOGGED TABLE unlogged (id int);
 CREATE MATERIALIZED VIEW seen AS SELECT id, note FROM keyed
 """
-MORE_TABLES = ("typed", "parent", "child", "log", "deep", "figures", "shelf", '"Odd"')
+REPLACED = ("nightly", "blue", "green")
+"""Tables that others take the place of."""
+MORE_TABLES = ("typed", "parent", "child", "log", "deep", "figures", "shelf", '"Odd"', *REPLACED)
 KEYS = {
     "pair": ("a", "b"),
     "event": ("id", "region"),
@@ -106,6 +112,11 @@ ALTER TABLE diary RENAME TO made_diary;
 INSERT INTO made_diary SELECT i, 'renamed' FROM generate_series(1, 3) i;
 ALTER TABLE made_diary RENAME TO diary
 """
+_SWAPPED = """
+ALTER TABLE blue RENAME TO turning;
+ALTER TABLE green RENAME TO blue;
+ALTER TABLE turning RENAME TO green
+"""
 _DETACH_LAST = """
 DO $$ DECLARE name text; BEGIN
     SELECT max(relname) INTO name FROM pg_class
@@ -151,6 +162,7 @@ class Writer(Work):
         self.prepared: list[str] = []
         self.made: list[str] = []
         self.shelves: list[int] = []
+        self.staged = 0
         self.failures: list[BaseException] = []
         self.is_open = False
         self.session = connect()
@@ -323,6 +335,44 @@ class Writer(Work):
             f"""INSERT INTO "Odd" ("Id", "select", "größe") VALUES ({one}, 'ü', {one}) ON CONFLICT DO NOTHING""",
             f"""UPDATE "Odd" SET "select" = {BIG} WHERE "Id" = {one}""",
             f"""DELETE FROM "Odd" WHERE "Id" = {one}""",
+        )
+
+    def _nightly(self) -> str:
+        return self._renewed() if self.random.random() < 0.1 else self._replaced("nightly")
+
+    def _blue(self) -> str:
+        return _SWAPPED if self.random.random() < 0.05 else self._replaced("blue")
+
+    def _green(self) -> str:
+        return self._replaced("green")
+
+    def _replaced(self, table: str) -> str:
+        one = self._id()
+        return self._pick(
+            f"INSERT INTO {table} VALUES ({one}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO {table} SELECT i, '{table}' FROM generate_series({one}, {one + 5}) i ON CONFLICT DO NOTHING",
+            f"UPDATE {table} SET note = 'changed' WHERE id = {one}",
+            f"UPDATE {table} SET id = id + 100 WHERE id = {one}",
+            f"DELETE FROM {table} WHERE id BETWEEN {one} AND {one + 3}",
+        )
+
+    def _renewed(self) -> str:
+        """Another table in the place of one: made again, at once or by two transactions, or staged."""
+        self.parts += self.stride
+        number, one = self.parts, self._id()
+        made = "CREATE TABLE {} (id int PRIMARY KEY, note text)"
+        filled = f"INSERT INTO {{}} SELECT i, {BIG} FROM generate_series({one}, {one + 9}) i"
+        staged, last = f"staged_{number}", f"staged_{self.staged}"
+        renamed = "DROP TABLE nightly; ALTER TABLE {} RENAME TO nightly"
+        self.staged = number
+        return self._pick(
+            f"DROP TABLE nightly; {made.format('nightly')}; {filled.format('nightly')}",
+            f"DROP TABLE nightly; {made.format('nightly')}",
+            f"{made.format(staged)}; {filled.format(staged)}",
+            f"{made.format(staged)}; {filled.format(staged)}; {renamed.format(staged)}",
+            f"UPDATE {last} SET note = 'late' WHERE id = {one}; {renamed.format(last)}",
+            renamed.format(last),
+            f"ALTER TABLE {last} RENAME TO renamed_{number}",
         )
 
     def _definition(self) -> str:
