@@ -49,6 +49,19 @@ class BoundNames:
         """Names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
         return {key: str(name) for key, name in load_object(self._own / TABLES).items()}
 
+    @cached_property
+    def _key_of(self) -> dict[str, str]:
+        """Keys by names."""
+        return {name: key for key, name in self.by_key.items()}
+
+    @cached_property
+    def _keys_of(self) -> dict[str, list[str]]:
+        """Keys by OIDs, older ones first."""
+        found: dict[str, list[str]] = {}
+        for key in self.by_key:
+            found.setdefault(key.partition(".")[0], []).append(key)
+        return found
+
     @property
     def first_names(self) -> list[str]:
         """The names that the tables had which land, each when it landed first."""
@@ -56,16 +69,16 @@ class BoundNames:
 
     def keys(self, oid: int) -> list[str]:
         """Return those of the tables that a relation has."""
-        return [key for key in self.by_key if key.partition(".")[0] == str(oid)]
+        return list(self._keys_of.get(str(oid), ()))
 
     def holder(self, name: str) -> int | None:
         """Return the OID of the table that lands under a name; None where none does."""
-        found = next((key for key, known in self.by_key.items() if known == name), "")
+        found = self._key_of.get(name, "")
         return int(found.partition(".")[0]) if found and not found.startswith(_LEFT) else None
 
     def has(self, name: str) -> bool:
         """Tell whether something lands, or has landed, under a name."""
-        return name in self.by_key.values()
+        return name in self._key_of
 
     def name_of(self, oid: int) -> str | None:
         """Return the name that a table lands under, the last of several; None where it does not land."""
@@ -74,7 +87,11 @@ class BoundNames:
 
     def former(self, name: str) -> frozenset[int]:
         """Return the OIDs of the tables that have landed under a name, where there were several."""
-        return frozenset(int(oid) for oid in load_object(self._own / REPLACED).get(name, ()))
+        return frozenset(self._former.get(name, ()))
+
+    @cached_property
+    def _former(self) -> dict[str, list[int]]:
+        return {name: list(map(int, oids)) for name, oids in load_object(self._own / REPLACED).items()}
 
     def bind(self, bindings: Mapping[str, int]) -> dict[str, str]:
         """Let tables land under names, which others may have had; in one step, and the same again does nothing.
@@ -97,14 +114,15 @@ class BoundNames:
         found = kept | left | {str(oid): name for name, oid in bindings.items()}
         self._note_former(bindings, left.values())
         self._save(TABLES, found)
-        before = {name: key for key, name in older.items()}
-        self.by_key.clear()
-        self.by_key.update(found)
+        before = self._key_of
+        self.by_key = found
+        for name in ("_key_of", "_keys_of"):
+            self.__dict__.pop(name, None)
         return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
 
     def _note_former(self, bindings: Mapping[str, int], left: Iterable[str]) -> None:
         """Note who has landed under names that others get, and under such as nobody has any more."""
-        known = load_object(self._own / REPLACED)
+        known = self._former
         newer = {**dict.fromkeys(left), **bindings}
         more = {
             name: list(dict.fromkeys(oid for oid in (*known.get(name, ()), self.holder(name), newer[name]) if oid))
@@ -112,7 +130,8 @@ class BoundNames:
             if self.has(name)
         }
         if {**known, **more} != known:
-            self._save(REPLACED, {**known, **more})
+            self._former = {**known, **more}
+            self._save(REPLACED, self._former)
 
     def give(self, schema: RelationSchema) -> str:
         """Name a table of a relation; gives its key.
@@ -121,12 +140,13 @@ class BoundNames:
             LakeError: its name is another one's.
         """
         keys, name = self.keys(schema.oid), f"{schema.namespace}.{schema.name}"
-        taken = set(self.by_key.values()) if self._numbers_taken else {self.by_key[key] for key in keys}
+        taken = self._key_of.keys() if self._numbers_taken else {self.by_key[key] for key in keys}
         found = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
         self._require_free(found, schema)
         key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
         self._save(TABLES, {**self.by_key, key: found})
-        self.by_key[key] = found
+        self.by_key[key], self._key_of[found] = found, key
+        self._keys_of.setdefault(str(schema.oid), []).append(key)
         return key
 
     def _require_free(self, name: str, schema: RelationSchema) -> None:

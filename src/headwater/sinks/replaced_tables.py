@@ -32,7 +32,7 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought, errors_at, file_name
-from headwater.lakes.landing_target import STOP, load_object, numbers_taken
+from headwater.lakes.landing_target import SPARK_IMPL, STOP, load_object, numbers_taken
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.window import Scope
 from headwater.rows.arrow import NAMES
@@ -111,6 +111,7 @@ class Naming:
             if target.on_table_replaced == STOP:
                 raise self._unwanted(change)
             if not numbers_taken(target) or (target.follows_oid and holder not in self.living):
+                self._require_python(change)
                 return Arrival(change, table, giver if change.was_known else None, replaces=True)
             return None
         if not self.is_mirror or target.follows_oid:
@@ -124,6 +125,16 @@ class Naming:
         if giver is None:
             return Arrival(change, table) if change.has_passed_over else None
         return Arrival(change, table, giver) if giver != change.name else None
+
+    def _require_python(self, change: NameChange) -> None:
+        """See that the versions of a history that have ended stay when another table takes over."""
+        if self.lake.target.catalog_impl == SPARK_IMPL and self.lake.target.mode == "history":
+            raise LakeError(
+                f'table "{change.name}" is another table from there on, which a history of Spark\'s own writers cannot '
+                "go on with",
+                lsn=change.lsn,
+                hint="land the newer one beside the older one (--on-table-replaced new)",
+            )
 
     def _unwanted(self, change: NameChange) -> LakeError:
         return LakeError(
@@ -288,7 +299,8 @@ class Replacing:
         fills = {there[number]: fill for number, fill in changes.fills.items() if there[number] not in held}
         moving = Moving(one.table.oid, one.table.oid, (), self.lsn, one.change.time)
         schema, place = changes.schema, str(self.lake.replaced)
-        return Handover(moving, landing.number, tuple(names), fills, schema, place, PARTITION.name)
+        relations = PARTITION.name if one.table.kind == "p" else ""
+        return Handover(moving, landing.number, tuple(names), fills, schema, place, relations)
 
     def is_over(self) -> None:
         """The window has landed in all tables, and where a run would go on is behind it.

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import LakeError
-from headwater.lakes.lake_schema import EVOLVE, FAIL, LakeColumn, LakeSchema, evolved
+from headwater.lakes.lake_schema import EVOLVE, FAIL, LakeColumn, LakeSchema, evolved, taken_over
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 RESERVED = ("_op", "_lsn")
@@ -103,3 +103,18 @@ def test_where_columns_are_not_widened_they_are_other_ones() -> None:
     assert names(wider) == {"id": (1, INT), "id_2": (1, LONG)}
     assert wider.holding(LakeColumn("id", 1, LONG)).name == "id_2"
     assert follow(wider, ("id", 1, INT), widens=False) == wider
+
+
+def test_another_table_takes_the_columns_over_by_their_names() -> None:
+    lake = follow(follow(None, ("id", 1, INT), ("n", 2, INT), ("gone", 3, TEXT)), ("id", 1, INT), ("n", 2, TEXT))
+    columns = [LakeColumn("n", 1, TEXT), LakeColumn("more", 2, INT), LakeColumn("id", 3, INT)]
+    taken = taken_over(lake, columns)
+    assert {column.name: column.number for column in taken.columns if column.number > 0} == {"id": 3, "n": 1, "n_2": 1}
+    assert taken.oid == lake.oid
+    newer = evolved(taken, 20000, columns, RESERVED, EVOLVE, "public.t", former=frozenset({16384, 20000}))
+    assert names(newer)["more"] == (2, INT)
+    assert newer.holding(columns[0]).name == "n_2"
+    assert taken_over(newer, columns) == newer
+    assert LakeSchema.of(pa.schema(newer.fields)) == newer
+    with pytest.raises(LakeError, match=r"public\.t is another table now: its OID is 20000"):
+        evolved(taken, 20000, columns, RESERVED, EVOLVE, "public.t")
