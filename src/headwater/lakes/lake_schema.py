@@ -154,7 +154,8 @@ def taken_over(lake: LakeSchema, columns: Iterable[LakeColumn]) -> LakeSchema:
     for column in lake.columns:
         firsts.setdefault(column.number, column.name)
     free = min([0, *firsts]) - 1
-    found = {number: numbers.get(name, free - at) for at, (number, name) in enumerate(firsts.items())}
+    nobodys = {number: number if number < 0 else free - at for at, number in enumerate(firsts)}
+    found = {number: numbers.get(name, nobodys[number]) for number, name in firsts.items()}
     return replace(lake, columns=tuple(replace(column, number=found[column.number]) for column in lake.columns))
 
 
