@@ -22,6 +22,7 @@ from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at
 from headwater.lakes.parquet_options import parquet_options
 from headwater.pipeline.plain_errors import system_error
+from headwater.rows.arrow import no_rows
 
 _ARROW = b"ARROW:schema"
 """Under which key of a file Arrow looks for the schema that it was written with (parquet/arrow/schema.cc)."""
@@ -69,7 +70,8 @@ def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: s
     footers: list[pq.FileMetaData] = []
     seen = _Seen(schema)
     there = iter(batches)
-    first = next(there, schema.empty_table())
+    first = next(there, None)
+    first = no_rows(schema) if first is None else first
     with open(os.path.join(place, name), "xb") as sink:
         options = {**parquet_options(schema), "store_schema": False, "metadata_collector": footers}
         with pq.ParquetWriter(sink, _as_read(first, schema), **options) as writer:

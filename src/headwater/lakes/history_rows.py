@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headwater.rows.arrow import no_rows
+
 VALID_FIELDS = (
     pa.field("_valid_from", pa.timestamp("us", tz="UTC")),
     pa.field("_valid_to", pa.timestamp("us", tz="UTC")),
@@ -47,7 +49,7 @@ def ended_rows(path: str, schema: pa.Schema) -> pa.Table:
     """
     ends = read_rows(path, [TO_LSN])[TO_LSN]
     if ends.null_count == len(ends):
-        return schema.empty_table()
+        return no_rows(schema)
     rows = read_rows(path)
     rows = rows.filter(pc.is_valid(rows[TO_LSN]))
     return in_columns(rows, schema)

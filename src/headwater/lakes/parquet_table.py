@@ -48,6 +48,7 @@ from headwater.lakes.lake_table import (
     require_no_others,
 )
 from headwater.pg.lsn import Lsn
+from headwater.rows.arrow import no_rows
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
@@ -321,7 +322,7 @@ def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa
 def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
     """The rows of files, wherever they are."""
     found = [_found(place, path) for path in files]
-    return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
+    return dataset(found, schema=schema, format="parquet").to_table() if found else no_rows(schema)
 
 
 def _found(place: Path, path: str) -> str:

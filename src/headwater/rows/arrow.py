@@ -68,6 +68,16 @@ def old_is_key(old_first: NDArray[np.int64], items: Items, rows: Rows) -> pa.Boo
     return pa.array(items.flags[rows] & OLD_IS_KEY != 0, mask=old_first[rows] < 0)
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows, of any columns: of a list of UUIDs, pyarrow (26) makes no ``empty_table``."""
+    return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def repeated(value: pa.Array, rows: int) -> pa.Array:
+    """An array of one value, so often; not a scalar, as pyarrow (26) pickles none that has UUIDs in it."""
+    return value.take(pa.array(np.zeros(rows, np.int64)))
+
+
 def is_shown(column: Column) -> bool:
     """Whether rows have the column: it is not dropped, and its values are stored."""
     return not column.is_dropped and column.generated != VIRTUAL

@@ -20,7 +20,6 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
@@ -233,13 +232,13 @@ class StagedChanges(ChangeTable):
     Attributes:
         name: of the table, for errors.
         members: OIDs of the relations that its rows are of, and whose rewritten heaps are its, too.
-        fills: by the number of a column what rows from before it was added have in it.
+        fills: by the number of a column what rows from before it was added have in it, as an array of one value.
         breaks: LSNs, ascending, of commits before whose changes other rows come: no file has changes from both sides.
     """
 
     name: str = ""
     members: frozenset[int] = frozenset()
-    fills: Mapping[int, pa.Scalar] = field(default_factory=dict)
+    fills: Mapping[int, pa.Array] = field(default_factory=dict)
     breaks: tuple[int, ...] = ()
 
     is_staged: ClassVar[bool] = True
@@ -297,7 +296,10 @@ class StagedChanges(ChangeTable):
             return values
         (column,) = (one for one in self.table.columns if one.number == number)
         lacks = np.array([self.table.column_in(column, schema) is None for schema in schemas], np.bool_)[layout]
-        return pc.if_else(pa.array(lacks), fill, values) if lacks.any() else values
+        if not lacks.any():
+            return values
+        at = np.where(lacks, len(values), np.arange(len(values)))
+        return pa.concat_arrays([values, fill]).take(pa.array(at))
 
     def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
         schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]

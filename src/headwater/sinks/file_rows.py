@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import LakeError
 from headwater.lakes.lake_schema import is_wider
+from headwater.rows.arrow import repeated
 from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.mirrored import says_otherwise
 
@@ -61,7 +62,7 @@ class FileRows:
             return self._widened(self.rows[wanted.name], wanted)
         fill, source = self.form.fills.get(wanted.name), self.form.becomes.get(wanted.name)
         if fill is not None:
-            return pa.chunked_array([pa.repeat(fill, len(self.rows))], wanted.type)
+            return pa.chunked_array([repeated(fill, len(self.rows)).cast(wanted.type)])
         if source is not None and len(self.rows):
             return self._converted(self._held(source), wanted)
         return pa.chunked_array([pa.nulls(len(self.rows), wanted.type)])

@@ -41,6 +41,7 @@ from headwater.lakes.history_rows import (
 )
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.lakes.value_order import comparable, has_place
+from headwater.rows.arrow import no_rows
 from headwater.sinks.change_rows import STAGED_FIELDS
 from headwater.sinks.file_rows import FileRows, unlike_key
 from headwater.sinks.fold import (
@@ -234,12 +235,12 @@ class _Merging:
         """All changes of the window, with the columns that say what they are."""
         wanted = list(dict.fromkeys([*_SAYING, *self.form.key[:1]]))
         if not self.merge.changes:
-            return Staged.of(_staged_schema(self.form).empty_table().select(wanted))
+            return Staged.of(no_rows(_staged_schema(self.form)).select(wanted))
         return Staged.of(staged_rows(self.merge.changes, wanted))
 
     def _changes(self) -> pa.Table:
         """Those of the group, whole; file by file, as all of the window's may be many times as many."""
-        found, first = [_staged_schema(self.form).empty_table()], 0
+        found, first = [no_rows(_staged_schema(self.form))], 0
         for path in self.merge.changes:
             end = first + int(pq.read_metadata(path).num_rows)
             own = self.picks[np.searchsorted(self.picks, first) : np.searchsorted(self.picks, end)] - first

@@ -28,7 +28,7 @@ class MirrorForm:
         staging: where files are written.
         has_history: all versions of its rows are kept.
         gone: see :class:`~headwater.sinks.mirrored.TableStory`.
-        fills: what columns that the files do not have yet hold in their rows.
+        fills: what columns that the files do not have yet hold in their rows, as arrays of one value.
         becomes: columns that the files do not have yet, by those of another type that hold their values.
         retyped: columns in which the files' rows say something else now.
         rewritten: where the server has written rows anew for the type of a column; names: of columns, by number.
@@ -45,7 +45,7 @@ class MirrorForm:
     staging: str
     has_history: bool
     gone: tuple[Departure, ...] = ()
-    fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    fills: Mapping[str, pa.Array] = field(default_factory=dict)
     becomes: Mapping[str, str] = field(default_factory=dict)
     retyped: Mapping[str, Retyped] = field(default_factory=dict)
     rewritten: tuple[Rewritten, ...] = ()

@@ -23,7 +23,7 @@ from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.rows.missing_scalars import missing_scalar
+from headwater.rows.typed_missing_values import missing_value
 from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, StagedChanges
 from headwater.sinks.landed_files import Landing, Merging, Settled, Written
@@ -227,7 +227,7 @@ class Mirror(Mode):
         return Landing(number, name, table, source, changes, mirror.schema, mirror)
 
     def _form(
-        self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Scalar]
+        self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Array]
     ) -> MirrorForm:
         assert source.story is not None
         own = [*(VALID_FIELDS if self.has_history else ()), *([PARTITION] if source.last.kind == "p" else [])]
@@ -308,11 +308,11 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
     return tuple(names[numbers[name]] for name in identity.columns)
 
 
-def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Scalar]:
+def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
     """What columns that were added hold in rows from before, by their numbers."""
     own = {one.number: one for one in columns.typed.columns}
     return {
-        number: missing_scalar(column, own[number], columns.typed, decoder.session)
+        number: missing_value(column, own[number], columns.typed, decoder.session)
         for number, column in story.missing
         if number in own
     }

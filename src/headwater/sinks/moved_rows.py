@@ -22,7 +22,7 @@ from headwater.errors import LakeError
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.pipeline.row_batches import moments
-from headwater.rows.arrow import is_shown
+from headwater.rows.arrow import is_shown, repeated
 from headwater.sinks.change_rows import STAGED_FIELDS, StagedChanges
 
 _NO_TIME = np.iinfo(np.int64).min
@@ -92,7 +92,7 @@ class Handover:
         arrival: they.
         table: the number in the window of the table that they come to.
         names: columns of the mirror, each with that of the other one.
-        fills: what columns that the rows do not have hold in the other one.
+        fills: what columns that the rows do not have hold in the other one, as arrays of one value.
         schema: of the other one's staged changes.
         staging: where these are.
         relations: the mirror's column that says of which relation each row is, where all of its rows go.
@@ -101,7 +101,7 @@ class Handover:
     arrival: Arrival
     table: int
     names: tuple[tuple[str, str], ...]
-    fills: Mapping[str, pa.Scalar]
+    fills: Mapping[str, pa.Array]
     schema: pa.Schema
     staging: str
     relations: str = ""
@@ -148,10 +148,10 @@ class Handover:
             "_heap": pa.scalar(0),
         }
         assert said.keys() == {one.name for one in STAGED_FIELDS}
-        said |= self.fills
         held = {there: rows[here] for here, there in self.names}
         if self.relations in rows.column_names:
             held["_relation"] = rows[self.relations]
+        held |= {name: pa.chunked_array([repeated(one, len(rows))]) for name, one in self.fills.items()}
         return pa.table([_column(one, held, said, len(rows)) for one in self.schema], schema=self.schema)
 
 

@@ -29,7 +29,7 @@ def row_codes(columns: Sequence[pa.ChunkedArray], rows: int, *, are_dense: bool 
         return numbers
     codes = np.zeros(rows, np.int64)
     for column in columns:
-        codes = _joined(codes, value_codes(column.combine_chunks()))
+        codes = _joined(codes, value_codes(column))
     return codes
 
 
@@ -50,6 +50,8 @@ def value_codes(values: pa.Array | pa.ChunkedArray) -> Codes:
 def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(values, pa.ChunkedArray):
         return values
+    if not values.num_chunks:
+        return pa.nulls(0, values.type)
     return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
 
 

@@ -20,8 +20,8 @@ from headwater.rows.text_tables import base_type
 from headwater.rows.typed import TypedTable
 
 
-def missing_scalar(column: Column, wanted: Column, table: TypedTable, session: SessionSettings) -> pa.Scalar:
-    """The value.
+def missing_value(column: Column, wanted: Column, table: TypedTable, session: SessionSettings) -> pa.Array:
+    """An array of the one value: pyarrow (26) pickles no scalar that has UUIDs in it.
 
     Args:
         column: as it was when it was added, with the value.
@@ -44,4 +44,4 @@ def missing_scalar(column: Column, wanted: Column, table: TypedTable, session: S
     length = np.array([len(payload)], np.int32)
     stored = Stored(np.array([VALUE], np.uint8), np.zeros(1, np.int64), length, joined([payload]), joined([b""]))
     asked = Asked(session, table.on_unrepresentable == NULL, lambda row: name, lambda row: 0)
-    return arrow_array(table.type_of(wanted), Values(stored, np.zeros(1, np.int64)), asked)[0]
+    return arrow_array(table.type_of(wanted), Values(stored, np.zeros(1, np.int64)), asked)
