@@ -331,11 +331,17 @@ def ddl_command(**flags: Any) -> None:
     help="Whether rows land that tables had when the base backup was taken, before their changes.",
 )
 @_land_flag(
+    "--client-encoding",
+    metavar="NAME",
+    help="Encoding that text of a database in SQL_ASCII is in; default: UTF8. In the lake it is always UTF8.",
+)
+@_land_flag(
     "--on-unrepresentable",
-    type=click.Choice(["error", "null", "string"]),
+    type=click.Choice(["error", "null", "string", "bytes"]),
     default="error",
     show_default=True,
-    help="What becomes of values that a column cannot hold; string: columns of such types are text.",
+    help="What becomes of values that a column cannot hold; string: columns of such types are text, and text that is "
+    "no UTF-8 is escaped; bytes: columns of text are bytes.",
 )
 @_land_flag(
     "--jsonb",

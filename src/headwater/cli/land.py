@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headwater.cli.land_metrics import serve_metrics
 from headwater.cli.landing_progress import NONE, landing_progress
-from headwater.cli.name_values import source_of_flags
+from headwater.cli.name_values import settings_of_flags, source_of_flags
 from headwater.cli.signals import told_first
 from headwater.errors import UsageError
 from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
@@ -42,6 +42,7 @@ class LandFlags:
         end: LSN.
         tables: patterns; none for all.
         to: the directory; form: of its tables; mode: what they hold.
+        client_encoding: what text of a database in SQL_ASCII is in; None for UTF8.
         iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
         snapshot, on_unrepresentable, schema_evolution, jsonb, on_table_replaced: see :class:`LandingTarget`.
         follow_oid: mirrors stay with a table that is renamed.
@@ -68,6 +69,7 @@ class LandFlags:
     namespace: str | None
     catalog_impl: str
     snapshot: str
+    client_encoding: str | None
     on_unrepresentable: str
     schema_evolution: str
     jsonb: str
@@ -97,6 +99,7 @@ def run_land(flags: LandFlags) -> None:
         database=flags.database,
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
+        settings=settings_of_flags((), flags.client_encoding),
     )
     _check_catalog(flags)
     target = LandingTarget(

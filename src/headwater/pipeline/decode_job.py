@@ -87,7 +87,7 @@ class LocatedSlice:
         schema = self.changes.relations[int(items.layout[item])].schema
         place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
         found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
-        return refusal(session.encoding, session.client_encoding, found, int(items.lsn[item]), place)
+        return refusal(session.written_in, session.client_encoding, found, int(items.lsn[item]), place)
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,14 @@ class OpenRequest:
         """The plugin's messages can go to a column of strings."""
         return self.plugin.is_text and self.session.is_utf8
 
+    def of_rows(self) -> OpenRequest:
+        """The same for rows instead of messages: their text is UTF8.
+
+        Raises:
+            UsageError: see :meth:`SessionSettings.of_rows`.
+        """
+        return replace(self, session=self.session.of_rows())
+
 
 def open_request(
     request: DecodeRequest,

@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, HeadwaterError, UsageError
+from headwater.errors import CatalogError, HeadwaterError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.open_request import OpenRequest, open_request
@@ -102,13 +102,7 @@ def open_source(
             wants_ddl=request.with_ddl and store.has_definitions,
         )
 
-    opened = open_request(request, make_plugin, kept, directory)
-    if not opened.session.is_utf8:
-        raise UsageError(
-            f"rows are in UTF8, not in {opened.session.client_encoding}",
-            hint="leave set.client_encoding away, or read a plugin's messages, with the option plugin",
-        )
-    return opened
+    return open_request(request, make_plugin, kept, directory).of_rows()
 
 
 def rows_of_changes(request: DecodeRequest) -> RowForm:

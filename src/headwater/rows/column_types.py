@@ -20,9 +20,10 @@ from headwater.rows import _text_codes as codes
 from headwater.rows.text_tables import base_type, unprintable
 from headwater.rows.type_forms import ARROW_FORMS, arrow_form, form_code, is_built_in
 
-ERROR, NULL, STRING = "error", "null", "string"
-ON_UNREPRESENTABLE = (ERROR, NULL, STRING)
-"""What is done with a value that a column cannot hold; ``string``: columns are text whose types have such values."""
+ERROR, NULL, STRING, BYTES = "error", "null", "string", "bytes"
+ON_UNREPRESENTABLE = (ERROR, NULL, STRING, BYTES)
+"""What is done with a value that a column cannot hold; ``string``: columns are text whose types have such values, and
+text that is none in UTF-8 is as ``encode(…, 'escape')`` has it; ``bytes``: columns of text are bytes."""
 
 AS_STRING, AS_VARIANT = "string", "variant"
 JSONB = (AS_STRING, AS_VARIANT)
@@ -149,6 +150,11 @@ class ColumnType:
     parts: tuple[ColumnType, ...] = ()
 
     @property
+    def is_text(self) -> bool:
+        """Values are what the server prints: text, or the bytes of it."""
+        return self.form in (Form.VERBATIM, Form.PRINTED)
+
+    @property
     def spark(self) -> str:
         """Spark's name of the type."""
         return spark_name(self.arrow)
@@ -178,6 +184,19 @@ _UNSIGNED = {
 }
 
 
+_ASCII = frozenset(
+    {
+        *range(codes.CODE_NUMERIC, codes.CODE_JSONB),
+        *range(codes.CODE_FLOAT4, codes.CODE_NAME),
+        *range(codes.CODE_TIME, codes.CODE_ARRAY),
+        *(codes.CODE_INT4, codes.CODE_SNAPSHOT, codes.CODE_CUBE, codes.CODE_VECTOR, codes.CODE_HALFVEC),
+        *(codes.CODE_SPARSEVEC, codes.CODE_POSTGIS, codes.CODE_QUERY_INT, codes.CODE_ISN, codes.CODE_EAN13),
+        *(codes.CODE_SEG, codes.CODE_NDISTINCT, codes.CODE_DEPENDENCIES, codes.CODE_NONE),
+    }
+)
+"""Types whose text has no other characters, whatever the database's encoding is."""
+
+
 def list_of(element: pa.DataType) -> pa.ListType:
     """A list as Spark names its elements."""
     return pa.list_(pa.field("element", element))
@@ -198,7 +217,7 @@ def column_type(
         money_decimals: digits behind the point of an amount of money, by ``lc_monetary``; None for text.
     """
     assert column.type is not None
-    types = _Types(target, on_unrepresentable == STRING, money_decimals)
+    types = _Types(target, on_unrepresentable == STRING, money_decimals, on_unrepresentable == BYTES)
     if unprintable(column.type) is not None:
         return types.text(base_type(column.type))  # as the session wants such values, all of them alike
     return types.of(column.type, column.typmod, 0)
@@ -212,11 +231,13 @@ class _Types:
         target: what for.
         is_safe: no column may have a type that does not hold all values of PostgreSQL's.
         money_decimals: see there.
+        has_bytes: columns of text are bytes.
     """
 
     target: Target
     is_safe: bool
     money_decimals: int | None
+    has_bytes: bool = False
 
     def of(self, type: TypeInfo, typmod: int, depth: int) -> ColumnType:
         """The type of values that lie so deep in those of a column."""
@@ -236,8 +257,8 @@ class _Types:
         code = form_code(base)
         if code == codes.CODE_ADDED:
             return self._made(Form.ADDED, arrow_form(base).type, base)
-        is_verbatim = code == codes.CODE_VERBATIM
-        return self._made(Form.VERBATIM if is_verbatim else Form.PRINTED, pa.string(), base)
+        arrow = pa.binary() if self.has_bytes and code not in _ASCII else pa.string()
+        return self._made(Form.VERBATIM if code == codes.CODE_VERBATIM else Form.PRINTED, arrow, base)
 
     def _scalar(self, base: TypeInfo, typmod: int) -> ColumnType | None:
         """A type of the server's own that has no parts."""

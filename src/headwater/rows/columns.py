@@ -30,7 +30,7 @@ from headwater.rows._text_parts import MISSING_PART
 from headwater.rows.arrow import first_refused
 from headwater.rows.column_types import ALL_DAYS, ColumnType, Form
 from headwater.rows.conversion import make_conversion
-from headwater.rows.printed_columns import printed_column
+from headwater.rows.printed_columns import ESCAPED, NULLED, REFUSING, printed_column
 from headwater.rows.read_back import HINT, read_back
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
@@ -73,12 +73,14 @@ class Asked:
         with_null: null stands for what a column cannot hold.
         place: what the column of a change is called.
         lsn: of a change.
+        with_escapes: text that is none in UTF-8 is escaped.
     """
 
     session: SessionSettings
     with_null: bool
     place: Callable[[int], str]
     lsn: Callable[[int], int]
+    with_escapes: bool = False
 
 
 def arrow_array(column: ColumnType, values: Values, asked: Asked) -> pa.Array:
@@ -296,13 +298,19 @@ def _bytes(read: _Reading) -> pa.Array:
 
 
 def _verbatim(read: _Reading) -> pa.Array:
+    if pa.types.is_binary(read.column.arrow):
+        return read.binary()
     session = read.asked.session
-    is_converted = len(make_conversion(session.encoding, session.client_encoding).nodes) > 0
+    is_converted = len(make_conversion(session.written_in, session.client_encoding).nodes) > 0
     return _printed(read) if is_converted else _as_text(read, read.binary())
 
 
 def _printed(read: _Reading) -> pa.Array:
-    return _as_text(read, printed_column(read.stored, read.column.type, read.asked.session, read.where))
+    asked, is_bytes = read.asked, pa.types.is_binary(read.column.arrow)
+    session = asked.session.of_database if is_bytes else asked.session
+    refused = ESCAPED if asked.with_escapes else NULLED if asked.with_null else REFUSING
+    found = printed_column(read.stored, read.column.type, session, read.where, refused=refused)
+    return found if is_bytes else _as_text(read, found)
 
 
 def _as_text(read: _Reading, found: pa.BinaryArray) -> pa.StringArray:

@@ -31,6 +31,11 @@ _AS_IT_IS = ~0
 _MOST_BYTES, _MOST_IN_PAIR = 4, 6
 """Of a character, and of two that become one."""
 
+ENCODING_HINT = (
+    "--client-encoding (in the data source, the option set.client_encoding) names another encoding; SQL_ASCII "
+    "gives the bytes of the database"
+)
+
 NO_CONVERSION = Conversion(np.zeros(0, np.int32), np.zeros(1, np.uint8), np.zeros((0, PAIR_FIELDS), np.int64))
 
 
@@ -228,7 +233,9 @@ def converted_cells(cells: Cells, conversion: Conversion) -> Cells:
     return cells._replace(text=out[: state[1]])
 
 
-def refusal(database: str, client: str, found: bytes, lsn: int, place: str = "") -> DecodingError:
+def refusal(
+    database: str, client: str, found: bytes, lsn: int, place: str = "", hint: str = ENCODING_HINT
+) -> DecodingError:
     """The error that text cannot be sent, in the server's words.
 
     Args:
@@ -237,11 +244,8 @@ def refusal(database: str, client: str, found: bytes, lsn: int, place: str = "")
         found: bytes from the character on that cannot be.
         lsn: of the change.
         place: where it stands; empty for nothing to be said.
+        hint: what can be done.
     """
-    hint = (
-        "--client-encoding (in the data source, the option set.client_encoding) names another encoding; SQL_ASCII "
-        "gives the bytes of the database"
-    )
     message = conversion_error(database, client, found)
     return DecodingError(f"{message}, needed for {place}" if place else message, lsn=lsn, hint=hint)
 

@@ -101,7 +101,7 @@ def compile_layouts(
         columns=_columns(columns, payloads),
         missing=joined([payload or b"" for payload in payloads]),
         texts=texts,
-        conversion=make_conversion(session.encoding, session.client_encoding),
+        conversion=make_conversion(session.written_in, session.client_encoding),
         name_at=_running(labels),
         names=joined(labels),
         unknown=_unknown(types, texts, binary),

@@ -28,8 +28,19 @@ Where = Callable[[int], tuple[str, int]]
 """What a value's column is called, and the LSN of its change."""
 
 
+REFUSING, NULLED, ESCAPED = "refusing", "nulled", "escaped"
+"""What is done with text that has no form in the client's encoding: it is an error, null, or as ``encode(…, 'escape')``
+has the database's bytes."""
+
+
 def printed_column(
-    stored: Stored, type: TypeInfo, session: SessionSettings, where: Where, *, exact: bool = False
+    stored: Stored,
+    type: TypeInfo,
+    session: SessionSettings,
+    where: Where,
+    *,
+    exact: bool = False,
+    refused: str = REFUSING,
 ) -> pa.BinaryArray:
     """Values as text.
 
@@ -39,6 +50,7 @@ def printed_column(
         session: settings that they are printed under.
         where: tells of value i.
         exact: the text is read back, and so does not depend on the session's styles.
+        refused: one of :data:`REFUSING`, :data:`NULLED` and :data:`ESCAPED`.
 
     Returns:
         binary[n] in the client's encoding, null where there is no value, or none with a text form if the session says
@@ -63,7 +75,7 @@ def printed_column(
     text = print_all(stored.data, stored.arena, tables, cells, refuse)
     if tables.code[0] == CODE_ADDED:
         text = _by_package(cells, text, type, where)
-    return _converted(cells, text, session, where)
+    return _converted(cells, text, session, where, refused)
 
 
 def _refuse_unknown(kinds: NDArray[np.uint8], type: TypeInfo, session: SessionSettings, where: Where) -> None:
@@ -97,15 +109,27 @@ def _by_package(cells: LocatedCells, text: NDArray[np.uint8], type: TypeInfo, wh
     return found[offsets[0] : offsets[-1]].copy()
 
 
-def _converted(cells: LocatedCells, text: NDArray[np.uint8], session: SessionSettings, where: Where) -> pa.BinaryArray:
-    none = np.empty(0, np.int64)
+def _converted(
+    cells: LocatedCells, text: NDArray[np.uint8], session: SessionSettings, where: Where, refused: str
+) -> pa.BinaryArray:
+    none, starts, lengths = np.empty(0, np.int64), cells.starts.copy(), cells.lengths.copy()
     printed = Cells(none, none, cells.kinds, cells.starts, cells.lengths, text)
-    printed = converted_cells(printed, make_conversion(session.encoding, session.client_encoding))
-    refused = np.flatnonzero(printed.kind == REFUSED)
-    if len(refused):
-        place, lsn = where(int(refused[0]))
-        found = printed.text[printed.start[refused[0]] :][: printed.length[refused[0]]].tobytes()
-        raise refusal(session.encoding, session.client_encoding, found, lsn, place)
+    printed = converted_cells(printed, make_conversion(session.written_in, session.client_encoding))
+    wrong = np.flatnonzero(printed.kind == REFUSED)
+    if len(wrong) and refused == REFUSING:
+        place, lsn = where(int(wrong[0]))
+        found = printed.text[printed.start[wrong[0]] :][: printed.length[wrong[0]]].tobytes()
+        raise refusal(session.written_in, session.client_encoding, found, lsn, place, _HINT)
+    made = _binary(printed, where)
+    if not len(wrong) or refused == NULLED:
+        return made
+    at = np.arange(len(printed.kind))
+    at[wrong] = len(at) + np.arange(len(wrong))
+    return pa.concat_arrays([made, _escaped(text, starts[wrong], lengths[wrong])]).take(pa.array(at))
+
+
+def _binary(printed: Cells, where: Where) -> pa.BinaryArray:
+    """Texts, null where there is none."""
     if len(printed.text) > np.iinfo(np.int32).max:
         raise DecodingError(
             f"{where(0)[0]} has more than 2 GB of values in one slice",
@@ -115,3 +139,26 @@ def _converted(cells: LocatedCells, text: NDArray[np.uint8], session: SessionSet
     validity = pa.py_buffer(np.packbits(printed.kind == TEXT, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(printed.text))
     return pa.BinaryArray.from_buffers(pa.binary(), len(printed.kind), [validity, pa.py_buffer(offsets), data])
+
+
+def _escaped(text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]) -> pa.BinaryArray:
+    r"""Bytes as ``encode(…, 'escape')`` prints them: those above 127, and 0, as ``\ooo``, a backslash twice."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    data = text[np.arange(int(ends[-1])) + np.repeat(starts - (ends - lengths), lengths)]
+    is_octal, is_backslash = (data >= 0x80) | (data == 0), data == _BACKSLASH
+    sizes = np.where(is_octal, 4, np.where(is_backslash, 2, 1))
+    after = np.cumsum(sizes)
+    out = np.empty(int(after[-1]), np.uint8)
+    out[after - 1] = np.where(is_octal, (data & 7) + _ZERO, data)
+    out[(after - sizes)[is_octal | is_backslash]] = _BACKSLASH
+    for place, shift in ((-2, 3), (-3, 6)):
+        out[after[is_octal] + place] = (data[is_octal] >> shift & 7) + _ZERO
+    offsets = np.concatenate([[0], after[ends - 1]]).astype(np.int32)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+
+
+_BACKSLASH, _ZERO = 0x5C, 0x30
+_HINT = (
+    "say which encoding the database's text is in (--client-encoding; in the data source set.client_encoding), or what "
+    "becomes of text that is in none: --on-unrepresentable (onUnrepresentable) null, string or bytes"
+)

@@ -15,7 +15,15 @@ from dataclasses import dataclass, replace
 
 from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 from headwater.errors import UsageError
-from headwater.pg.encodings import CLIENT_ENCODINGS, MULE_INTERNAL, UTF8, can_send, encode_name, find_encoding
+from headwater.pg.encodings import (
+    CLIENT_ENCODINGS,
+    MULE_INTERNAL,
+    SQL_ASCII,
+    UTF8,
+    can_send,
+    encode_name,
+    find_encoding,
+)
 from headwater.pg.version import VERSIONS
 from headwater.rows._text_codes import (
     DATES_GERMAN,
@@ -78,6 +86,8 @@ class SessionSettings:
         major: the server's major version, as some output functions changed.
         encoding: the database's, in which names and labels are printed.
         client_encoding: the one that the client asks for; by default UTF8, whatever the database has.
+        text_encoding: what the text of a database in SQL_ASCII, which knows no encoding, is taken to be in; empty for
+            the client's.
         search_path: the schemas whose types and other objects are printed without them; ``$user`` in it is none.
         logical_decoding_work_mem: with more in memory, transactions in progress are streamed to a plugin that wants so;
             a number of kilobytes, or of another unit.
@@ -98,6 +108,7 @@ class SessionSettings:
     major: int = 18
     encoding: str = UTF8
     client_encoding: str = UTF8
+    text_encoding: str = ""
     search_path: str = str(DEFAULT_SEARCH_PATH)
     logical_decoding_work_mem: str = f"{WORK_MEM}kB"
     debug_logical_replication_streaming: str = "buffered"
@@ -155,6 +166,35 @@ class SessionSettings:
     def of_database(self) -> SessionSettings:
         """The same for a client that asks for the database's own encoding."""
         return replace(self, client_encoding=self.encoding)
+
+    @property
+    def written_in(self) -> str:
+        """The encoding that stored text is converted from."""
+        return self.text_encoding or self.encoding
+
+    def of_rows(self) -> SessionSettings:
+        """The same for rows, whose text is UTF8: what a client asks of a database in SQL_ASCII, its text is in.
+
+        A server sends such a client the bytes that are stored, if they are text of the client's encoding.
+
+        Raises:
+            UsageError: the client asks for something else.
+        """
+        if self.client_encoding == UTF8:
+            return self
+        if self.encoding != SQL_ASCII:
+            raise UsageError(
+                f"rows are in UTF8, not in {self.client_encoding}",
+                hint=f"text of this database is {self.encoding}, and needs no other encoding: leave it out "
+                "(--client-encoding; in the data source set.client_encoding), or read a plugin's messages",
+            )
+        if self.client_encoding == SQL_ASCII:
+            raise UsageError(
+                "rows are in UTF8, not in SQL_ASCII",
+                hint="name the encoding that the database's text is in, or keep its bytes (--on-unrepresentable bytes; "
+                "in the data source onUnrepresentable)",
+            )
+        return replace(self, text_encoding=self.client_encoding, client_encoding=UTF8)
 
     def encoded(self, name: str) -> bytes:
         """A name or label as the database holds it."""

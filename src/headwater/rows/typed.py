@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.rows._columns import NONE, Stored
+from headwater.rows._page_history import MOST_TUPLES
 from headwater.rows._picked import Picks, Tuples, pick_new, pick_old
 from headwater.rows.arrow import NAMES, Rows, change_rows, is_shown
-from headwater.rows.column_types import ERROR, NULL, SPARK, ColumnType, Target, column_type
+from headwater.rows.column_types import ERROR, NULL, SPARK, STRING, ColumnType, Form, Target, column_type
 from headwater.rows.columns import Asked, Values, arrow_array
 from headwater.rows.items import Items
 from headwater.rows.printed_columns import printed_column
@@ -134,6 +135,7 @@ def typed_columns(
     schemas: Sequence[RelationSchema] | None = None,
     rows: Rows | None = None,
     names: Sequence[str] | None = None,
+    ctids: Rows | None = None,
 ) -> TypedRows:
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
@@ -145,6 +147,7 @@ def typed_columns(
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
         names: what columns are called among those that are unchanged, None for their own names.
+        ctids: int64[k] where rows lie that are no changes, as ``_seq`` has it; errors tell it, as one LSN is theirs.
 
     Raises:
         DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
@@ -153,7 +156,7 @@ def typed_columns(
     """
     rows = change_rows(items) if rows is None else rows
     versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
-    reader = _Reader(located, items, table, session, versions, rows)
+    reader = _Reader(located, items, table, session, versions, rows, ctids)
     new, unchanged = [], {}
     for column, name in zip(table.columns, names or [column.name for column in table.columns], strict=True):
         picks, unknown = reader.new(column)
@@ -188,6 +191,7 @@ class _Reader:
     session: SessionSettings
     versions: Sequence[RelationSchema]
     rows: Rows
+    ctids: Rows | None = None
 
     @cached_property
     def layout(self) -> NDArray[np.int32]:
@@ -264,13 +268,16 @@ class _Reader:
         if pa.types.is_nested(type.arrow) or not self._reads(own, column, type):
             raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))
         misfit, where = partial(self._misfit, column, type), self._where(column)
+        if type.is_text:
+            older = replace(type, form=Form.PRINTED, type=base_type(own.type))
+            return arrow_array(older, self._values(picks), self._asked(column))
         stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
         printed = printed_column(stored, base_type(own.type), self.session, where, exact=is_exact)
         return read_back(printed.view(pa.string()), type, self.table.on_unrepresentable == NULL, where, misfit)
 
     def _reads(self, own: Column | None, column: Column, type: ColumnType) -> bool:
         """Whether values of another type that the column had can be read as its own."""
-        return own is None or pa.types.is_string(type.arrow) or _reads_as(own.type, column.type)
+        return own is None or type.is_text or pa.types.is_string(type.arrow) or _reads_as(own.type, column.type)
 
     def _values(self, picks: Picks) -> Values:
         kind, start, length, _ = picks
@@ -278,7 +285,8 @@ class _Reader:
 
     def _asked(self, column: Column) -> Asked:
         with_null = self.table.on_unrepresentable == NULL
-        return Asked(self.session, with_null, lambda row: self._place(column, row), self._lsn)
+        with_escapes = self.table.on_unrepresentable == STRING
+        return Asked(self.session, with_null, lambda row: self._place(column, row), self._lsn, with_escapes)
 
     def _where(self, column: Column) -> Callable[[int], tuple[str, int]]:
         return lambda row: (self._place(column, row), self._lsn(row))
@@ -300,7 +308,11 @@ class _Reader:
 
     def _place(self, column: Column, row: int) -> str:
         version = self.versions[self.layout[row]] if len(self.layout) else self.table.schema
-        return f'column "{column.name}" of table "{version.namespace}.{version.name}"'
+        place = f'column "{column.name}" of table "{version.namespace}.{version.name}"'
+        if self.ctids is None:
+            return place
+        block, line = divmod(int(self.ctids[row]), MOST_TUPLES)
+        return f"{place}, in the row of ctid ({block},{line})"
 
     def _lsn(self, row: int) -> int:
         return int(self.items.lsn[self.rows[row]])

@@ -312,8 +312,11 @@ class HeapRows:
         if (located.cells.kinds == UNCHANGED).any():
             raise self._error("the TOAST table lacks a value that a row refers to")
         rows = np.arange(len(chunk_at), len(at))
-        typed = typed_columns(located, items, self._form.table, self._session, schemas=[self._schema], rows=rows)
-        return self._framed(list(typed.rows.columns), found.tid[which])
+        tid = found.tid[which]
+        typed = typed_columns(
+            located, items, self._form.table, self._session, schemas=[self._schema], rows=rows, ctids=tid
+        )
+        return self._framed(list(typed.rows.columns), tid)
 
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
         """Rows with the columns of changes."""

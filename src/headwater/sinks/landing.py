@@ -170,7 +170,7 @@ class _Run:
     ) -> OpenRequest:
         """The request from where the last run has come to, or from the backup; with the tables that land, or others."""
         request = self._request_of(tables or self.tables or self.request.tables)
-        return open_request(request, partial(_row_changes, request, self.mode), kept, directory)
+        return open_request(request, partial(_row_changes, request, self.mode), kept, directory).of_rows()
 
     def _request_of(self, tables: TablePatterns) -> DecodeRequest:
         return replace(self.request, tables=tables)
