@@ -35,9 +35,11 @@ def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
     """
     lsn, time = moment(as_of)
     resolved = read_as_of(directory, lsn, time)
-    tables = [_row(table) for table in tables_of(directory, resolved)]
+    views = list(tables_of(directory, resolved))
+    tables = [_row(table) for table in views]
     if as_json:
-        sys.stdout.write(f"{json.dumps({**_head(resolved), 'tables': tables})}\n")
+        shown = [{**row, "renamed": dict(view.renamed)} for row, view in zip(tables, views, strict=True)]
+        sys.stdout.write(f"{json.dumps({**_head(resolved), 'tables': shown})}\n")
         return
     sys.stdout.write(f"{' '.join(f'{name} {value}' for name, value in _head(resolved).items())}\n")
     lines = [_COLUMNS, *(tuple(str(row[name]) for name in _COLUMNS) for row in tables)]
@@ -45,6 +47,9 @@ def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
     for first, *others in lines:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         sys.stdout.write(f"{'  '.join(cells)}\n")
+    for view in views:
+        for name, source in view.renamed.items():
+            sys.stdout.write(f"{view.name}: the source's column {source} is {name}\n")
 
 
 def run_compact(directory: Path, target_file_bytes: int) -> None:

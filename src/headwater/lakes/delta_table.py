@@ -204,6 +204,13 @@ class DeltaFormat(LakeFormat):
         with _told(place):
             return TableSize.of(_files_of(DeltaTable(_address(place), version=version)).values())
 
+    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+        """See :class:`LakeFormat`."""
+        from deltalake import DeltaTable
+
+        with _told(place):
+            return pa.schema(DeltaTable(_address(place), version=version).schema().to_arrow())
+
 
 def _opened(place: Path) -> DeltaTable | None:
     from deltalake import DeltaTable

@@ -123,6 +123,11 @@ class IcebergFormat(LakeFormat):
         totals = _properties(snapshot)
         return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
 
+    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+        """See :class:`LakeFormat`: those that it has now."""
+        with iceberg_errors(place):
+            return _schema(self.catalog.load_table(self.identifier(name)))
+
     def commit(self, commits: Sequence[TableCommit]) -> None:
         """See :class:`LakeFormat`: together."""
         prepared = []

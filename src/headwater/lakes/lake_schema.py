@@ -28,7 +28,7 @@ Shape = Mapping[int, pa.DataType]
 """A table's columns: types in the lake, by ``attnum``."""
 
 COLUMN_MARK = b"headwater.column"
-"""Metadata of a field: the source's table and column by their numbers."""
+"""Metadata of a field: the source's table and column by their numbers, and the column's name if it is another one."""
 
 _INTEGERS = (pa.int16(), pa.int32(), pa.int64())
 
@@ -41,11 +41,13 @@ class LakeColumn:
         name: in the lake.
         number: ``attnum``.
         type: in the lake.
+        source: what it was called in the source when it came, where the lake has had another column of that name.
     """
 
     name: str
     number: int
     type: pa.DataType
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class LakeSchema:
     @property
     def fields(self) -> list[pa.Field]:
         """The columns as fields of the table, that say whose they are."""
-        marks = ({COLUMN_MARK: f"{self.oid}.{column.number}".encode()} for column in self.columns)
+        marks = ({COLUMN_MARK: _mark(self.oid, column)} for column in self.columns)
         return [
             pa.field(column.name, column.type, metadata=mark) for column, mark in zip(self.columns, marks, strict=True)
         ]
@@ -77,12 +79,19 @@ class LakeSchema:
         """
         marks = [(field, (field.metadata or {}).get(COLUMN_MARK)) for field in schema]
         try:
-            places = [(field, *map(int, mark.decode().split("."))) for field, mark in marks if mark is not None]
-            columns = tuple(LakeColumn(field.name, number, field.type) for field, _, number in places)
-            (oid,) = {oid for _, oid, _ in places} or {0}
+            places = [(field, *mark.decode().split(".", 2)) for field, mark in marks if mark is not None]
+            columns = tuple(
+                LakeColumn(field.name, int(number), field.type, *source) for field, _, number, *source in places
+            )
+            (oid,) = {int(oid) for _, oid, *_ in places} or {0}
         except ValueError as error:
             raise LakeError(f"the columns of a table in the lake are not as headwater marks them: {error}") from None
         return cls(oid, columns)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """What columns were called in the source that the lake calls otherwise."""
+        return {column.name: column.source for column in self.columns if column.source is not None}
 
     @property
     def shape(self) -> Shape:
@@ -92,6 +101,11 @@ class LakeSchema:
     def holding(self, column: LakeColumn) -> LakeColumn:
         """The column that holds the values of a column of the source; there is one."""
         return next(one for one in reversed(self.columns) if one.number == column.number and holds(one, column))
+
+
+def _mark(oid: int, column: LakeColumn) -> bytes:
+    """``OID.ATTNUM``, and the name in the source where that is another one."""
+    return ".".join([str(oid), str(column.number), *([] if column.source is None else [column.source])]).encode()
 
 
 def evolved(
@@ -152,7 +166,7 @@ def taken_over(lake: LakeSchema, columns: Iterable[LakeColumn]) -> LakeSchema:
     numbers = {column.name: column.number for column in columns}
     firsts: dict[int, str] = {}
     for column in lake.columns:
-        firsts.setdefault(column.number, column.name)
+        firsts.setdefault(column.number, column.source or column.name)
     free = min([0, *firsts]) - 1
     nobodys = {number: number if number < 0 else free - at for at, number in enumerate(firsts)}
     found = {number: numbers.get(name, nobodys[number]) for number, name in firsts.items()}
@@ -180,7 +194,8 @@ class _Evolution:
         if known and self.widens and is_wider(self.columns[known[-1]].type, column.type):
             self.columns[known[-1]] = replace(self.columns[known[-1]], type=column.type)
             return
-        self.columns.append(replace(column, name=self._free(column.name)))
+        name = self._free(column.name)
+        self.columns.append(replace(column, name=name, source=None if name == column.name else column.name))
 
     def _free(self, name: str) -> str:
         """A name that no other column has, not even with other cases."""

@@ -147,11 +147,13 @@ class Sought:
         changes: paths of files of changes, which have the key's columns; null there concerns no key.
         key: these columns; none for rows that are told otherwise.
         is_all: all rows, whatever the changes are.
+        has_history: the mirror has all versions of its rows.
     """
 
     changes: tuple[str, ...]
     key: tuple[str, ...]
     is_all: bool
+    has_history: bool = False
 
 
 class LakeTable(ABC):
@@ -345,6 +347,17 @@ class LakeFormat(ABC):
         Raises:
             LakeError: there is no such version, or it has expired.
         """
+
+    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+        """The columns of a version of a table, which say whose they are; None where only its catalog knows.
+
+        Args:
+            place, name, version: see :meth:`size`.
+
+        Raises:
+            LakeError: see there.
+        """
+        return None
 
     def commit(self, commits: Sequence[TableCommit]) -> None:
         """Commit to the tables of a window: one after the other, or together where the format can.

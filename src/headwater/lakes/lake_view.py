@@ -5,11 +5,12 @@ Nothing is locked: what a version of a table is made of does not change until it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.lake_table import TableSize, errors_at
 from headwater.lakes.landing_target import LandingTarget, own_directory
 from headwater.lakes.resolved import Resolved, resolved_at
@@ -22,11 +23,13 @@ class TableView:
     Attributes:
         name: it; version: see :attr:`~headwater.lakes.lake_table.LakeTable.version`.
         size: what it is made of.
+        renamed: what columns were called in the source that are called otherwise here.
     """
 
     name: str
     version: int
     size: TableSize
+    renamed: Mapping[str, str]
 
 
 def read_as_of(place: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
@@ -58,6 +61,8 @@ def tables_of(place: Path, resolved: Resolved) -> Iterator[TableView]:
     form = LandingTarget.at(place).open_format()
     try:
         for name, version in sorted(resolved.tables.items()):
-            yield TableView(name, version, form.size(place / name, name, version))
+            schema = form.schema(place / name, name, version)
+            renamed = {} if schema is None else LakeSchema.of(schema).renamed
+            yield TableView(name, version, form.size(place / name, name, version), renamed)
     finally:
         form.close()

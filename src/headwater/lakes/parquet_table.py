@@ -222,6 +222,11 @@ class ParquetFormat(LakeFormat):
         with errors_at(place):
             return TableSize.of(_files_at(place, version)[0].values())
 
+    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+        """See :class:`LakeFormat`."""
+        with errors_at(place):
+            return _files_at(place, version)[1]
+
 
 def _last_number(place: Path) -> int:
     """The number of a table's last manifest; 0 for none."""

@@ -31,7 +31,7 @@ from headwater.lakes.lake_table import DataFile, Sought
 from headwater.lakes.spark_catalog import quoted, session_settings
 from headwater.lakes.value_order import has_place
 
-_ENDED = "_change_type"
+_ENDED = "_ended_in_a_column_of_a_name_that_is_longer_than_those_that_postgresql_gives"
 """Of rows that a MERGE is given, whether they go; no column of the source is called so."""
 
 _TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -71,7 +71,7 @@ def take(spark: SparkSession, name: str, schema: pa.Schema, sought: Sought, plac
     Raises:
         LakeError: no MERGE can tell the versions of a history apart.
     """
-    has_history, is_keyed = TO_LSN in schema.names, _are_alike(sought.key, schema)
+    has_history, is_keyed = sought.has_history, _are_alike(sought.key, schema)
     if has_history and not is_keyed:
         raise LakeError(
             f"table {name}: versions of rows that no key tells cannot be merged by Spark, or its columns are new",

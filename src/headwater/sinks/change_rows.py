@@ -56,11 +56,17 @@ REPLACE = "replace"
 
 RESERVED = tuple(field.name for field in CHANGE_FIELDS)
 
-_STAGED = ("_change_type", "_commit_lsn", "_lsn", "_commit_time", "_unchanged")
+LONGER = " of a change: a name that is longer than those that PostgreSQL gives to columns"
+"""Behind the names of columns that stand beside all that the source may have: these have up to 63 bytes."""
+
+STAGED = {
+    name: f"{name}{LONGER}"
+    for name in ("_change_type", "_commit_lsn", "_lsn", "_commit_time", "_unchanged", "_relation", "_heap")
+}
 STAGED_FIELDS = (
-    *(one for one in CHANGE_FIELDS if one.name in _STAGED),
-    pa.field("_relation", pa.int64()),
-    pa.field("_heap", pa.int64()),
+    *(one.with_name(STAGED[one.name]) for one in CHANGE_FIELDS if one.name in STAGED),
+    pa.field(STAGED["_relation"], pa.int64()),
+    pa.field(STAGED["_heap"], pa.int64()),
 )
 """Those of changes that a mirror takes in: the OID of the relation that a row is of and, if a rewrite has written the
 row, of the new heap; else 0."""
@@ -149,6 +155,15 @@ class ChangeTable:
         """Columns of new rows, with what rows have of columns that were added later."""
         return columns
 
+    def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
+        """Rows as they are written.
+
+        Args:
+            columns: the source's, in the order of their names; said: what is known of the changes besides.
+            rows: how many.
+        """
+        return framed({**said, **dict(zip(self.names, columns, strict=True))}, rows, self.schema)
+
     def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
         """More columns of rows, or of truncates."""
         return {"_relation_oid": _relations(located, found, told)}
@@ -215,14 +230,14 @@ class ChangeTable:
     ) -> _Placed:
         """Rows with the columns of changes; `behind` orders those of one change."""
         names, numbers, truncates = told or (_names(located, found), located.numbers[found], [])
-        own = dict(zip(self.names, columns, strict=True)) | place_columns(located, found, numbers)
-        own |= {
+        said = place_columns(located, found, numbers)
+        said |= {
             "_change_type": named(CHANGE_TYPES, types),
             "_is_key": is_key,
             "_unchanged": unchanged,
         }
-        own |= dict(zip(("_schema", "_table"), names, strict=True)) | self._more(located, found, truncates)
-        return _Placed(2 * found + behind, framed(own, len(found), self.schema))
+        said |= dict(zip(("_schema", "_table"), names, strict=True)) | self._more(located, found, truncates)
+        return _Placed(2 * found + behind, self.framed(columns, said, len(found)))
 
 
 @dataclass(frozen=True)
@@ -254,9 +269,15 @@ class StagedChanges(ChangeTable):
 
     def parts(self, rows: pa.Table) -> list[pa.Table]:
         """See :class:`ChangeTable`; rows are in the order of their commits."""
-        cuts = [int(one) for one in np.searchsorted(rows["_commit_lsn"].to_numpy(), np.array(self.breaks, np.int64))]
+        cuts = [
+            int(one) for one in np.searchsorted(rows[STAGED["_commit_lsn"]].to_numpy(), np.array(self.breaks, np.int64))
+        ]
         spans = pairwise([0, *cuts, len(rows)])
         return [rows.slice(start, end - start) for start, end in spans if start < end]
+
+    def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
+        """See :class:`ChangeTable`; whatever the source's columns are called."""
+        return super().framed(columns, {STAGED[name]: values for name, values in said.items() if name in STAGED}, rows)
 
     def _require_identities(self, located: LocatedSlice) -> None:
         items, relations = located.changes.items, located.changes.relations

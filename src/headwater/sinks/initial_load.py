@@ -50,7 +50,7 @@ from headwater.rows.render import locate
 from headwater.rows.session import SessionSettings
 from headwater.rows.toast_values import values_in
 from headwater.rows.typed import typed_columns
-from headwater.sinks.change_rows import ChangeTable, framed, named
+from headwater.sinks.change_rows import ChangeTable, named
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, Leaf
 
 Int64s = NDArray[np.int64]
@@ -321,16 +321,15 @@ class HeapRows:
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
         """Rows with the columns of changes."""
         count, same = len(tid), np.zeros(len(tid), np.int32)
-        own = dict(zip(self._form.names, columns, strict=True))
         lsn = pa.array(np.full(count, self._lsn, np.int64))
-        own |= {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
-        own |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
+        said = {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
+        said |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
         offsets = pa.array(np.zeros(count + 1, np.int32))
-        own["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
-        own["_is_key"] = pa.array(np.zeros(count, np.bool_))
+        said["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
+        said["_is_key"] = pa.array(np.zeros(count, np.bool_))
         oids = pa.array(np.full(count, self._schema.oid, np.int64))
-        own |= {"_relation": oids, "_relation_oid": oids, "_heap": pa.array(np.zeros(count, np.int64))}
-        return framed(own, count, self._form.schema)
+        said |= {"_relation": oids, "_relation_oid": oids, "_heap": pa.array(np.zeros(count, np.int64))}
+        return self._form.framed(columns, said, count)
 
     def _error(self, reason: str) -> CatalogError:
         return CatalogError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.lakes.lake_table import DataFile, LakeTable
-from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.change_rows import STAGED, ChangeTable
 from headwater.sinks.mirror import Merged, Staged
 from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.source_tables import SourceTable
@@ -98,6 +98,6 @@ def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Tab
     """What the driver needs to know of a file that a task has written."""
     if not form.is_staged:
         return Written(table, file, last)
-    is_truncate = pc.any(pc.equal(rows["_change_type"], "truncate")).as_py()
-    is_rewritten = pc.any(pc.not_equal(rows["_heap"], 0)).as_py()
+    is_truncate = pc.any(pc.equal(rows[STAGED["_change_type"]], "truncate")).as_py()
+    is_rewritten = pc.any(pc.not_equal(rows[STAGED["_heap"]], 0)).as_py()
     return Written(table, file, last, bool(is_truncate or is_rewritten), Staged.of(rows).moves_unchanged)

@@ -38,7 +38,7 @@ from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.brought_rows import brought_rows
 from headwater.sinks.catalog_changes import CatalogWindow
-from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.change_rows import STAGED, ChangeTable
 from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
 from headwater.sinks.column_changes import ColumnChange, column_changes
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
@@ -560,5 +560,5 @@ def _merge(task: MergeTask) -> Iterator[Write[Merged]]:
 
 def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
     """Write rows into a file of a name that no other attempt has."""
-    last = pc.max(rows["_commit_lsn"]).as_py()
+    last = pc.max(rows[STAGED["_commit_lsn"] if form.is_staged else "_commit_lsn"]).as_py()
     return notes(number, form, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)

@@ -36,13 +36,12 @@ from headwater.lakes.history_rows import (
     FROM_TIME,
     TO_LSN,
     TO_TIME,
-    VALID_FIELDS,
     ended_rows,
 )
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.lakes.value_order import comparable, has_place
 from headwater.rows.arrow import no_rows
-from headwater.sinks.change_rows import STAGED_FIELDS
+from headwater.sinks.change_rows import STAGED, STAGED_FIELDS
 from headwater.sinks.file_rows import FileRows, unlike_key
 from headwater.sinks.fold import (
     CHANGED,
@@ -67,7 +66,10 @@ FILE_BYTES = 32 << 20
 FILE_ROWS = 1 << 19
 """Of a file, at most; likewise."""
 
-_SAYING = ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap")
+_SAYING = tuple(STAGED[name] for name in ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap"))
+_GIVEN = {PARTITION.name: "_relation", FROM_TIME: "_commit_time", FROM_LSN: "_commit_lsn"}
+"""What new rows have in columns of the mirror's own, by what is known of changes."""
+
 _BYTES_IN_MEMORY = 3
 """What a byte of a file is in memory, about, until something is known of a table's files."""
 
@@ -176,13 +178,17 @@ class Staged:
             gone: relations that took their rows with them.
         """
         found: dict[int, set[int]] = {}
-        relation, heap, place = _numbers(self.rows["_relation"]), _numbers(self.rows["_heap"]), self.place
+        relation, heap, place = (
+            _numbers(self.rows[STAGED["_relation"]]),
+            _numbers(self.rows[STAGED["_heap"]]),
+            self.place,
+        )
         for at in np.flatnonzero(_is(self.rows, "truncate")).tolist():
             found.setdefault(int(relation[at]), set()).add(int(place[at]))
         heaps, first = np.unique(heap, return_index=True)
         for at in first[heaps != 0].tolist():
             found.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
-        commits = _numbers(self.rows["_commit_lsn"])
+        commits = _numbers(self.rows[STAGED["_commit_lsn"]])
         for one in gone:
             found.setdefault(one.relation, set()).add(_place_behind(commits, one.lsn))
         return {oid: np.array(sorted(places), np.int64) for oid, places in found.items()}
@@ -190,7 +196,7 @@ class Staged:
     @property
     def moves_unchanged(self) -> bool:
         """A row that got another key has values that only the row under its old key has."""
-        counts = pc.list_value_length(self.rows["_unchanged"]).to_numpy() > 0
+        counts = pc.list_value_length(self.rows[STAGED["_unchanged"]]).to_numpy() > 0
         return bool((counts & (self.moved_from >= 0)).any())
 
 
@@ -200,7 +206,7 @@ def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
 
 
 def _is(rows: pa.Table, type: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.equal(rows["_change_type"], type).to_numpy()
+    found: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], type).to_numpy()
     return found
 
 
@@ -302,7 +308,7 @@ class _Merging:
         events = Events(
             np.concatenate([np.full(old, OLD, np.uint8), self.staged.kind[self.picks]]),
             self._codes(told, changes, old + len(changes)),
-            np.concatenate([*map(self._relations, told), _numbers(changes["_relation"])]),
+            np.concatenate([*map(self._relations, told), _numbers(changes[STAGED["_relation"]])]),
             np.concatenate([np.full(old, -1), self.staged.place[self.picks]]),
         )
         folded = (fold_wholes if self.form.identity.is_whole else fold_keys)(self._told_apart(events), self.kills)
@@ -313,7 +319,7 @@ class _Merging:
 
     def _require_rewritten(self, events: Events, folded: Folded) -> None:
         """See that no row is left from before the server wrote its relation anew for another type of a column."""
-        commits = _numbers(self.staged.rows["_commit_lsn"])
+        commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
         for one in self.form.rewritten:
             is_before = events.place < 4 * int(np.searchsorted(commits, one.lsn))
             if self.form.is_partitioned:
@@ -343,7 +349,8 @@ class _Merging:
             return np.arange(rows)
         columns = []
         for name in self.form.told_by:
-            own = changes["_relation" if name == PARTITION.name else name]
+            is_own = self.form.is_partitioned and name == PARTITION.name
+            own = changes[STAGED["_relation"] if is_own else name]
             if name in self.form.key and own.null_count:
                 raise self._no_key(changes, name, own)
             type = self.form.schema.field(name).type
@@ -354,23 +361,23 @@ class _Merging:
         at = int(np.argmax(values.is_null().to_numpy()))
         return LakeError(
             f'column "{name}" of table {self.form.name} is part of its key, and null in a change',
-            lsn=changes["_lsn"][at].as_py(),
+            lsn=changes[STAGED["_lsn"]][at].as_py(),
             hint="with --on-unrepresentable null, another value may have become null: choose error or string",
         )
 
     def _misfit(self, changes: pa.Table, at: int, kind: int) -> LakeError:
         if kind != PUT and self._is_of_other_type(changes, at):
-            return unlike_key(self.form, changes["_lsn"][at].as_py())
+            return unlike_key(self.form, changes[STAGED["_lsn"]][at].as_py())
         what = {PUT: "a row comes whose key is there already", CHANGED: "a row is updated that is not there"}
         return LakeError(
             f"table {self.form.name}: {what.get(kind, 'a row is updated or deleted that is not there')}",
-            lsn=changes["_lsn"][at].as_py(),
+            lsn=changes[STAGED["_lsn"]][at].as_py(),
             hint="a mirror needs all of a table's rows: those from before the backup must have landed",
         )
 
     def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
         """Whether a change is of a row that was written anew behind it, with another type in its key."""
-        first = self.kills.get(changes["_relation"][at].as_py(), np.zeros(1, np.int64))[0]
+        first = self.kills.get(changes[STAGED["_relation"]][at].as_py(), np.zeros(1, np.int64))[0]
         is_before = bool(self.staged.place[self.picks[at]] < first)
         return is_before and not self.form.becomes.keys().isdisjoint(self.form.told_by)
 
@@ -406,7 +413,7 @@ class _Merging:
 
     def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:
         """Rows that were there when they left."""
-        commits = _numbers(self.staged.rows["_commit_lsn"])
+        commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
         for one in self.merge.leaving:
             which = is_row & (end == _place_behind(commits, one.arrival.lsn))
             if self.form.is_partitioned:
@@ -424,7 +431,7 @@ class _Merging:
         old: int,
     ) -> pa.Table:
         """With the values that updates did not write again."""
-        lists = changes["_unchanged"].combine_chunks()
+        lists = changes[STAGED["_unchanged"]].combine_chunks()
         names = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
         found = self._found_rows(folded, old)
         for name in names:
@@ -454,11 +461,11 @@ class _Merging:
 
     def _new_rows(self, changes: pa.Table) -> pa.Table:
         """Changes as rows of the mirror."""
-        given = {PARTITION.name: "_relation", FROM_TIME: "_commit_time", FROM_LSN: "_commit_lsn"}
+        given = {one: STAGED[_GIVEN[one]] if one in _GIVEN else None for one in self.form.own}
         arrays = []
         for one in self.form.schema:
             name = given.get(one.name, one.name)
-            there = name in changes.column_names and one.name not in (TO_TIME, TO_LSN)
+            there = name in changes.column_names
             arrays.append(changes[name].cast(one.type) if there else pa.nulls(len(changes), one.type))
         return pa.table(arrays, schema=self.form.schema)
 
@@ -505,14 +512,14 @@ class _Merging:
     def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
         """LSNs and times of the commits of places at which rows of relations ended."""
         rows, gone = self.staged.rows, self.form.gone
-        commits = _numbers(rows["_commit_lsn"])
+        commits = _numbers(rows[STAGED["_commit_lsn"]])
         row = place // 4
         # Of several that no change lies between, a relation's first one has ended its rows.
         for number, one in reversed(list(enumerate(gone))):
             is_there = place == _place_behind(commits, one.lsn)
             row[is_there & ((relation == one.relation) | (not self.form.is_partitioned))] = len(commits) + number
         lsns = np.append(commits, np.array([one.lsn for one in gone], np.int64))
-        times = pa.concat_arrays([*rows["_commit_time"].chunks, commit_times(gone)])
+        times = pa.concat_arrays([*rows[STAGED["_commit_time"]].chunks, commit_times(gone)])
         return pa.array(lsns[row]), times.take(pa.array(row))
 
     def _files(self, rows: pa.Table) -> list[DataFile]:
@@ -520,8 +527,7 @@ class _Merging:
 
 
 def _staged_schema(form: MirrorForm) -> pa.Schema:
-    own = {PARTITION.name, *(one.name for one in VALID_FIELDS)}
-    return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in own)])
+    return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in form.own)])
 
 
 def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:

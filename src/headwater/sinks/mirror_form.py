@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headwater.lakes.history_rows import read_rows, valid_rows
+from headwater.lakes.history_rows import VALID_FIELDS, read_rows, valid_rows
 from headwater.sinks.mirrored import Identity
 from headwater.sinks.moved_rows import Departure
 from headwater.sinks.stored_types import Retyped, Rewritten
 
 PARTITION = pa.field("_partition_oid", pa.int64())
 """Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
+
+
+def own_fields(*, has_history: bool, is_partitioned: bool) -> tuple[pa.Field, ...]:
+    """Columns of a mirror that are none of the source's, before those."""
+    return (*(VALID_FIELDS if has_history else ()), *((PARTITION,) if is_partitioned else ()))
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class MirrorForm:
         is_partition: the table is a partition of another one by now, which has its rows.
         replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
             rows, before all changes.
+        is_partitioned: rows say in which partition they are.
     """
 
     name: str
@@ -52,11 +58,13 @@ class MirrorForm:
     names: Mapping[int, str] = field(default_factory=dict)
     is_partition: bool = False
     replaces: Departure | None = None
+    is_partitioned: bool = False
 
     @property
-    def is_partitioned(self) -> bool:
-        """Rows say in which partition they are."""
-        return PARTITION.name in self.schema.names
+    def own(self) -> tuple[str, ...]:
+        """Names of the columns that are none of the source's."""
+        own = own_fields(has_history=self.has_history, is_partitioned=self.is_partitioned)
+        return tuple(one.name for one in own)
 
     @property
     def rewrites_all(self) -> bool:

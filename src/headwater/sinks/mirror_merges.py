@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from headwater.errors import LakeError
 from headwater.lakes.history_rows import TO_LSN
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
-from headwater.sinks.change_rows import StagedChanges
+from headwater.sinks.change_rows import STAGED, StagedChanges
 from headwater.sinks.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import Merge, Merged, Moved, staged_rows
@@ -73,7 +73,7 @@ def _endings(landing: Landing) -> Iterator[Ending]:
     assert form is not None
     if form.replaces is None or not form.has_history:
         return
-    for path, file in landing.table.concerned(Sought((), (), True)).items():
+    for path, file in landing.table.concerned(Sought((), (), True, has_history=True)).items():
         if not is_closed(file):
             place = landing.table.locate(path)
             yield Ending(landing.number, path, place, file.size, form.schema, form.staging, form.replaces)
@@ -151,7 +151,7 @@ def _merges(
         return
     paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
     touches_all = kills or bool(form.gone) or form.rewrites_all
-    sought = Sought(paths, form.key, touches_all or form.identity.is_whole)
+    sought = Sought(paths, form.key, touches_all or form.identity.is_whole, form.has_history)
     mine = {} if form.replaces is not None else _of_valid_rows(landing.table, sought)
     is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
     if is_one:
@@ -176,7 +176,8 @@ def _merges(
 
 def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:
     """Files that changes may be of; versions that have ended are in such as nobody rewrites."""
-    return {path: file for path, file in table.concerned(sought).items() if not is_closed(file)}
+    found = table.concerned(sought)
+    return {path: file for path, file in found.items() if not (sought.has_history and is_closed(file))}
 
 
 def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
@@ -188,7 +189,7 @@ def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
     assert landing.mirror is not None
     if files and not landing.mirror.source_columns:
         schema = landing.source.last
-        first = staged_rows([f"{landing.changes.staging}/{files[0].file.path}"], ["_lsn"])["_lsn"][0]
+        first = staged_rows([f"{landing.changes.staging}/{files[0].file.path}"], [STAGED["_lsn"]])[0][0]
         raise LakeError(
             f'table "{schema.namespace}.{schema.name}" has no columns, and has rows: a mirror cannot have them',
             lsn=first.as_py(),

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import LakeError, UsageError
-from headwater.lakes.history_rows import VALID_FIELDS
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import SPLIT, Shape
 from headwater.lakes.lake_table import DataFile, LakeTable
@@ -25,9 +24,9 @@ from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.rows.typed_missing_values import missing_value
 from headwater.sinks.catalog_changes import CatalogWindow
-from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, StagedChanges
+from headwater.sinks.change_rows import STAGED_FIELDS, StagedChanges
 from headwater.sinks.landed_files import Landing, Merging, Settled, Written
-from headwater.sinks.mirror_form import PARTITION, MirrorForm
+from headwater.sinks.mirror_form import MirrorForm, own_fields
 from headwater.sinks.mirror_merges import settled_mirrors
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
 from headwater.sinks.source_tables import (
@@ -208,8 +207,8 @@ class Mirror(Mode):
         if source.versions and lake.is_detached(source.last):
             raise left_with_rows(source.last)
         lake.note_detached(source.story.detached)
-        reserved = [*RESERVED, *(one.name for one in (*STAGED_FIELDS, PARTITION, *VALID_FIELDS))]
-        columns = landed_columns(source, table, name, lake, reserved)
+        own = own_fields(has_history=self.has_history, is_partitioned=source.last.kind == "p")
+        columns = landed_columns(source, table, name, lake, [one.name for one in own])
         fills = _fills(columns, source.story, decoder)
         changes = StagedChanges(
             columns.typed,
@@ -230,7 +229,8 @@ class Mirror(Mode):
         self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Array]
     ) -> MirrorForm:
         assert source.story is not None
-        own = [*(VALID_FIELDS if self.has_history else ()), *([PARTITION] if source.last.kind == "p" else [])]
+        is_partitioned = source.last.kind == "p"
+        own = own_fields(has_history=self.has_history, is_partitioned=is_partitioned)
         names = dict(zip([one.number for one in columns.typed.columns], columns.names, strict=True))
         alive = [one for one in source.last.columns if one.number in names and not _is_gone(one, source)]
         known = set() if columns.before is None else {one.name for one in columns.before.columns}
@@ -250,6 +250,7 @@ class Mirror(Mode):
             names,
             source.last.topmost != source.last.oid,
             source.replaces,
+            is_partitioned,
         )
 
     def settled(

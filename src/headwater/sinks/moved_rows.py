@@ -22,8 +22,8 @@ from headwater.errors import LakeError
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.pipeline.row_batches import moments
-from headwater.rows.arrow import is_shown, repeated
-from headwater.sinks.change_rows import STAGED_FIELDS, StagedChanges
+from headwater.rows.arrow import NAMES, is_shown, repeated
+from headwater.sinks.change_rows import STAGED, StagedChanges
 
 _NO_TIME = np.iinfo(np.int64).min
 
@@ -143,14 +143,15 @@ class Handover:
             "_commit_lsn": pa.scalar(self.arrival.lsn),
             "_lsn": pa.scalar(self.arrival.lsn),
             "_commit_time": commit_times([self.arrival])[0],
-            "_unchanged": pa.scalar([], self.schema.field("_unchanged").type),
+            "_unchanged": pa.scalar([], NAMES),
             "_relation": pa.scalar(self.arrival.relation),
             "_heap": pa.scalar(0),
         }
-        assert said.keys() == {one.name for one in STAGED_FIELDS}
+        assert said.keys() == STAGED.keys()
+        said = {STAGED[name]: one for name, one in said.items()}
         held = {there: rows[here] for here, there in self.names}
         if self.relations in rows.column_names:
-            held["_relation"] = rows[self.relations]
+            held[STAGED["_relation"]] = rows[self.relations]
         held |= {name: pa.chunked_array([repeated(one, len(rows))]) for name, one in self.fills.items()}
         return pa.table([_column(one, held, said, len(rows)) for one in self.schema], schema=self.schema)
 

@@ -278,15 +278,16 @@ class Replacing:
             return
         handover = self._handover(one, landing, giver)
         has_history = landing.mirror is not None and landing.mirror.has_history
-        for path, file in giver.concerned(Sought((), (), True)).items():
-            if not is_closed(file):
+        for path, file in giver.concerned(Sought((), (), True, has_history)).items():
+            if not (has_history and is_closed(file)):
                 yield RowsOfMirror(giver.locate(path), file.size, handover, has_history)
 
     def _handover(self, one: Arrival, landing: Landing, giver: LakeTable) -> Handover:
         """How rows of a mirror become those of another one of the same table of the source."""
         assert isinstance(landing.changes, StagedChanges)
         assert giver.landed.schema is not None
-        here = {column.number: column for column in LakeSchema.of(giver.landed.schema).columns}
+        columns = LakeSchema.of(giver.landed.schema).columns
+        here = {column.number: column for column in columns}
         changes, names = landing.changes, []
         there = dict(zip([column.number for column in changes.table.columns], changes.names, strict=True))
         for number, name in there.items():

@@ -23,7 +23,7 @@ import pyarrow as pa
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER
-from headwater.errors import LakeError
+from headwater.errors import LakeError, warn
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape, taken_over
 from headwater.lakes.lake_table import LakeTable
@@ -366,7 +366,19 @@ def landed_columns(
         widens=types.widens,
         former=lake.names.former(name),
     )
+    _tell_renamed(before, schema, reserved, name)
     return LandedColumns(typed, before, schema, tuple(schema.holding(column).name for column in columns))
+
+
+def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequence[str], name: str) -> None:
+    """Warn of columns that are new, and called as the lake's own are."""
+    known, own = set() if before is None else {one.name for one in before.columns}, {one.lower() for one in reserved}
+    for one in lake.columns:
+        if one.name not in known and one.source is not None and one.source.lower() in own:
+            warn(
+                f"table {name}: the source's column \"{one.source}\" is called as one of the lake's own, and lands as "
+                f'"{one.name}"'
+            )
 
 
 def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -> ChangeTable:
@@ -380,7 +392,8 @@ def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -
         LakeError: its columns are others, and that is not wanted.
     """
     found = landed_columns(source, table, name, lake, RESERVED)
-    there = table.landed.schema
-    own = [one for one in CHANGE_FIELDS if there is None or one.name in there.names]
+    there = None if table.landed.schema is None else set(table.landed.schema.names)
+    there = there and there - {column.name for column in (found.before.columns if found.before else ())}
+    own = [one for one in CHANGE_FIELDS if there is None or one.name in there]
     schema = table.file_schema(pa.schema([*own, *found.lake.fields]))
     return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging, source.apart)

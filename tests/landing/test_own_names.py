@@ -1,0 +1,103 @@
+"""Columns of the source that are called as the lake's own: renamed where one is in the way of the other, only there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.cli.lake import run_tables
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import HeadwaterWarning
+from headwater.lakes.landing_target import FORMATS, LandingTarget
+from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY
+from landing.mirrors import columns_by_number
+from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+NAMES = (
+    *("id", "_xid", "_lsn", "_commit_lsn", "_seq", "_change_type", "_commit_time", "_unchanged", "_relation", "_heap"),
+    *("_valid_from", "_VALID_TO", "_valid_to_lsn", "_partition_oid", "big"),
+)
+OF_MODE = {
+    CURRENT: set(),
+    HISTORY: {"_valid_from", "_VALID_TO", "_valid_to_lsn"},
+    CHANGELOG: {"_xid", "_lsn", "_commit_lsn", "_seq", "_change_type", "_commit_time", "_unchanged"},
+}
+"""Which of these names the lake has itself."""
+
+
+def _table(name: str, more: str = "") -> str:
+    columns = ", ".join(f'"{one}" {"text" if one == "big" else "int"}' for one in NAMES)
+    return f'CREATE TABLE {name} ({columns}, PRIMARY KEY (id, "_lsn", "_commit_lsn", "_partition_oid")){more}'
+
+
+def _row(name: str, id: int) -> str:
+    numbers = ", ".join(str(100 * id + at) for at in range(1, len(NAMES) - 1))
+    text = f"(SELECT string_agg(md5(i::text), '') FROM generate_series({id}, {id + 200}) i)"
+    return f"INSERT INTO {name} VALUES ({id}, {numbers}, {text})"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        yield Source(server, tmp_path_factory.mktemp("names"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_columns_of_a_mirror_have_their_names(
+    spark: SparkSession, source: Source, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a mirror's own columns are called in other modes, or in files of changes."""
+    name = f"plain_{format}"
+    setup = [_table(name), *(_row(name, id) for id in range(5))]
+    work = [
+        f'UPDATE {name} SET "_xid" = 7, "_valid_to_lsn" = 8 WHERE id = 1',
+        f'UPDATE {name} SET "_lsn" = 9 WHERE id = 2',
+        NEXT_WINDOW,
+        f"DELETE FROM {name} WHERE id = 3",
+        _row(name, 6),
+        f'UPDATE {name} SET "_partition_oid" = 9, "_heap" = NULL, "_change_type" = 5 WHERE id = 4',
+    ]
+    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored.target = LandingTarget(tmp_path / "lake", format, mode=CURRENT)
+    mirrored.require(setup, work, name)
+    assert list(columns_by_number(mirrored.target.place / f"public.{name}", format).values()) == list(NAMES)
+    run_tables(mirrored.target.place, None, as_json=True)
+    assert all(table["renamed"] == {} for table in json.loads(capsys.readouterr().out)["tables"])
+
+
+@pytest.mark.parametrize("mode", [HISTORY, CHANGELOG])
+def test_those_in_the_way_are_renamed_and_told(
+    spark: SparkSession, source: Source, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"clashing_{mode}"
+    backup, held = source.after([_table(name), _row(name, 1)], [_row(name, 2)], [name])
+    mirrored = Mirrored(spark, source, tmp_path / "lake", mode)
+    with pytest.warns(HeadwaterWarning, match="is called as one of the lake's own") as told:
+        mirrored.land(backup)
+    texts = {str(one.message) for one in told if f"table public.{name}: the source's column" in str(one.message)}
+    assert len(texts) == len(OF_MODE[mode])
+    names = columns_by_number(mirrored.target.place / f"public.{name}", "parquet")
+    assert [names[number] for number in held[name][0]] == [f"{one}_2" if one in OF_MODE[mode] else one for one in NAMES]
+    assert mirrored.rows(name, held[name][0]) == held[name][1]
+    run_tables(mirrored.target.place, None, as_json=True)
+    tables = {table["table"]: table["renamed"] for table in json.loads(capsys.readouterr().out)["tables"]}
+    assert tables[f"public.{name}"] == {f"{one}_2": one for one in OF_MODE[mode]}
+    run_tables(mirrored.target.place, None, as_json=False)
+    printed = capsys.readouterr().out
+    assert all(f"public.{name}: the source's column {one} is {one}_2\n" in printed for one in OF_MODE[mode])
+
+
+def test_a_partitioned_table_has_a_column_of_partitions(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+    setup = [_table("parted", ' PARTITION BY LIST ("_lsn")'), "CREATE TABLE parted_0 PARTITION OF parted DEFAULT"]
+    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    work = [_row("parted", 2), "DELETE FROM parted WHERE id = 1"]
+    with pytest.warns(HeadwaterWarning, match='lands as "_partition_oid_2"'):
+        mirrored.require([*setup, _row("parted", 1)], work, "parted")
+    names = columns_by_number(mirrored.target.place / "public.parted", "parquet").values()
+    assert list(names) == [f"{one}_2" if one == "_partition_oid" else one for one in NAMES]
