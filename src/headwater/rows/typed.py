@@ -7,13 +7,14 @@ renaming it or moving others about does not matter; of another relation it is kn
 Values go into columns as they are stored (:mod:`headwater.rows.columns`). What a column cannot hold is, as
 :class:`TypedTable` is told, an error or null, or the columns of the types that have such values are text altogether. A
 value of an older type is printed, and read as the newer one, where every value that both hold prints alike
-(:func:`_reads_as`); anything else is an error. Errors tell table, column and LSN, never the value.
+(:func:`_reads_as`); a real becomes a double precision as PostgreSQL casts it; anything else is an error. Errors tell
+table, column and LSN, never the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -136,6 +137,7 @@ def typed_columns(
     rows: Rows | None = None,
     names: Sequence[str] | None = None,
     ctids: Rows | None = None,
+    replaced: Mapping[int, NDArray[np.bool_]] | None = None,
 ) -> TypedRows:
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
@@ -147,6 +149,7 @@ def typed_columns(
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
         names: what columns are called among those that are unchanged, None for their own names.
+        replaced: bool[k] by the number of a column: rows that do not stay, whose values of an older type are null.
         ctids: int64[k] where rows lie that are no changes, as ``_seq`` has it; errors tell it, as one LSN is theirs.
 
     Raises:
@@ -156,7 +159,7 @@ def typed_columns(
     """
     rows = change_rows(items) if rows is None else rows
     versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
-    reader = _Reader(located, items, table, session, versions, rows, ctids)
+    reader = _Reader(located, items, table, session, versions, rows, ctids, replaced or {})
     new, unchanged = [], {}
     for column, name in zip(table.columns, names or [column.name for column in table.columns], strict=True):
         picks, unknown = reader.new(column)
@@ -164,7 +167,9 @@ def typed_columns(
         if unknown:
             unchanged[name] = picks.unchanged
     has_old: NDArray[np.bool_] = located.old_first[rows] >= 0
-    before = replace(reader, rows=rows[has_old])
+    before = replace(
+        reader, rows=rows[has_old], replaced={number: one[has_old] for number, one in reader.replaced.items()}
+    )
     return TypedRows(
         pa.RecordBatch.from_struct_array(reader.struct(new)),
         has_old,
@@ -192,6 +197,7 @@ class _Reader:
     versions: Sequence[RelationSchema]
     rows: Rows
     ctids: Rows | None = None
+    replaced: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     @cached_property
     def layout(self) -> NDArray[np.int32]:
@@ -243,6 +249,10 @@ class _Reader:
         found = [type if one is None or one is column else self.table.type_of(one) for one in own]
         if all(one == type for one in found):
             return arrow_array(type, self._values(picks), self._asked(column))
+        if column.number in self.replaced:
+            is_older = np.array([one != type for one in found])[self.layout]
+            lost = self.replaced[column.number] & is_older
+            picks = picks._replace(kind=np.where(lost, NONE, picks.kind).astype(np.uint8))
         first: dict[ColumnType, int] = {}
         group = np.array([first.setdefault(one, number) for number, one in enumerate(found)], np.int64)[self.layout]
         is_there = picks.kind != NONE
@@ -264,6 +274,8 @@ class _Reader:
             return arrow_array(found, self._values(picks), self._asked(column))
         assert own is not None
         assert own.type is not None
+        if found.arrow == pa.float32() and type.arrow == pa.float64():
+            return arrow_array(found, self._values(picks), self._asked(column)).cast(type.arrow)
         # No text is read as a struct or a list: a composite type has other attributes now, an array other elements.
         if pa.types.is_nested(type.arrow) or not self._reads(own, column, type):
             raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))

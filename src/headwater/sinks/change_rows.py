@@ -29,6 +29,7 @@ from headwater.pipeline.row_batches import Told, place_columns, told_of
 from headwater.rows.arrow import NAMES, Rows, change_rows
 from headwater.rows.items import DELETE, INSERT, OLD_IS_KEY, UPDATE
 from headwater.rows.typed import TypedRows, TypedTable, typed_columns
+from headwater.sinks.stored_types import Rewritten
 
 CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete", "truncate")
 _INSERT, _PREIMAGE, _POSTIMAGE, _DELETE, _TRUNCATE = range(len(CHANGE_TYPES))
@@ -56,7 +57,7 @@ REPLACE = "replace"
 
 RESERVED = tuple(field.name for field in CHANGE_FIELDS)
 
-LONGER = " of a change: a name that is longer than those that PostgreSQL gives to columns"
+LONGER = "_of_a_change_in_a_column_of_a_name_that_is_longer_than_those_that_postgresql_gives"
 """Behind the names of columns that stand beside all that the source may have: these have up to 63 bytes."""
 
 STAGED = {
@@ -155,6 +156,12 @@ class ChangeTable:
         """Columns of new rows, with what rows have of columns that were added later."""
         return columns
 
+    def _replaced(
+        self, located: LocatedSlice, found: Rows, schemas: Sequence[RelationSchema]
+    ) -> dict[int, NDArray[np.bool_]]:
+        """By columns that get another type, which rows are written anew for that behind them."""
+        return {}
+
     def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
         """Rows as they are written.
 
@@ -172,7 +179,14 @@ class ChangeTable:
         items, relations = located.changes.items, located.changes.relations
         schemas = [self._as_read(use.schema) if self._has(use.schema) else self.table.schema for use in relations]
         typed = typed_columns(
-            located.located, items, self.table, located.session, schemas=schemas, rows=found, names=self.names
+            located.located,
+            items,
+            self.table,
+            located.session,
+            schemas=schemas,
+            rows=found,
+            names=self.names,
+            replaced=self._replaced(located, found, schemas),
         )
         kinds = items.kind[found]
         types = _TYPE_OF_KIND[kinds]
@@ -248,6 +262,7 @@ class StagedChanges(ChangeTable):
         name: of the table, for errors.
         members: OIDs of the relations that its rows are of, and whose rewritten heaps are its, too.
         fills: by the number of a column what rows from before it was added have in it, as an array of one value.
+        rewritten: see :class:`~headwater.sinks.mirrored.TableStory`, where rows that it replaces are kept nowhere.
         breaks: LSNs, ascending, of commits before whose changes other rows come: no file has changes from both sides.
     """
 
@@ -255,6 +270,7 @@ class StagedChanges(ChangeTable):
     members: frozenset[int] = frozenset()
     fills: Mapping[int, pa.Array] = field(default_factory=dict)
     breaks: tuple[int, ...] = ()
+    rewritten: tuple[Rewritten, ...] = ()
 
     is_staged: ClassVar[bool] = True
 
@@ -278,6 +294,20 @@ class StagedChanges(ChangeTable):
     def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
         """See :class:`ChangeTable`; whatever the source's columns are called."""
         return super().framed(columns, {STAGED[name]: values for name, values in said.items() if name in STAGED}, rows)
+
+    def _replaced(
+        self, located: LocatedSlice, found: Rows, schemas: Sequence[RelationSchema]
+    ) -> dict[int, NDArray[np.bool_]]:
+        if not self.rewritten or not len(found):
+            return {}
+        items = located.changes.items
+        oids = np.array([one.oid for one in schemas], np.int64)[items.layout[found]]
+        commits = located.changes.transactions.commit_lsn[items.txn[found]]
+        masks: dict[int, NDArray[np.bool_]] = {}
+        for one in self.rewritten:
+            lost = (oids == one.relation) & (commits <= one.lsn)
+            masks[one.number] = masks.get(one.number, np.zeros(len(found), np.bool_)) | lost
+        return masks
 
     def _require_identities(self, located: LocatedSlice) -> None:
         items, relations = located.changes.items, located.changes.relations

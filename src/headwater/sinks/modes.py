@@ -38,7 +38,7 @@ from headwater.sinks.source_tables import (
     shape_of,
     source_tables,
 )
-from headwater.sinks.stored_types import Retyped
+from headwater.sinks.stored_types import Retyped, Rewritten
 
 CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
 
@@ -221,6 +221,7 @@ class Mirror(Mode):
             source.story.members,
             fills,
             tuple(sorted({one.lsn for one in source.story.coming if one.lsn > table.landed.commit_lsn})),
+            () if self.has_history else _replacing(source.last, source.story),
         )
         mirror = self._form(name, source, table, columns, fills)
         return Landing(number, name, table, source, changes, mirror.schema, mirror)
@@ -317,6 +318,14 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
         for number, column in story.missing
         if number in own
     }
+
+
+def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]:
+    """Where rows were written anew for the type of a column by which no row is told, and none have left before."""
+    if story.identity.is_whole or story.gone or story.coming:
+        return ()
+    key = {one.number for one in last.columns if one.name in story.identity.columns}
+    return tuple(one for one in story.rewritten if one.number not in key)
 
 
 def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:

@@ -118,6 +118,7 @@ READABLE = [
     (make_column(2, INT8, name="v"), struct.pack("<q", 7), make_column(2, INT2, name="v"), 7),
     (make_column(2, INT2, name="v"), struct.pack("<h", 7), make_column(2, FLOAT8, name="v"), 7.0),
     (make_column(2, INT4, name="v"), integer(7), decimal_of(5, 2), 7),
+    (make_column(2, FLOAT4, name="v"), struct.pack("<f", 0.1), make_column(2, FLOAT8, name="v"), 0.10000000149011612),
     (decimal_of(5, 2), TWELVE, decimal_of(8, 4), 12.5),
     (decimal_of(5, 0), WHOLE, make_column(2, INT4, name="v"), 12),
     (make_column(2, TIMESTAMPTZ, name="v"), bytes(8), make_column(2, TEXT_TYPE, name="v"), "2000-01-01 00:00:00+00"),
@@ -137,7 +138,6 @@ UNREADABLE = [
     (make_column(2, TEXT_TYPE, name="v"), short(b"7"), make_column(2, INT4, name="v")),
     (make_column(2, TIMESTAMP, name="v"), bytes(8), make_column(2, TIMESTAMPTZ, name="v")),
     (make_column(2, TIMESTAMPTZ, name="v"), bytes(8), make_column(2, DATE, name="v")),
-    (make_column(2, FLOAT4, name="v"), struct.pack("<f", 0.1), make_column(2, FLOAT8, name="v")),
     (decimal_of(6, 4), short(struct.pack("<HHH", 0x8000 | 4 << 7, 12, 5001)), decimal_of(5, 1)),
     (decimal_of(5, 2), TWELVE, make_column(2, INT4, name="v")),
 ]

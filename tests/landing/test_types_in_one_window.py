@@ -1,0 +1,68 @@
+"""Columns that get another type in the window that has rows of before: as the server has them in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.lakes.landing_target import FORMATS, LandingTarget
+from headwater.sinks.modes import CHANGELOG, CURRENT
+from landing.mirrors import columns_by_number, read_table
+from landing.test_mirrored_definitions import Mirrored, Source
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+REALS = "(1, 1.5), (2, 0.1), (3, '-Infinity'), (4, NULL), (5, 3.4028235e38)"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        yield Source(server, tmp_path_factory.mktemp("types"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_real_becomes_a_double_precision(spark: SparkSession, source: Source, tmp_path: Path, format: str) -> None:
+    """In change tables, too, where rows of before stay: as the server casts them."""
+    name = f"reals_{format}"
+    backup, held = source.after(
+        [f"CREATE TABLE {name} (id int PRIMARY KEY, f real, a real)"],
+        [
+            f"INSERT INTO {name} VALUES {REALS}",
+            f"ALTER TABLE {name} ALTER f TYPE double precision",
+            f"UPDATE {name} SET f = 0.1 WHERE id = 1",
+        ],
+        [name],
+    )
+    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored.target = LandingTarget(tmp_path / "lake", format, mode=CURRENT)
+    mirrored.land(backup)
+    assert mirrored.rows(name, held[name][0]) == held[name][1]
+    changes = Mirrored(spark, source, tmp_path / "changes")
+    changes.target = LandingTarget(tmp_path / "changes", format, mode=CHANGELOG)
+    changes.land(backup)
+    place = changes.target.place / f"public.{name}"
+    names = columns_by_number(place, format)
+    rows = read_table(place, format)
+    with source.server.connect() as connection:
+        cast = connection.execute(f"SELECT id, f::real::float8 FROM (VALUES {REALS}) v (id, f)").fetchall()
+    found = [(row["id"], row[names[2]]) for row in rows.to_pylist() if row["_change_type"] == "insert"]
+    assert sorted(found) == sorted(cast)
+
+
+def test_rows_that_are_written_anew_need_no_conversion(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+    """Of types whose values no text tells: what is written anew takes the place of the rows that had them."""
+    work = [
+        "BEGIN; INSERT INTO anew SELECT i, i::text, i, ARRAY[i] FROM generate_series(1, 20) i; "
+        "UPDATE anew SET n = n + 1 WHERE id < 5; DELETE FROM anew WHERE id = 7; "
+        "ALTER TABLE anew ALTER v TYPE jsonb USING to_jsonb(v), ALTER n TYPE date USING '2024-01-01'::date + n, "
+        "ALTER a TYPE text[] USING a::text[]; UPDATE anew SET v = '{}' WHERE id = 2; COMMIT",
+        "INSERT INTO anew VALUES (30, '[]', '2025-01-01', '{x}')",
+        "ALTER TABLE anew ALTER n TYPE text",
+    ]
+    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored.require(["CREATE TABLE anew (id int PRIMARY KEY, v text, n int, a int[])"], work, "anew")
