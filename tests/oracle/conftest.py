@@ -58,7 +58,7 @@ FOUND = pytest.StashKey[list[tuple[Any, str]]]()
 """What was compared, and what was found."""
 
 OF_FIRST_MINORS = frozenset({"Rows", "Transactions", "Definitions", "Publications"})
-"""Themes of the scenarios that run on the first minor releases (--first-minors)."""
+"""Themes of the scenarios that run on the first minor releases, and on older ones (--first-minors, --older-minors)."""
 
 RUNS = frozenset({"scenario_run", "alone_run", "threaded_run", "random_run", "killed_run", "wrap_run", "publishing"})
 """Fixtures whose parameter is a major, or begins with one."""
@@ -121,7 +121,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     everything = config.getoption("--all-majors")
     items[:] = [item for item in items if _belongs(item, everything)]
-    if config.getoption("--first-minors"):
+    if config.getoption("--first-minors") or config.getoption("--older-minors"):
         items[:] = [item for item in items if _is_of_first_minors(item)]
 
 

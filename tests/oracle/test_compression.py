@@ -18,7 +18,7 @@ from headwater.pg.version import VERSIONS
 from headwater.pipeline import DecodeRequest
 from oracle.encoded_databases import decoded_here
 from oracle.streams import call_slot, parse_lsn
-from packaged_servers import is_of_debian, programs_of
+from packaged_servers import WITH_LZ4, is_of_debian, programs_of
 
 pytestmark = pytest.mark.server
 
@@ -57,7 +57,7 @@ def write(connection: psycopg.Connection[object], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "major", [major if major == 16 else pytest.param(major, marks=pytest.mark.slow) for major in VERSIONS]
+    "major", [major if major in (WITH_LZ4, 16) else pytest.param(major, marks=pytest.mark.slow) for major in VERSIONS]
 )
 def test_values_and_images(major: int, tmp_path: Path) -> None:
     programs = programs_of(major, "test_decoding")
