@@ -21,7 +21,7 @@ Session = psycopg.Connection[Any]
 
 _COPY = "copy"
 _DUMPS = (18, 19)
-"""Whose ``pg_dump`` is used: the first that is new enough."""
+"""Whose ``pg_dump`` is used of a server that has none: the first that is new enough."""
 
 
 @dataclass
@@ -104,8 +104,15 @@ def copied(done: Recorded, events: Sequence[PlacedDdl], beforehand: Sequence[str
 
 def dump(server: EmbeddedPostgres, database: str) -> list[str]:
     """The lines of a schema that say something."""
-    client = client_of("pg_dump", next(major for major in _DUMPS if major >= server.programs.major))
+    client = _dump_program(server)
     command = [str(client), "--schema-only", "--no-owner", "--no-privileges", database]
     done = subprocess.run(command, env=server.client_environment(database), capture_output=True, text=True, check=True)
     comments = ("--", "\\restrict", "\\unrestrict")
     return [line for line in done.stdout.splitlines() if line and not line.startswith(comments)]
+
+
+def _dump_program(server: EmbeddedPostgres) -> Path:
+    """The server's own: one of an older minor does not know what it keeps for itself."""
+    if server.programs.has_program("pg_dump"):
+        return server.programs.program("pg_dump")
+    return client_of("pg_dump", next(major for major in _DUMPS if major >= server.programs.major))

@@ -217,3 +217,32 @@ def test_sql_of_everything_makes_the_same_schema(tmp_path: Path) -> None:
         assert [line for line in copied(found, found.events()) if "VIEW" not in line and "2 AS one" not in line] == [
             "order"
         ]
+
+
+def test_row_type_versions_of_the_server_are_nobody_elses(tmp_path: Path) -> None:
+    """Servers of November 2026 on keep them among a column's options; here they are put there on any server."""
+    put = "UPDATE pg_attribute SET attoptions = '{{{}}}' WHERE attrelid = '{}'::regclass AND attname = '{}'"
+    statements = (
+        "SET allow_system_table_mods = on",
+        "CREATE TABLE t (a int, b text)",
+        "ALTER TABLE t ALTER b SET (n_distinct = 5)",
+        put.format("pg_attver=22509720,n_distinct=5", "t", "b"),
+        put.format("pg_attver=22509720,n_distinct=5,n_distinct_inherited=7", "t", "b"),
+        put.format("pg_attver=7", "t", "a"),
+        "BEGIN",
+        "CREATE TABLE u (a int)",
+        put.format("pg_attver=22509720", "u", "a"),
+        "COMMIT",
+        put.format("pg_attver=22609720", "t", "b"),
+    )
+    with recorded(16, tmp_path, run_all(statements)) as found:
+        events = [one.event for one in found.events()]
+    assert [one.sql for one in events] == [
+        ("CREATE TABLE public.t (a integer, b text)",),
+        ("ALTER TABLE ONLY public.t ALTER COLUMN b SET (n_distinct='5')",),
+        ("ALTER TABLE ONLY public.t ALTER COLUMN b SET (n_distinct_inherited='7')",),
+        ("CREATE TABLE public.u (a integer)",),
+        ("ALTER TABLE ONLY public.t ALTER COLUMN b RESET (n_distinct, n_distinct_inherited)",),
+    ]
+    shown = [column for one in events if one.after is not None for column in one.after.structure()["columns"]]
+    assert "pg_attver" not in json.dumps(shown)

@@ -8,7 +8,7 @@ from headwater.catalog.named_row import NamedRow
 from headwater.definitions.constants import literal
 from headwater.definitions.expressions import result_collation, result_type
 from headwater.definitions.objects import ConstraintDefinition, Core, Expression, IndexDefinition
-from headwater.definitions.reading import DefinitionSource, bare_tree
+from headwater.definitions.reading import DefinitionSource, bare_tree, column_options
 from headwater.pg.identifiers import quote_identifier
 
 _DESCENDING, _NULLS_FIRST = 1, 2
@@ -133,7 +133,7 @@ class IndexReader:
             if at >= len(classes):
                 yield said
                 continue
-            options = attributes[at + 1].texts("attoptions")
+            options = column_options(attributes[at + 1])
             if collations[at] and collations[at] != collation:
                 said += f" COLLATE {self._naming.collation(collations[at])}"
             said += self.operator_class(classes[at], 0 if options else type)
@@ -306,7 +306,7 @@ def _index_core(index: NamedRow, row: NamedRow, attributes: dict[int, NamedRow])
         *(bare_tree(index.text(name)) for name in ("indexprs", "indpred")),
         row.oid("relam"),
         row.letter("relkind"),
-        tuple(one.texts("attoptions") for _, one in sorted(attributes.items())),
+        tuple(column_options(one) for _, one in sorted(attributes.items())),
     )
 
 

@@ -18,6 +18,10 @@ from headwater.definitions.objects import Expression
 from headwater.errors import CatalogError, UnsupportedDefinitionError
 from headwater.pg.catalogs import PG_CLASS, PG_PROC
 
+_SERVERS_OWN = "pg_attver="
+"""An option of columns that servers of November 2026 on keep for themselves: the version of a row type, which values of
+it are compared with. Nobody can set it, and pg_dump leaves it out."""
+
 _PLACES = re.compile(r" :(?:stmt_)?(?:location|len) -?\d+")
 
 
@@ -114,3 +118,8 @@ class DefinitionSource:
 def bare_tree(tree: str | None) -> str:
     """A node tree without the places of its nodes in the statement that it was written in."""
     return _PLACES.sub("", tree or "")
+
+
+def column_options(row: NamedRow) -> tuple[str, ...]:
+    """The options of a column, as a row of ``pg_attribute`` has them, without what the server keeps for itself."""
+    return tuple(option for option in row.texts("attoptions") if not option.startswith(_SERVERS_OWN))

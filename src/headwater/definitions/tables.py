@@ -12,7 +12,7 @@ from headwater.definitions.expressions import Deparser, result_collation, result
 from headwater.definitions.indexes import IndexReader
 from headwater.definitions.naming import Naming
 from headwater.definitions.objects import ColumnDefinition, Expression, NotNull, SequenceDefinition, TableDefinition
-from headwater.definitions.reading import DefinitionSource, bare_tree
+from headwater.definitions.reading import DefinitionSource, bare_tree, column_options
 from headwater.pg.catalogs import PG_CLASS
 
 _IDENTITIES = {"a": "always", "d": "by default"}
@@ -159,7 +159,7 @@ class TableReader:
             type_storage=type_storage,
             compression=_COMPRESSION.get(row.letter("attcompression"), ""),
             statistics=row.integer("attstattarget") if row.has("attstattarget") else -1,
-            options=row.texts("attoptions"),
+            options=column_options(row),
             is_local=row.flag("attislocal"),
             parents=row.integer("attinhcount"),
             core=(type, typmod, collation),
