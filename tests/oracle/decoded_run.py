@@ -22,6 +22,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode
 from oracle.oracle import OracleRun
 from oracle.streams import Stream
+from server_versions import saying
 
 KEPT = Path(__file__).parents[2] / "build" / "oracle"
 
@@ -99,7 +100,7 @@ class DecodedRun:
             options=stream.options,
             start=stream.start,
             end=stream.end,
-            settings=stream.settings,
+            settings=(*stream.settings, *saying(self.run.server_version)),
             two_phase=stream.two_phase,
         )
 
@@ -114,6 +115,7 @@ class DecodedRun:
         words = ["headwater decode", f"--wal {kept / 'pg_wal'}", f"--catalog {kept / 'backup'}"]
         words += [f"--plugin {stream.plugin}", f"--database {self.run.database}", f"--start {Lsn(stream.start)}"]
         words += [f"--end {Lsn(stream.end)}"] if stream.end is not None else []
+        words += [f"--server-version '{self.run.server_version}'"]
         words += ["--two-phase"] if stream.two_phase else []
         words += [f"-o '{name}={value}'" for name, value in stream.options]
         words += [f"--set '{name}={value}'" for name, value in stream.settings]

@@ -8,7 +8,10 @@ on what they had looked up before, so :data:`STALE_BEFORE_MAY_2025` may differ o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headwater.pg.version import Version
 
 
 @dataclass(frozen=True)
@@ -19,20 +22,25 @@ class Gap:
         streams: in which.
         reason: why.
         since: the first major on which; until: the last one, None if it goes on.
+        closed: by major, the minor release that does as Headwater does.
     """
 
     streams: frozenset[str]
     reason: str
     since: int
     until: int | None = None
+    closed: Mapping[int, int] = field(default_factory=dict)
 
-    def is_of(self, major: int, stream: str) -> bool:
-        """Whether the two differ in a stream of a major."""
-        return stream in self.streams and self.since <= major <= (self.until or major)
+    def is_of(self, version: Version, stream: str) -> bool:
+        """Whether the two differ in a stream of a release."""
+        is_closed = version.minor >= self.closed.get(version.major, version.minor + 1)
+        return stream in self.streams and self.since <= version.major <= (self.until or version.major) and not is_closed
 
     @property
     def majors(self) -> str:
         """On which majors, in words."""
+        if self.until == self.since:
+            return str(self.since)
         return f"from {self.since} on" if self.until is None else f"{self.since} to {self.until}"
 
 
@@ -62,10 +70,11 @@ KNOWN_GAPS: dict[str, Gap] = {
     ),
     "prepared_without_changes": Gap(
         frozenset({"pgoutput, two-phase", "pgoutput, two-phase, some"}),
-        "a transaction without changes is not told of; servers before 17.11 and 18.6 tell that it was committed, 18 "
-        "that it was prepared, too, at which test_decoding of 18.4 crashes",
-        15,
+        "a transaction without changes is not told of; 18.0 to 18.4 tell that it was prepared, though not begun, and "
+        "how it ended; test_decoding crashes at it",
         18,
+        18,
+        {18: 5},
     ),
 }
 """By scenario."""

@@ -31,6 +31,7 @@ from oracle.decoded_run import CALLBACKS
 from oracle.live import LiveStream
 from oracle.scenario_marks import part
 from oracle.streams import STREAMED_LIMIT, TWO_PHASE, Options, newest_streaming, parse_lsn
+from server_versions import saying, version_text
 
 CAUGHT_UP = "caught up"
 """Prefix of the messages by which the log is flushed to where subscribers are waited for."""
@@ -69,6 +70,7 @@ class Run:
         backup, wal: where the files are.
         plugins: and options, by name of the stream.
         settings: of the walsenders' sessions.
+        version: as the server shows it.
         start: of all slots; end: up to where they were read.
         sent: (lsn, data) by name of the stream.
     """
@@ -78,6 +80,7 @@ class Run:
     wal: Path
     plugins: Streams
     settings: Options = STREAMED_LIMIT
+    version: str = ""
     start: int = 0
     end: int | None = None
     sent: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
@@ -100,6 +103,7 @@ class Subscribers:
         try:
             self._admin: psycopg.Connection[Any] = self._stack.enter_context(self._server.connect())
             self._admin.execute("SET lock_timeout = '1s'")
+            self._run.version = version_text(self._admin)
             query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
             for number, (name, (plugin, options)) in enumerate(self._run.plugins.items()):
                 slot = f"live_{number}"
@@ -183,7 +187,7 @@ def request_of(run: Run, name: str) -> DecodeRequest:
         options=options,
         start=run.start,
         end=run.end,
-        settings=run.settings,
+        settings=(*run.settings, *saying(run.version)),
         two_phase=TWO_PHASE in name,
     )
 

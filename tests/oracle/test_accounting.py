@@ -14,6 +14,7 @@ import pytest
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
+from headwater.pg.version import Version
 from headwater.reorder.accounting import StreamRules, account
 from headwater.reorder.replays import TwoPhase
 from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Running, Streams
@@ -27,6 +28,7 @@ from headwater.wal.frames import Frames, read_frames
 from headwater.wal.record import parse_record
 from oracle.live_decoding import LiveDecoding, flushed
 from packaged_servers import programs_of
+from server_versions import version_of
 
 pytestmark = pytest.mark.server
 
@@ -186,14 +188,19 @@ class Recorded:
     directory: Any
     start: int
     database: int
-    major: int
+    version: Version
     blocks: list[list[int]]
     aborted: list[int]
 
     def index(self, detailed: tuple[tuple[int, int], ...] = ()) -> WalIndex:
         frames = read_frames(WalDirectory.scan(self.directory), self.start)
-        request = Request((self.database,), (), self.major, detailed=detailed)
+        request = request_of(self, detailed=detailed)
         return build_index(frames, int(frames.lsns[0]), int(frames.end_lsns[-1]), request)
+
+
+def request_of(run: Recorded, **more: Any) -> Request:
+    """What an index has to have for a run."""
+    return Request((run.database,), (), run.version.major, **more, change_size=run.version.change_size)
 
 
 def recorded(
@@ -207,13 +214,14 @@ def recorded(
             slot = f"pg_create_logical_replication_slot('s', 'test_decoding', false, {two_phase})"
             start = _asked(watcher, f"select lsn::text from {slot}")
             database = _asked(watcher, "select oid::int from pg_database where datname = current_database()")
+            version = version_of(watcher)
             sessions = [server.connect() for _ in range(3)]
             with LiveDecoding(server, "s", work_mem, immediate) as live:
                 run_workload(Writers(Random(seed), sessions, watcher, live), steps)
             for session in sessions:
                 session.close()
         server.stop()
-        yield Recorded(server.wal_directory, int(Lsn.parse(start)), database, major, live.blocks, live.aborted)
+        yield Recorded(server.wal_directory, int(Lsn.parse(start)), database, version, live.blocks, live.aborted)
 
 
 def _asked(connection: Any, query: str) -> Any:
@@ -279,8 +287,8 @@ def running_of(index: WalIndex, major: int) -> Running:
 
 def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False, two_phase: bool = False) -> Streams:
     prepares = TwoPhase(run.start, lambda xid, gid: False) if two_phase else None
-    rules = StreamRules(limit, immediate, run.major, run.database, run.start, two_phase=prepares)
-    running = running_of(index, run.major)
+    rules = StreamRules(limit, immediate, run.version, run.database, run.start, two_phase=prepares)
+    running = running_of(index, run.version.major)
     return account(NOTHING_QUEUED, index.rows, running, index.lo, index.hi, index.grid, EVERYTHING, rules)
 
 
@@ -288,7 +296,7 @@ def windows_of(run: Recorded, windows: int, grid: int, limit: int) -> Iterator[S
     """Some windows one after the other, each indexed in detail where that is asked for only."""
     frames = read_frames(WalDirectory.scan(run.directory), run.start)
     edges = [int(frames.lsns[i * len(frames.lsns) // windows]) for i in range(windows)] + [int(frames.end_lsns[-1])]
-    rules, before = StreamRules(limit, False, run.major, run.database, run.start), NOTHING_QUEUED
+    rules, before = StreamRules(limit, False, run.version, run.database, run.start), NOTHING_QUEUED
     for lo, hi in pairwise(edges):
         of_window = (frames.lsns >= lo) & (frames.lsns < hi)
         positions, lsns, ends = (column[of_window] for column in (frames.positions, frames.lsns, frames.end_lsns))
@@ -300,10 +308,10 @@ def windows_of(run: Recorded, windows: int, grid: int, limit: int) -> Iterator[S
 def _streams_of_window(
     frames: Frames, before: Accounting, run: Recorded, lo: int, hi: int, grid: int, rules: StreamRules
 ) -> Streams:
-    request = Request((run.database,), (), run.major, grid)
+    request = request_of(run, grid=grid)
     for _ in range(3):
         index = build_index(frames, lo, hi, request)
-        running = running_of(index, run.major)
+        running = running_of(index, run.version.major)
         found = account(before, index.rows, running, lo, hi, grid, request.detailed, rules)
         if not found.lacking:
             return found

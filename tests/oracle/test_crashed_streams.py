@@ -16,6 +16,7 @@ import pytest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.pipeline import DecodeRequest, decode
+from server_versions import saying, version_text
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -51,8 +52,11 @@ def test_a_crash_amid_streamed_transactions(spark: Any, major: int, tmp_path: Pa
         with server.connect() as connection:
             run(connection, "INSERT INTO t VALUES (3, 'behind');\nCHECKPOINT;\nINSERT INTO t VALUES (4, 'later')")
             said = {way: said_of(connection, options_of(major, way)) for way in ways}
+            settings = (*LIMIT, *saying(version_text(connection)))
         server.stop()
-        request = DecodeRequest(str(server.wal_directory), str(backup), plugin="pgoutput", start=start, settings=LIMIT)
+        request = DecodeRequest(
+            str(server.wal_directory), str(backup), plugin="pgoutput", start=start, settings=settings
+        )
         for way in ways:
             kinds = [data[:1] for data in said[way].column("data").to_pylist()]
             assert kinds.count(b"A") == 2, kinds

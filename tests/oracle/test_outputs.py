@@ -13,6 +13,7 @@ from headwater.pipeline import DecodeRequest, Output, decode, decode_outputs
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from oracle.streams import RANDOM_PGOUTPUT
+from server_versions import saying
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,8 +50,9 @@ FINEST: tuple[dict[str, Any], ...] = (
 
 def requests_of(run: DecodedRun, asked: Sequence[dict[str, Any]]) -> list[DecodeRequest]:
     stream = run.run.streams["test_decoding"]
-    plain = replace(run.request(stream), options=(), settings=())
-    return [replace(plain, **{**one, "output": str(number)}) for number, one in enumerate(asked)]
+    plain, said = replace(run.request(stream), options=()), saying(run.run.server_version)
+    each = ({**one, "settings": (*one.get("settings", ()), *said), "output": str(n)} for n, one in enumerate(asked))
+    return [replace(plain, **one) for one in each]
 
 
 def alone(spark: Any, request: DecodeRequest) -> tuple[pa.Table, int]:

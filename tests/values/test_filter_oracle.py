@@ -33,6 +33,7 @@ from headwater.rows.filters.functions import FilterSettings
 from headwater.rows.filters.located import locate_tuples
 from headwater.rows.layout import compile_layouts
 from headwater.rows.session import SessionSettings
+from server_versions import release_of
 
 pytestmark = pytest.mark.server
 
@@ -167,7 +168,8 @@ def table(server: EmbeddedPostgres) -> Iterator[Table]:
         firsts = located.new_first[located.new_first >= 0]
         raw = located.columns(firsts, range(1, len(schema.columns) + 1))
         kinds = {KINDS.get(name, name): pool for name, pool in pools.items()}
-        yield Table(connection, schema, raw, kinds, FilterSettings(major, "UTF8", "C", "C"))
+        settings = FilterSettings(major, "UTF8", "C", "C", server_version=release_of(server.programs))
+        yield Table(connection, schema, raw, kinds, settings)
 
 
 IS_VALID = """

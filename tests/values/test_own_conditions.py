@@ -26,6 +26,7 @@ from headwater.errors import UnsupportedFilterError
 from headwater.rows.filters.analysis import analyzed
 from headwater.rows.filters.compiling import compile_expression
 from headwater.rows.filters.functions import FilterSettings
+from server_versions import release_of
 
 pytestmark = pytest.mark.server
 
@@ -113,7 +114,12 @@ def own_table(server: EmbeddedPostgres) -> Iterator[Table]:
         found = schema_of(connection, "filtered", {}).columns
         known = tuple(replace(column, collation=collations[column.number]) for column in found)
         grammar = Grammar(r, pools, filter_grammar.FUNCTIONS)
-        yield Table(connection, known, grammar, FilterSettings(major, "UTF8", "C", "C"))
+        yield Table(
+            connection,
+            known,
+            grammar,
+            FilterSettings(major, "UTF8", "C", "C", server_version=release_of(server.programs)),
+        )
 
 
 @pytest.mark.parametrize("condition", SPOKEN)

@@ -18,7 +18,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode
-from headwater.rows.session import SessionSettings
+from server_versions import session_of
 
 pytestmark = pytest.mark.server
 
@@ -62,7 +62,7 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 
 
 def test_values_that_the_server_makes(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
-    session = SessionSettings(major=server.programs.major)
+    session = session_of(server)
     queries = QUERIES | (OF_19 if server.programs.major >= 19 else {})
     for number, (name, query) in enumerate(queries.items()):
         table = f"sent{number}"

@@ -21,8 +21,8 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedTypeError, UsageError
 from headwater.rows import timezones
 from headwater.rows._text_codes import LABEL_SIZE
-from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import MAX_NESTING, text_code
+from server_versions import session_of
 
 pytestmark = pytest.mark.server
 
@@ -115,7 +115,7 @@ def test_text_equals_the_servers(
     values = taken_by(values, server.programs.major)
     table = f"t{zlib.crc32(f'{type_name}{plain}'.encode())}"
     type = store(connection, table, type_name, [*values, None], plain=plain)
-    session = SessionSettings(major=server.programs.major)
+    session = session_of(server)
     assert compare(server, connection, table, type, session) == len(values)
     connection.execute(f"drop table {table}")
 
@@ -162,7 +162,7 @@ def compare_values(
         stored = values if plain else [value for value in values if len(value.encode()) < 500]
         table = f"t{zlib.crc32(f'{type_name}{plain}'.encode())}"
         type = store(connection, table, type_name, [*stored, None], plain=plain)
-        session = SessionSettings(major=server.programs.major)
+        session = session_of(server)
         assert compare(server, connection, table, type, session) == len(stored)
         connection.execute(f"drop table {table}")
 
@@ -172,7 +172,7 @@ def test_bytea_escape(server: EmbeddedPostgres, connection: psycopg.Connection[A
     type = store(connection, "escaped", "bytea", values)
     connection.execute("set bytea_output = escape")
     try:
-        session = SessionSettings(bytea_output="escape", major=server.programs.major)
+        session = session_of(server, bytea_output="escape")
         assert compare(server, connection, "escaped", type, session) == len(values)
     finally:
         connection.execute("reset bytea_output; drop table escaped")
@@ -233,12 +233,12 @@ def test_every_transition_of_a_zone(server: EmbeddedPostgres, connection: psycop
         copy.write(b"\xff\xff")
     connection.execute("select set_config('timezone', %s, false)", (zone,))
     try:
-        session = SessionSettings(timezone=zone, major=server.programs.major)
+        session = session_of(server, timezone=zone)
         type = type_info(connection, 1184)
         assert compare(server, connection, "instants", type, session) == len(usec)
         # The other styles show the zone's abbreviation.
         connection.execute("set datestyle = 'Postgres, DMY'")
-        session = SessionSettings(timezone=zone, datestyle="Postgres, DMY", major=server.programs.major)
+        session = session_of(server, timezone=zone, datestyle="Postgres, DMY")
         assert compare(server, connection, "instants", type, session) == len(usec)
     finally:
         connection.execute("reset timezone; reset datestyle")

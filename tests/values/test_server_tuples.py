@@ -15,8 +15,8 @@ from stored_tuples import rows_of, schema_of, server_rows, stored_items
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
-from headwater.rows.session import SessionSettings
 from packaged_servers import WITH_LZ4, is_of_debian
+from server_versions import session_of
 
 pytestmark = pytest.mark.server
 
@@ -36,7 +36,7 @@ def compare(
     """Render the table's file, as text and in binary form, and compare with queries."""
     schema = schema_of(connection, "tuples", missing or {})
     data, items = stored_items(server, connection, "tuples")
-    session = SessionSettings(major=server.programs.major)
+    session = session_of(server)
     for binary in (False, True):
         layouts = compile_layouts([schema], session, binary=binary)
         cells = render(data.copy(), items, layouts, room=1 << 12)

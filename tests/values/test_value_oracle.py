@@ -27,6 +27,7 @@ from typed_values import compare_typed
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import text_code
+from server_versions import session_of
 
 pytestmark = pytest.mark.server
 
@@ -231,7 +232,7 @@ def test_values_of_every_type(
     config = request.config
     wanted = config.getoption("--values") or (MANY if config.getoption("--all-majors") else FEW)
     major, compared = server.programs.major, 0
-    settings = SessionSettings(major=major)
+    settings = session_of(server)
     names = makers_of(major).keys()
     ordered = {name for name in names if _is_ordered(session, name)}
     share = max(wanted // (len(SHAPES) * len(names) - 2 * len(names - ordered)) + 1, 8)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.flag_declarations import PATH, PLACE, Paths, database_flag, flags_of, wal_flags
+from headwater.cli.flag_declarations import PATH, PLACE, Paths, database_flag, flags_of, version_flag, wal_flags
 from headwater.cli.output_flags import CommandOfOutputs
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
@@ -76,6 +76,7 @@ _SLOT = click.argument("path", type=Paths(path_type=Path))
     is_flag=True,
     help="Decode every database that accepts connections and is no template, and those that are created in the window.",
 )
+@version_flag(_decode_flag)
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_decode_flag(
@@ -224,6 +225,7 @@ def publication_command(context: click.Context) -> None:
 @wal_flags(_explain_flag, required=True)
 @_explain_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_explain_flag)
+@version_flag(_explain_flag)
 @_explain_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_explain_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_explain_flag(
@@ -259,6 +261,7 @@ def demo_command(seed: int) -> None:
 @wal_flags(_ddl_flag, required=True)
 @_ddl_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_ddl_flag)
+@version_flag(_ddl_flag)
 @_ddl_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_ddl_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_ddl_flag(
@@ -288,6 +291,7 @@ def ddl_command(**flags: Any) -> None:
 @wal_flags(_land_flag, required=True)
 @_land_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_land_flag)
+@version_flag(_land_flag)
 @_land_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_land_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only these tables.")
 @_land_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
@@ -469,6 +473,7 @@ def slot_command(context: click.Context) -> None:
 @wal_flags(_create_flag, required=True)
 @_create_flag("--catalog", type=PLACE, required=True, metavar="PATH", help=CATALOG)
 @database_flag(_create_flag)
+@version_flag(_create_flag)
 @_create_flag(
     "--plugin",
     default="test_decoding",

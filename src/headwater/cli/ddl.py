@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headwater.cli.name_values import source_of_flags
+from headwater.cli.name_values import settings_of_flags, source_of_flags
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
 from headwater.pipeline.request import DecodeRequest
@@ -24,7 +24,7 @@ class DdlFlags:
     Attributes:
         wal: places, in the order in which a segment is looked for.
         timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
-        catalog, database: what is followed.
+        catalog, database: what is followed; server_version: the release of the server that wrote the WAL.
         start, end: LSNs.
         form: ``sql`` or ``json``.
         window_bytes: WAL that is planned at a time.
@@ -35,6 +35,7 @@ class DdlFlags:
     storage_options: Sequence[str]
     catalog: str
     database: str | None
+    server_version: str | None
     start: str | None
     end: str | None
     form: str
@@ -53,6 +54,7 @@ def run_ddl(flags: DdlFlags) -> None:
         database=flags.database,
         start=None if flags.start is None else Lsn.parse(flags.start),
         end=None if flags.end is None else Lsn.parse(flags.end),
+        settings=settings_of_flags(server_version=flags.server_version),
         with_ddl=True,
     )
     found = read_ddl(open_ddl(request), WindowBounds(flags.window_bytes))

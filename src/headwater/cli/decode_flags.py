@@ -19,6 +19,7 @@ class DecodeFlags:
         slot: a slot's directory; peek: it does not advance.
         from_state: a file or directory of kept states; keep_states: a directory for them.
         start, end: LSNs.
+        server_version: the release of the server that wrote the WAL.
         user: whose settings sessions would have.
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
@@ -42,6 +43,7 @@ class DecodeFlags:
     start: str | None
     end: str | None
     user: str | None
+    server_version: str | None
     on_level_gap: str
     from_replica_level: bool
     outputs: tuple[OutputFlags, ...]

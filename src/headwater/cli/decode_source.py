@@ -24,6 +24,7 @@ from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.reorder.state import State
+from headwater.rows.session import SERVER_VERSION
 from headwater.slots.kept_state import KeptState, find_state
 from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot, open_slot
@@ -105,6 +106,8 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
                 f"the slot {Path(flags.slot).name} is for rows, which the command does not write",
                 hint="read it with spark.readStream, or copy it with --plugin",
             )
+        if flags.server_version is not None:
+            opened.slot = opened.slot.of_server(flags.server_version, SERVER_VERSION)
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
         (request,) = source.requests
         source.requests = [
@@ -231,7 +234,7 @@ def _requests(flags: DecodeFlags, start: int | None, database: str | None) -> li
             run,
             plugin=one.plugin or DEFAULT_PLUGIN,
             options=pairs(one.options, "-o"),
-            settings=settings_of_flags(one.settings, one.client_encoding),
+            settings=settings_of_flags(one.settings, one.client_encoding, flags.server_version),
             unknown_types=one.unknown_types or "error",
             tables=TablePatterns.parse(one.tables),
             publish=tuple(one.publish),

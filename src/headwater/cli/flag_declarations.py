@@ -93,6 +93,16 @@ def database_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
     return flag("--database", once=True, metavar="NAME", help="Database; default: the only one that is no template.")
 
 
+def version_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
+    """The flag of a command whose output may depend on the server's minor release."""
+    return flag(
+        "--server-version",
+        metavar="MAJOR.MINOR",
+        help="The server's release, as SHOW server_version prints it; default: what the catalog tells, or the newest "
+        "that is known. What depends on it is in docs/architecture.md.",
+    )
+
+
 def wal_flags(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Callable[[F], F]:
     """The flags of a command that say where the WAL is."""
 

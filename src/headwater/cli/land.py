@@ -38,7 +38,7 @@ class LandFlags:
     Attributes:
         wal: places, in the order in which a segment is looked for.
         timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
-        catalog, database: what is followed.
+        catalog, database: what is followed; server_version: the release of the server that wrote the WAL.
         end: LSN.
         tables: patterns; none for all.
         to: the directory; form: of its tables; mode: what they hold.
@@ -60,6 +60,7 @@ class LandFlags:
     storage_options: Sequence[str]
     catalog: str
     database: str | None
+    server_version: str | None
     end: str | None
     tables: Sequence[str]
     to: str
@@ -99,7 +100,7 @@ def run_land(flags: LandFlags) -> None:
         database=flags.database,
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
-        settings=settings_of_flags((), flags.client_encoding),
+        settings=settings_of_flags((), flags.client_encoding, flags.server_version),
     )
     _check_catalog(flags)
     target = LandingTarget(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.errors import UsageError
+from headwater.rows.session import SERVER_VERSION
 from headwater.wal.addresses import wal_source
 from headwater.wal.place import WalSource
 
@@ -24,14 +25,16 @@ def pairs(values: Sequence[str], flag: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def settings_of_flags(settings: Sequence[str], client_encoding: str | None) -> tuple[tuple[str, str], ...]:
-    """Session settings, of which one has a flag of its own that goes before.
+def settings_of_flags(
+    settings: Sequence[str] = (), client_encoding: str | None = None, server_version: str | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Session settings, of which some have flags of their own that go before.
 
     Raises:
         UsageError: a setting is no ``NAME=VALUE``.
     """
-    found = pairs(settings, "--set")
-    return found if client_encoding is None else (*found, ("client_encoding", client_encoding))
+    own = (("client_encoding", client_encoding), (SERVER_VERSION, server_version))
+    return (*pairs(settings, "--set"), *((name, value) for name, value in own if value is not None))
 
 
 def storage_pairs(values: Sequence[str]) -> tuple[tuple[str, str], ...]:

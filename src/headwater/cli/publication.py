@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headwater.cli.name_values import source_of_flags
+from headwater.cli.name_values import settings_of_flags, source_of_flags
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.dry_run import PublicationReport, TableReport, explain
 from headwater.pipeline.request import DecodeRequest
@@ -17,6 +17,7 @@ def run_explain(
     storage_options: Sequence[str],
     catalog: str,
     database: str | None,
+    server_version: str | None,
     start: str | None,
     end: str | None,
     publications: Sequence[str],
@@ -33,6 +34,7 @@ def run_explain(
         database=database,
         start=None if start is None else Lsn.parse(start),
         end=None if end is None else Lsn.parse(end),
+        settings=settings_of_flags(server_version=server_version),
     )
     reports = explain(request, publications)
     if as_json:

@@ -14,7 +14,7 @@ from headwater.errors import SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.slot_moves import begin, check_request, state_at
-from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.slot_request import kept_in_slot, request_of_slot, version_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.slot import Slot, SlotRequest, SlotStatistics
 from headwater.slots.slot_directory import active_pid, create_slot, is_slot, open_slot, read_slot
@@ -41,6 +41,7 @@ class CreateFlags:
     storage_options: Sequence[str] = ()
     user: str | None = None
     client_encoding: str | None = None
+    server_version: str | None = None
 
 
 def run_create(path: Path, flags: CreateFlags) -> None:
@@ -51,7 +52,8 @@ def run_create(path: Path, flags: CreateFlags) -> None:
     """
     if path.exists():
         raise SlotError(f'replication slot "{path.name}" already exists', file=str(path))
-    options, settings = pairs(flags.options, "-o"), settings_of_flags(flags.settings, flags.client_encoding)
+    options = pairs(flags.options, "-o")
+    settings = settings_of_flags(flags.settings, flags.client_encoding, flags.server_version)
     tables = TablePatterns.parse(flags.tables)
     request = DecodeRequest(
         wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
@@ -131,6 +133,7 @@ def described(path: Path) -> dict[str, object]:
         "plugin": asked.plugin,
         "options": dict(asked.options),
         "database": asked.database,
+        "server_version": version_of_slot(slot) or "newest known",
         "wal": asked.wal[0] if len(asked.wal) == 1 else list(asked.wal),
         "timeline": asked.timeline or "newest",
         "catalog": asked.catalog if slot.state is None else "not needed any more",

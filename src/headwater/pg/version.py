@@ -1,33 +1,58 @@
-"""The major versions of PostgreSQL that Headwater reads: how their files are told apart, and where they differ.
+"""The versions of PostgreSQL that Headwater reads: how their files are told apart, and where they differ.
 
-No other module compares a major version with a number: what depends on it is a trait of :class:`Version`.
+No other module compares a version with a number: what depends on it is a trait of :class:`Version`.
 
 Facts from ``access/xlog_internal.h`` (XLOG_PAGE_MAGIC), ``catalog/pg_control.h`` (PG_CONTROL_VERSION) and
-``catalog/catversion.h`` (CATALOG_VERSION_NO) of each major. None of the three ever changes in a minor release.
+``catalog/catversion.h`` (CATALOG_VERSION_NO) of each major. None of the three ever changes in a minor release, so no
+file tells the minor: a user, a server or an exported catalog does, or the newest one that is known is taken.
+
+Known gap: no package is known of the minor releases of November 2026 of 14, 16 and 18.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from headwater.errors import SegmentError
+from headwater.errors import SegmentError, UsageError
+
+_AUGUST_2026 = {14: 24, 15: 19, 16: 15, 17: 11, 18: 5}
+_NOVEMBER_2026 = {15: 20, 17: 12}
+"""By major, the minor release of a day. What it brought may be in the first release of a later major."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One major version.
+    """A version.
 
     Attributes:
         major: 14 to 19.
         page_magic: ``xlp_magic`` of every WAL page.
         control_version: ``pg_control_version`` of ``global/pg_control``.
         catalog_version: ``catalog_version_no`` of ``global/pg_control``.
+        minor: the release, the newest that is known unless another one is named.
     """
 
     major: int
     page_magic: int
     control_version: int
     catalog_version: int
+    minor: int
+
+    def __str__(self) -> str:
+        """Such as ``15.20``."""
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def is_newer_than_known(self) -> bool:
+        """It may differ from what is known here, in what minor releases differ in."""
+        return self.minor > VERSIONS[self.major].minor
+
+    def _has(self, firsts: Mapping[int, int], since: int) -> bool:
+        """Whether a change is in it that came with minor releases, by major, and is in all from a major on."""
+        return self.major >= since or self.minor >= firsts.get(self.major, self.minor + 1)
 
     @property
     def names_image_compression(self) -> bool:
@@ -68,6 +93,23 @@ class Version:
     def snapshot_size(self) -> int:
         """sizeof(SnapshotData), bytes, as the memory that decoding uses is counted."""
         return 120 if self.major < 18 else 104
+
+    @property
+    def change_size(self) -> int:
+        """sizeof(ReorderBufferChange), bytes, as the memory that decoding uses is counted.
+
+        Since servers forget what a subtransaction did to catalogs when it is rolled back, each row's command ids come
+        with its xid.
+        """
+        return 88 if self.minor >= _NOVEMBER_2026.get(self.major, self.minor + 1) else 80
+
+    @property
+    def counts_by_minor(self) -> bool:
+        """Which changes are in memory together depends on the minor release.
+
+        Of majors whose release of November 2026 is not known, it is not known either.
+        """
+        return self.major < 19
 
     @property
     def streams_what_is_sent(self) -> bool:
@@ -190,7 +232,7 @@ class Version:
     @property
     def signs_upper_seg_bounds(self) -> bool:
         """The sign ``~`` of a seg's upper bound is printed; before, that of its lower one decided about it."""
-        return self.major >= 19
+        return self._has(_AUGUST_2026, since=19)
 
     @property
     def has_mule_internal(self) -> bool:
@@ -215,7 +257,7 @@ class Version:
     @property
     def cuts_by_least_integer(self) -> bool:
         """``right`` with the least integer cuts all off, as with any that is far below zero; before, nothing."""
-        return self.major >= 19
+        return self._has(_NOVEMBER_2026, since=19)
 
     @property
     def has_infinite_intervals(self) -> bool:
@@ -246,6 +288,14 @@ class Version:
     def queues_bare_updates(self) -> bool:
         """Updates of catalogs, which are logged without a tuple, are queued by the reorder buffer."""
         return self.major < 19
+
+    @property
+    def finishes_empty_prepared(self) -> bool:
+        """COMMIT and ROLLBACK PREPARED are told of transactions without changes, of whose PREPARE nothing was said.
+
+        In 18 until August 2026, PREPARE too, without a beginning: that is not repeated.
+        """
+        return self.major < 18 and not self._has(_AUGUST_2026, since=18)
 
     @property
     def counts_announcements_at_prepare(self) -> bool:
@@ -325,14 +375,40 @@ class Version:
 
 
 VERSIONS = {
-    14: Version(14, 0xD10D, 1300, 202107181),
-    15: Version(15, 0xD110, 1300, 202209061),
-    16: Version(16, 0xD113, 1300, 202307071),
-    17: Version(17, 0xD116, 1700, 202406281),
-    18: Version(18, 0xD118, 1800, 202506291),
-    19: Version(19, 0xD122, 1905, 202610061),
+    14: Version(14, 0xD10D, 1300, 202107181, minor=24),
+    15: Version(15, 0xD110, 1300, 202209061, minor=20),
+    16: Version(16, 0xD113, 1300, 202307071, minor=15),
+    17: Version(17, 0xD116, 1700, 202406281, minor=12),
+    18: Version(18, 0xD118, 1800, 202506291, minor=6),
+    19: Version(19, 0xD122, 1905, 202610061, minor=0),
 }
-"""The supported majors."""
+"""The supported majors, each in the newest minor release that is known."""
+
+_NAMED = re.compile(r"\s*([1-9]\d{0,3})(?:\.(\d{1,4})|(?:devel|beta\d+|rc\d+))(?:\s.*)?", re.ASCII | re.DOTALL)
+"""As servers call themselves (``server_version``), with what a distribution adds."""
+
+
+@lru_cache
+def version_named(text: str, major: int) -> Version:
+    """The version of a name such as ``15.20``, or as ``SHOW server_version`` prints it.
+
+    Args:
+        text: it.
+        major: what the WAL or the catalog is of.
+
+    Raises:
+        UsageError: it is none, or of another major.
+    """
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        raise UsageError(f'invalid server version "{text}", expected one such as {VERSIONS[major]}')
+    if int(found[1]) != major:
+        raise UsageError(
+            f'the server version is "{text}", expected one of PostgreSQL {major}, whose catalog is read',
+            hint="give the version of the server that wrote the WAL",
+        )
+    return replace(VERSIONS[major], minor=int(found[2] or 0))
+
 
 UNSUPPORTED_MAGICS = {0xD098: 10, 0xD099: 11, 0xD101: 12, 0xD106: 13}
 """Page magics of majors that are known and not supported."""

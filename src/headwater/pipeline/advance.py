@@ -291,14 +291,17 @@ def _assembled(window: _Window, replayed: _Replayed, watch: Watch) -> Assembly:
 
 def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None) -> StreamRules:
     begins, plugin = [one.start for one in window.followed.decodable[:1]], output.plugin
+    version = output.opened.session.version
     return StreamRules(
         limit=plugin.stream_limit,
         immediate=plugin.stream_limit == 1,
-        major=window.store.major,
+        version=version,
         database=window.store.database_oid,
         streams_from=max(*begins, output.scope.start) if begins else NEVER,
         filters_origins=plugin.filter_origin(1),
-        two_phase=None if two_phase_at is None else TwoPhase(two_phase_at, plugin.filter_prepare),
+        two_phase=None
+        if two_phase_at is None
+        else TwoPhase(two_phase_at, plugin.filter_prepare, version.finishes_empty_prepared),
     )
 
 

@@ -56,13 +56,14 @@ from headwater.reorder.control import control_at
 from headwater.reorder.open_transactions import NOTHING_OPEN
 from headwater.reorder.state import State
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
+from headwater.rows.session import SERVER_VERSION
 from headwater.slots.kept_state import KeptState
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 _FACTS = """
-SELECT current_setting('server_version_num')::int / 10000 AS major, s.system_identifier, s.catalog_version_no,
+SELECT current_setting('server_version_num')::int AS number, s.system_identifier, s.catalog_version_no,
     pg_catalog.pg_is_in_recovery() AS is_standby, coalesce(
         current_setting('effective_wal_level', true), current_setting('wal_level')) AS wal_level,
     current_setting('full_page_writes')::bool AND c.full_page_writes AS full_page_writes,
@@ -111,7 +112,7 @@ INSTALL = "run: pip install 'headwater[server]'"
 class _Server:
     """What is known of a server before its catalog is read; see ``pg_controldata``."""
 
-    major: int
+    number: int
     system_identifier: int
     catalog_version_no: int
     is_standby: bool
@@ -125,6 +126,16 @@ class _Server:
     database_block_size: int
     blocks_per_segment: int
     database: int
+
+    @property
+    def major(self) -> int:
+        """PostgreSQL's."""
+        return self.number // 10000
+
+    @property
+    def version(self) -> str:
+        """With the minor release, such as ``15.20``."""
+        return f"{self.major}.{self.number % 10000}"
 
     @property
     def next_full_xid(self) -> int:
@@ -163,7 +174,7 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
                     )
             # Without its snapshot: there may be a hundred million transactions to ask for.
             log = _commit_log(session, server, export.oldest_xid)
-            return KeptState(_state(replace(export, commit_log=log)), _settings(session))
+            return KeptState(_state(replace(export, commit_log=log)), _settings(session, server))
     except psycopg.Error as error:
         message = " ".join((error.diag.message_primary or str(error)).split())
         hint = error.diag.message_hint or error.diag.message_detail
@@ -357,13 +368,13 @@ def _commit_log(session: Connection[Any], server: _Server, oldest: int) -> Commi
     return commit_log_between(first, next_xid, not_committed, server.next_multi)
 
 
-def _settings(session: Connection[Any]) -> tuple[tuple[str, str], ...]:
-    """What a session of this role in this database begins with."""
+def _settings(session: Connection[Any], server: _Server) -> tuple[tuple[str, str], ...]:
+    """What a session of this role in this database begins with, and which release the server is."""
     found = dict(session.execute(_SETTINGS, [sorted(SESSION_SETTINGS)]).fetchall())
     role = session.execute("SELECT session_user::text").fetchone()
     assert role is not None
     path = SearchPath.parse(found["search_path"]).of_role(role[0])
-    return tuple(sorted({**found, "search_path": str(path)}.items()))
+    return tuple(sorted({**found, "search_path": str(path), SERVER_VERSION: server.version}.items()))
 
 
 # -- attmissingval

@@ -148,8 +148,8 @@ class SliceDecoder:
         layouts = compile_layouts(schemas, session, shown, binary=self.plugin.wants_binary)
         tuples, kinds = locate_tuples(changes.tuples, changes.items, layouts), changes.items.kind
         if any(use.filters is not None for use in changes.relations):
-            major, encoding = self.directory.major, self.session.encoding
-            changes = replace(changes, items=let_pass(tuples, changes.items, changes.relations, major, encoding))
+            version, encoding = self.session.version, self.session.encoding
+            changes = replace(changes, items=let_pass(tuples, changes.items, changes.relations, version, encoding))
         return LocatedSlice(changes, kinds, tuples.located, layouts, self.session)
 
     def cells(self, plan: Slice) -> DecodedSlice:
@@ -181,7 +181,7 @@ class SliceDecoder:
         shown = self.plugin.shown_columns(use.schema, use.messages)
         if shown is None or use.filters is None:
             return shown
-        return shown | looked_at(use.schema, use.filters, self.directory.major, self.session.encoding)
+        return shown | looked_at(use.schema, use.filters, self.session.version, self.session.encoding)
 
     def _say(self, record: KeptRecord, toplevel_xid: int) -> Sequence[bytes]:
         """What the plugin makes of a logical message, in a streamed block of a transaction if there is an xid."""

@@ -10,6 +10,7 @@ from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, UsageError, errors_of_output, warn
+from headwater.pg.version import VERSIONS
 from headwater.pipeline.named_catalog import state_in_file
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.request_checks import (
@@ -28,7 +29,7 @@ from headwater.plugins.api import PluginContext, SlicePlugin
 from headwater.plugins.loading import definitions_asked_for, load_plugin
 from headwater.plugins.own_publications import OwnPublication, OwnPublications
 from headwater.reorder.state import State
-from headwater.rows.session import SessionSettings, datestyle_over
+from headwater.rows.session import SERVER_VERSION, SessionSettings, datestyle_over
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 
@@ -176,8 +177,9 @@ def _open_state(
     requests = [following_definitions(one, missing, make_plugin is None) for one in requests]
     for one in requests:
         check_definitions(store, one)
-    sessions = [_session_and_plugin(one, store, kept.server_settings, make_plugin) for one in requests]
     request = requests[0]
+    server = _of_version(kept.server_settings, request.server_version)
+    sessions = [_session_and_plugin(one, store, server, make_plugin) for one in requests]
     check_order(request)
     check_level(kept.state, request)
     directory = directory or WalDirectory.scan(request.source)
@@ -185,7 +187,7 @@ def _open_state(
     check_goes_on(directory, kept.state, request)
     state = kept.state.going_on([one.asked for one in requests])
     return [
-        OpenRequest(one, directory, store, plugin, session, kept.server_settings, state)
+        OpenRequest(one, directory, store, plugin, session, server, state)
         for one, (session, plugin) in zip(requests, sessions, strict=True)
     ]
 
@@ -195,6 +197,11 @@ def settings_together(outputs: Iterable[OpenRequest]) -> tuple[tuple[str, str], 
     return tuple(sorted({name: value for one in outputs for name, value in one.server_settings}.items()))
 
 
+def _of_version(settings: tuple[tuple[str, str], ...], named: str | None) -> tuple[tuple[str, str], ...]:
+    """The server's settings, with the release that was named, which is kept with them."""
+    return settings if named is None else tuple(sorted({**dict(settings), SERVER_VERSION: named}.items()))
+
+
 def _session_and_plugin(
     request: DecodeRequest,
     store: CatalogStore,
@@ -202,7 +209,29 @@ def _session_and_plugin(
     make_plugin: MakePlugin | None,
 ) -> tuple[SessionSettings, SlicePlugin]:
     with errors_of_output(request.output):
-        return _of_output(request, store, server, make_plugin)
+        session, plugin = _of_output(request, store, server, make_plugin)
+    _warn_of_version(session, plugin.stream_limit)
+    return session, plugin
+
+
+def _warn_of_version(session: SessionSettings, stream_limit: int) -> None:
+    """Tell of a release that is not known, and that none was named where the output depends on it.
+
+    Where each change is streamed at once, nothing depends on what it weighs.
+    """
+    version = session.version
+    if version.is_newer_than_known:
+        warn(
+            f"PostgreSQL {version} is newer than {VERSIONS[version.major]}, the newest release of its major that is "
+            "known here, and is decoded like that one"
+        )
+    elif not session.server_version and stream_limit > 1 and version.counts_by_minor:
+        warn(
+            "where blocks of transactions in progress end depends on the minor release of the server, which is not "
+            f"known: they are those of PostgreSQL {version}",
+            hint=f"say which it is, as SHOW server_version prints it: --server-version {version} (in the data source, "
+            "the option serverVersion)",
+        )
 
 
 def _of_output(
@@ -281,7 +310,7 @@ def server_settings(
             ) from None
         value = datestyle_over(setting.value, setting.over) if name == "datestyle" else setting.value
         settings.append((name, value))
-    return tuple(sorted(settings))
+    return _of_version(tuple(sorted(settings)), request.server_version)
 
 
 def session_settings(

@@ -9,6 +9,7 @@ from headwater.errors import UsageError
 from headwater.pipeline.named_catalog import is_server
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
+from headwater.rows.session import SERVER_VERSION
 from headwater.wal.addresses import wal_source
 from headwater.wal.local_path import local_path
 from headwater.wal.place import WalSource
@@ -32,7 +33,8 @@ class DecodeRequest:
         start: transactions whose commit record starts before this LSN are left out.
         end: stop as the server does with ``upto_lsn``.
         settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ... They override
-            those of the catalog's configuration files. ``$user`` in search_path is the user.
+            those of the catalog's configuration files. ``$user`` in search_path is the user. Among them
+            ``server_version``, the release of the server whose words are repeated.
         unknown_types: what becomes of values whose type has no text form here: error, hex or null; see
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
@@ -84,6 +86,11 @@ class DecodeRequest:
             object.__setattr__(self, "catalog", local_path(self.catalog))
         if self.user is not None:
             object.__setattr__(self, "settings", tuple(_of_user(self.user, *pair) for pair in self.settings))
+
+    @property
+    def server_version(self) -> str | None:
+        """Which release the server is that said so, as the settings have it; None if they do not say."""
+        return next((value for name, value in reversed(self.settings) if name.strip().lower() == SERVER_VERSION), None)
 
     @property
     def needed_level(self) -> int:

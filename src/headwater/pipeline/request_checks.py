@@ -14,7 +14,7 @@ from headwater.wal.frames import read_frames
 
 OF_THE_RUN = (
     *("wal", "catalog", "database", "start", "end", "user", "on_level_gap", "from_replica_level"),
-    *("slot", "makes_slot"),
+    *("slot", "makes_slot", "server_version"),
 )
 """What requests have in common that are outputs of one run; the rest is each one's own."""
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
+from headwater.pg.version import VERSIONS
 from headwater.pipeline.row_batches import ddl_message, truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.plugins.api import (
@@ -172,7 +173,7 @@ class RowChanges(SlicePlugin):
         entry = published(schema, publications, catalog, self.major)
         if entry.filters is None:
             return Description(operations & entry.emits)
-        compiled(entry.filters, self.major, self.encoding).check()
+        compiled(entry.filters, VERSIONS[self.major], self.encoding).check()
         # What is asked for may have been an UPDATE; Spark looks at operations again (RowFilter.pushed).
         if entry.filters.update and operations & (WANT_INSERT | WANT_DELETE):
             operations |= WANT_UPDATE

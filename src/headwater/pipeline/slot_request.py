@@ -12,6 +12,7 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.wal_places import source_of_options
 from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.session import SERVER_VERSION
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot
 from headwater.wal.addresses import wal_source
@@ -70,6 +71,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
         "plugin": request.plugin,
         "tables": ",".join(request.tables.patterns),
         "unknowntypes": request.unknown_types,
+        "serverversion": version_of_slot(slot),
         **{f"set.{name}".lower(): value for name, value in request.settings},
         **{f"plugin.{name}": value for name, value in request.options},
     }
@@ -85,6 +87,12 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
             )
     request = replace(request, plugin="") if is_rows else request
     return replace(request, wal=source_of_options(given, request.source))
+
+
+def version_of_slot(slot: Slot) -> str | None:
+    """Which release the slot's server is; None if nothing has told."""
+    asked = slot.request
+    return dict((*asked.server_settings, *asked.settings)).get(SERVER_VERSION)
 
 
 def _plain(name: str, value: str) -> str:

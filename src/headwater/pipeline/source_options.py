@@ -26,6 +26,7 @@ from headwater.rows.column_types import (
     SPARK_WITH_VARIANT,
     Target,
 )
+from headwater.rows.session import SERVER_VERSION
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.local_path import local_path
 
@@ -53,6 +54,7 @@ OPTIONS = (
     "maxBytesPerTrigger",
     "failOnDataLoss",
     "timeline",
+    "serverVersion",
     "onLevelGap",
     "fromReplicaLevel",
     "twoPhase",
@@ -225,11 +227,18 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),
         end=_lsn(given.get("endinglsn")),
-        settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
+        settings=_settings(given),
         unknown_types=given.get("unknowntypes", "error"),
         tables=_tables(given),
         publish=tuple(text.strip() for text in given.get("publish", "").split(";") if text.strip()),
     )
+
+
+def _settings(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Session settings, of which one has an option of its own that goes before."""
+    named = tuple((name[4:], value) for name, value in given.items() if name.startswith("set."))
+    version = given.get("serverversion")
+    return named if version is None else (*named, (SERVER_VERSION, version))
 
 
 def _has_place_for_ddl(given: Mapping[str, str]) -> bool:

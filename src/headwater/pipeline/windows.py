@@ -147,6 +147,7 @@ class Pass:
             tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
             joined_stretches(stretch for plan in plans for stretch in plan.refinement.detailed),
             plans[0].opened.request.numbers_commands,
+            plans[0].opened.session.version.change_size,
         )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.errors import PluginError, UsageError
+from headwater.pg.version import VERSIONS
 from headwater.plugins.api import CatalogView
 from headwater.plugins.publication import joined_filters
 from headwater.reorder.wants import (
@@ -134,7 +135,7 @@ class OwnPublications:
                 f'a publication of the server filters the rows of table "{schema.namespace}.{schema.name}", too',
                 hint="name a publication without a row filter",
             )
-        compiled(filters, self.major, self.encoding).check()
+        compiled(filters, VERSIONS[self.major], self.encoding).check()
         return said._replace(wants=wants, filters=filters)
 
     def _of(self, schema: RelationSchema, catalog: CatalogView) -> Iterator[OwnPublication]:
@@ -168,7 +169,7 @@ def _require_identity(schema: RelationSchema, filters: RowFilters, major: int, e
     """Whether what updates and deletes are judged by is in their old rows (CheckCmdReplicaIdentity)."""
     if schema.replica_identity == "f":
         return
-    made = compiled(filters, major, encoding)
+    made = compiled(filters, VERSIONS[major], encoding)
     looked_at = frozenset[int]().union(*(one.columns for one in (made.update, made.delete) if one is not None))
     beyond = sorted(looked_at - set(schema.identity_columns))
     if beyond:

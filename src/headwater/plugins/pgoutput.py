@@ -225,7 +225,7 @@ class PgOutput(KernelPlugin):
             return Description()
         entry = self._published(schema, catalog)
         if entry.filters is not None:
-            compiled(entry.filters, self.major, self.encoding).check()
+            compiled(entry.filters, VERSIONS[self.major], self.encoding).check()
         messages = tuple(self._announcement(schema, entry)) if entry.emits else ()
         return Description(self._wants(entry), messages, entry.filters)
 

@@ -12,7 +12,6 @@ from headwater.reorder._reorder_buffer import (
     BASE,
     BLOCKS,
     CATALOG,
-    CHANGE_SIZE,
     EVENT,
     FLAGS,
     INVALS,
@@ -85,13 +84,13 @@ def _queue_other(e: Int, rules: Rules, b: Buffer) -> None:
 def _hand_out(txn: Int, rules: Rules, b: Buffer) -> None:
     """SnapBuildDistributeSnapshotAndInval: a new snapshot, and its invalidations, go to all that run."""
     x, place, invals = b.txns, b.counts[NOW], b.txns[INVALS, txn]
-    snapshot = CHANGE_SIZE + rules.snapshot_size + 4 * b.counts[N_COMMITTED]
+    snapshot = rules.change_size + rules.snapshot_size + 4 * b.counts[N_COMMITTED]
     top = b.counts[TOP_HEAD]
     while top != NONE:
         if x[BASE, top] != 0 and x[FLAGS, top] & IS_PREPARED == 0:
             queue(top, snapshot, 1, place, place, 0, rules, b)
             if top != txn and invals > 0:
-                queue(top, CHANGE_SIZE + MESSAGE_SIZE * invals, 1, place, place, 0, rules, b)
+                queue(top, rules.change_size + MESSAGE_SIZE * invals, 1, place, place, 0, rules, b)
         top = x[NEXT, top]
 
 

@@ -50,9 +50,8 @@ COUNTS = 12
 B_TXN, B_PLACE, B_LO, B_LO_TAKEN, B_HI, B_HI_TAKEN, B_IS_FIRST, B_IS_LAST, B_FIRST, B_LAST, B_ORIGIN = range(11)
 BLOCK_FIELDS = 11
 
-CHANGE_SIZE = 80
 MESSAGE_SIZE = 16
-"""sizeof(ReorderBufferChange); sizeof(SharedInvalidationMessage)."""
+"""sizeof(SharedInvalidationMessage)."""
 
 RESTORED = 4096
 """max_changes_in_memory: so many changes that were spilled are in memory at once."""
@@ -67,7 +66,7 @@ class Rules(NamedTuple):
         limit: bytes (logical_decoding_work_mem).
         immediate: stream, or spill, each change (debug_logical_replication_streaming).
         needs_streamable: a transaction without changes that are sent is not streamed.
-        snapshot_size: sizeof(SnapshotData).
+        change_size: sizeof(ReorderBufferChange); snapshot_size: sizeof(SnapshotData).
         streams_from: LSN before which nothing is streamed, only spilled (start_decoding_at).
         grid: bytes of a cell; first_cell: number of the first one.
     """
@@ -75,6 +74,7 @@ class Rules(NamedTuple):
     limit: int
     immediate: bool
     needs_streamable: bool
+    change_size: int
     snapshot_size: int
     streams_from: int
     grid: int

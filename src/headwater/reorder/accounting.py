@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.pg.version import VERSIONS
+from headwater.pg.version import Version
 from headwater.reorder import _accounting as k
 from headwater.reorder import _reorder_buffer as buf
 from headwater.reorder.keys import Integers, lookup
@@ -50,7 +50,7 @@ class StreamRules:
     Attributes:
         limit: bytes of ``logical_decoding_work_mem``.
         immediate: ``debug_logical_replication_streaming`` is ``immediate``.
-        major: PostgreSQL's.
+        version: the server's, whose memory is counted.
         database: OID.
         streams_from: LSN where output begins (start_decoding_at, not before the consistent point).
         filters_origins: changes with a replication origin are left out.
@@ -59,7 +59,7 @@ class StreamRules:
 
     limit: int
     immediate: bool
-    major: int
+    version: Version
     database: int
     streams_from: int
     filters_origins: bool = False
@@ -111,6 +111,7 @@ class _Events:
 
     def __init__(self, rows: Rows, before: Accounting, running: Running, rules: StreamRules) -> None:
         self._rows, self._running, self._rules, self._since = rows, running, rules, before.lsn
+        self._change_size = rules.version.change_size
         seen = (rows.xids.xid, rows.assigns.xid, rows.assigns.top, before.xid)
         self.xids = np.unique(np.concatenate(seen))
 
@@ -124,7 +125,7 @@ class _Events:
             self._truncates(),
             self._messages(),
             self._invalidations(),
-            self._part(k.COMMANDS, rows.commands.lsn, rows.commands.xid, SIZE=buf.CHANGE_SIZE),
+            self._part(k.COMMANDS, rows.commands.lsn, rows.commands.xid, SIZE=self._change_size),
             self._part(k.RUNS, self._running.lsn, None, OTHER=self._running.oldest),
             self._prepares(),
             self._ends(),
@@ -168,7 +169,7 @@ class _Events:
 
     def _truncates(self) -> Int64s:
         table = _unfiltered(self._rows.truncates, self._rules)
-        size = buf.CHANGE_SIZE + OID_SIZE * table.relations.counts
+        size = self._change_size + OID_SIZE * table.relations.counts
         return self._part(k.TRUNCATES, table.lsn, table.xid, SIZE=size, ORIGIN=table.origin)
 
     def _messages(self) -> Int64s:
@@ -182,7 +183,7 @@ class _Events:
         table = table.take(np.flatnonzero(table.xid)) if len(table) else table
         first = np.flatnonzero(np.diff(table.lsn, prepend=-1))
         count = np.diff(np.append(first, len(table)))
-        size = buf.CHANGE_SIZE + buf.MESSAGE_SIZE * count
+        size = self._change_size + buf.MESSAGE_SIZE * count
         return self._part(k.INVALIDATES, table.lsn[first], table.xid[first], SIZE=size, COUNT=count)
 
     def _prepares(self) -> Int64s:
@@ -296,8 +297,9 @@ def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> bu
     return buf.Rules(
         limit=rules.limit,
         immediate=rules.immediate,
-        needs_streamable=VERSIONS[rules.major].streams_what_is_sent,
-        snapshot_size=VERSIONS[rules.major].snapshot_size,
+        needs_streamable=rules.version.streams_what_is_sent,
+        change_size=rules.version.change_size,
+        snapshot_size=rules.version.snapshot_size,
         streams_from=max(rules.streams_from, lo),
         grid=grid,
         first_cell=first_cell,

@@ -146,10 +146,12 @@ class TwoPhase:
     Attributes:
         at: ``two_phase_at``: where this was switched on.
         is_filtered: whether the plugin has one with this xid and name decoded at its commit only (filter_prepare_cb).
+        finishes_empty: how those ended that have no changes is told, too.
     """
 
     at: int
     is_filtered: Callable[[int, bytes], bool]
+    finishes_empty: bool = False
 
 
 def replays_of_commits(commits: CommittedTransactions) -> Replays:
@@ -195,7 +197,7 @@ def replays_with_prepared(
         taken(replays_of_commits(commits), others),
         prepared.replays(np.flatnonzero(replayed), prepared.table.lsn),
         prepared.replays(np.flatnonzero(made_up & ~replayed), prepared.end_lsn),
-        prepared.finishes(),
+        prepared.finishes(two_phase.finishes_empty),
     )
     return in_order(parts)[0]
 
@@ -268,13 +270,15 @@ class _Prepared:
             member_txn=member_txn,
         )
 
-    def finishes(self) -> Replays:
-        """That they were committed, or rolled back."""
+    def finishes(self, finishes_empty: bool) -> Replays:
+        """That they were committed, or rolled back; also of those that have no base snapshot, if that is told."""
         which = np.flatnonzero(self.end >= 0)
         ends = self.rows.ends.take(self.end[which])
         first, base, changes_catalog = first_seen(self.rows, ends.xid)
         # A commit gives one that has changed the catalog its base snapshot, at the latest (SnapBuildCommitTxn).
         is_given = self.is_committed[which] & changes_catalog
+        if finishes_empty:
+            is_given |= (base == NEVER) & (first != NEVER)
         nobody = np.empty(0, np.int64)
         return Replays(
             kind=np.where(self.is_committed[which], COMMITS_PREPARED, ROLLS_BACK_PREPARED).astype(np.uint8),

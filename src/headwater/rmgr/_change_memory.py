@@ -1,7 +1,7 @@
 """Kernel: what changes weigh in the server's memory accounting (PostgreSQL: ReorderBufferChangeSize, reorderbuffer.c).
 
-The sizes are those of 64-bit servers, alike in 14 to 19. A tuple weighs its ``t_len``, as DecodeXLogTuple of decode.c
-sets it: the header of a heap tuple, and what the record holds behind its own short one.
+The sizes are those of 64-bit servers, alike in 14 to 19 but for that of a change itself. A tuple weighs its ``t_len``,
+as DecodeXLogTuple of decode.c sets it: the header of a heap tuple, and what the record holds behind its own short one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from headwater.rmgr.heap_layout import (
 )
 from headwater.rmgr.index_codes import DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 from headwater.rmgr.registry import HEAP2
-
-CHANGE_SIZE = 80
-"""sizeof(ReorderBufferChange)."""
 
 MESSAGE_LENGTHS = 16
 """What a message weighs beside its change, its prefix with a NUL and its content: two lengths."""
@@ -55,11 +52,11 @@ def next_tuple(data: NDArray[np.uint8], base: Int, p: Int) -> tuple[Int, Int]:
 
 
 @borrowing_kernel
-def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
+def _multi_insert_memory(data: NDArray[np.uint8], change_size: Int, headers: Int64s) -> Int:
     """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
     count = u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT)
     base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
-    total, p = count * (CHANGE_SIZE + TUPLE_SIZE), np.int64(0)
+    total, p = count * (change_size + TUPLE_SIZE), np.int64(0)
     for _ in range(count):
         if ((p + 1) & ~1) + MULTI_TUPLE_SIZE > length:
             return MALFORMED_MEMORY
@@ -69,29 +66,30 @@ def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
 
 
 @borrowing_kernel
-def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int64s) -> Int:
-    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize), alike in 14 to 19.
+def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, change_size: Int, headers: Int64s) -> Int:
+    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize).
 
     Args:
         data: uint8[]; rmid: HEAP or HEAP2.
         change: the ``kinds`` bits of its change, not 0.
+        change_size: sizeof(ReorderBufferChange).
         headers: int64[HEADERS_LENGTH] the record's, which has a block.
 
     Returns:
         bytes, or MALFORMED_MEMORY.
     """
     if rmid == HEAP2:
-        return _multi_insert_memory(data, headers)
+        return _multi_insert_memory(data, change_size, headers)
     length, of_block = headers[MAIN_LENGTH], headers[BLOCKS + DATA_LENGTH]
     if change & (INSERTS | SPECULATIVE):
-        return CHANGE_SIZE + TUPLE_SIZE + of_block - HEAP_HEADER_SIZE
+        return change_size + TUPLE_SIZE + of_block - HEAP_HEADER_SIZE
     if change & UPDATES:
         if length < UPDATE_SIZE:
             return MALFORMED_MEMORY
         flags = data[headers[MAIN_AT] + UPDATE_FLAGS_AT]
         new = TUPLE_SIZE + of_block - HEAP_HEADER_SIZE if flags & heap.UPDATE_CONTAINS_NEW_TUPLE else 0
         old = TUPLE_SIZE + length - UPDATE_SIZE - HEAP_HEADER_SIZE if flags & heap.UPDATE_CONTAINS_OLD else 0
-        return CHANGE_SIZE + new + old
+        return change_size + new + old
     if change & DELETES_OLD:
-        return CHANGE_SIZE + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER_SIZE
-    return np.int64(CHANGE_SIZE)
+        return change_size + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER_SIZE
+    return np.int64(change_size)

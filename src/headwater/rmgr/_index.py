@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import heap, heap2, standby, xact, xlog
 from headwater.rmgr._change_memory import (
-    CHANGE_SIZE,
     MALFORMED_MEMORY,
     TUPLE_SIZE,
     change_memory,
@@ -176,7 +175,9 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
 
 
 @borrowing_kernel
-def _add_tuples(data: Bytes, xid: Int, locator: Int, change: Int, count: Int, size: Int, lsn: Int, t: Tables) -> None:
+def _add_tuples(
+    data: Bytes, xid: Int, locator: Int, change: Int, count: Int, size: Int, lsn: Int, wanted: Wanted, t: Tables
+) -> None:
     """A row for each tuple of a MULTI_INSERT, whose lengths agree; the last one has what is left of its bytes."""
     base, p = t.headers[BLOCKS + DATA_AT], np.int64(0)
     for number in range(count):
@@ -189,7 +190,7 @@ def _add_tuples(data: Bytes, xid: Int, locator: Int, change: Int, count: Int, si
             change if is_last else change | UNSETTLED,
             1,
             size - size // count * (count - 1) if is_last else size // count,
-            CHANGE_SIZE + TUPLE_SIZE + p - start,
+            wanted.change_size + TUPLE_SIZE + p - start,
             lsn,
             t,
         )
@@ -235,13 +236,13 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
         # Below logical nobody accounts for memory, and tuples may lie in page images.
-        memory = change_memory(data, rmid, change, t.headers) if wanted.numbers_commands else 0
+        memory = change_memory(data, rmid, change, wanted.change_size, t.headers) if wanted.numbers_commands else 0
         if memory == MALFORMED_MEMORY:
             return -1
-        if memory == CHANGE_SIZE and change == UPDATES and not wanted.queues_bare_updates:
+        if memory == wanted.change_size and change == UPDATES and not wanted.queues_bare_updates:
             memory = 0
         if t.counts[DETAILED] != 0 and count > 1 and memory > 0:
-            _add_tuples(data, xid, locator, change, count, u32(data, at), lsn, t)
+            _add_tuples(data, xid, locator, change, count, u32(data, at), lsn, wanted, t)
         else:
             _add_change(xid, locator, change, count, u32(data, at), memory, lsn, t)
     return bits
@@ -292,7 +293,7 @@ def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
     elif rmid in (DBASE, RELMAP) or (rmid == STANDBY and info == standby.RUNNING_XACTS):
         keep(0, t)
     elif rmid == LOGICALMSG:
-        return index_message(data, at, lsn, wanted.databases, t)
+        return index_message(data, at, lsn, wanted, t)
     return 0
 
 

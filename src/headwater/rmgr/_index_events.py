@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import logicalmsg, smgr, xact
-from headwater.rmgr._change_memory import CHANGE_SIZE, MESSAGE_LENGTHS
+from headwater.rmgr._change_memory import MESSAGE_LENGTHS
 from headwater.rmgr._index_tables import (
     CACHE,
     MALFORMED,
@@ -282,13 +282,13 @@ def index_file(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int
 
 
 @borrowing_kernel
-def index_message(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables) -> Int:
+def index_message(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
     """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     if length < logicalmsg.PREFIX_AT:
         return -1
     transactional = data[main + logicalmsg.TRANSACTIONAL_AT] != 0
-    if is_among(u32(data, main), databases):
+    if is_among(u32(data, main), wanted.databases):
         row = t.counts[N_MESSAGES]
         t.messages[0, row] = u32(data, at + XID_AT)
         t.messages[1, row] = lsn
@@ -296,7 +296,7 @@ def index_message(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables) 
         t.messages[3, row] = t.headers[ORIGIN]
         t.messages[4, row] = transactional
         t.messages[5, row] = u32(data, main)
-        t.messages[6, row] = CHANGE_SIZE + MESSAGE_LENGTHS + length - logicalmsg.PREFIX_AT
+        t.messages[6, row] = wanted.change_size + MESSAGE_LENGTHS + length - logicalmsg.PREFIX_AT
         t.counts[N_MESSAGES] = row + 1
     return HAS_BASE if transactional else 0
 

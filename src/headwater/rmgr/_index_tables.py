@@ -40,6 +40,7 @@ class Wanted(NamedTuple):
         inplace_is_transactional: INPLACE records mark their transaction as one that changes the catalog.
         dropped_stats_size: bytes of a dropped statistics entry.
         queues_bare_updates: updates without a tuple weigh something.
+        change_size: sizeof(ReorderBufferChange).
         grid: bytes between grid lines.
         cuts: int64[] sorted LSNs of more catalog events, and edges of detailed stretches.
         is_edge: bool[] which of them begin or end such a stretch.
@@ -52,6 +53,7 @@ class Wanted(NamedTuple):
     inplace_is_transactional: bool
     dropped_stats_size: int
     queues_bare_updates: bool
+    change_size: int
     grid: int
     cuts: Int64s
     is_edge: NDArray[np.bool_]

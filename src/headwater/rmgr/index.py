@@ -72,6 +72,7 @@ class Request:
         detailed: sorted stretches, first LSN and the one behind it, that do not meet (:class:`Refinement`).
         numbers_commands: all WAL is of wal_level logical; else commands are numbered by the LSNs of catalog changes,
             and tuples may lie in page images.
+        change_size: sizeof(ReorderBufferChange) of the server whose memory is counted; 0: of the newest minor release.
     """
 
     databases: tuple[int, ...]
@@ -81,6 +82,7 @@ class Request:
     cuts: tuple[int, ...] = ()
     detailed: tuple[tuple[int, int], ...] = ()
     numbers_commands: bool = True
+    change_size: int = 0
 
     def detailed_in(self, lo: int, hi: int) -> tuple[tuple[int, int], ...]:
         """What of the detailed stretches lies in ``[lo, hi)``."""
@@ -299,6 +301,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         inplace_is_transactional=not version.has_inplace_invalidations,
         dropped_stats_size=version.dropped_stats_size,
         queues_bare_updates=version.queues_bare_updates,
+        change_size=request.change_size or version.change_size,
         grid=request.grid,
         cuts=cuts,
         is_edge=np.isin(cuts, edges),

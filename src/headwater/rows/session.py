@@ -24,7 +24,7 @@ from headwater.pg.encodings import (
     encode_name,
     find_encoding,
 )
-from headwater.pg.version import VERSIONS
+from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.rows._text_codes import (
     DATES_GERMAN,
     DATES_ISO,
@@ -41,6 +41,9 @@ from headwater.rows.timezones import TimeZone, load_timezone
 
 UNKNOWN_TYPES = ("error", "hex", "null")
 
+SERVER_VERSION = "server_version"
+"""The setting that says which release the server is, its minor too."""
+
 _FIELDS = {
     "timezone": "timezone",
     "datestyle": "datestyle",
@@ -52,6 +55,7 @@ _FIELDS = {
     "search_path": "search_path",
     "logical_decoding_work_mem": "logical_decoding_work_mem",
     "debug_logical_replication_streaming": "debug_logical_replication_streaming",
+    SERVER_VERSION: "server_version",
 }
 _IGNORED = frozenset({"application_name"})
 DATE_STYLES = {"ISO": DATES_ISO, "SQL": DATES_SQL, "Postgres": DATES_POSTGRES, "German": DATES_GERMAN}
@@ -84,6 +88,7 @@ class SessionSettings:
         bytea_output: hex or escape.
         lc_monetary: the locale that amounts of money are printed by.
         major: the server's major version, as some output functions changed.
+        server_version: the same with its minor release, such as ``15.20``; empty for the newest that is known.
         encoding: the database's, in which names and labels are printed.
         client_encoding: the one that the client asks for; by default UTF8, whatever the database has.
         text_encoding: what the text of a database in SQL_ASCII, which knows no encoding, is taken to be in; empty for
@@ -113,8 +118,11 @@ class SessionSettings:
     logical_decoding_work_mem: str = f"{WORK_MEM}kB"
     debug_logical_replication_streaming: str = "buffered"
     unknown_types: str = "error"
+    server_version: str = ""
 
     def __post_init__(self) -> None:
+        if self.server_version:
+            object.__setattr__(self, "server_version", str(version_named(self.server_version, self.major)))
         load_timezone(self.timezone)
         object.__setattr__(self, "datestyle", _datestyle(self.datestyle))
         object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, INTERVAL_STYLES))
@@ -150,6 +158,11 @@ class SessionSettings:
                 )
             values[_FIELDS[key]] = _integer(name, value) if key == "extra_float_digits" else value
         return cls(**values, major=major, encoding=encoding)  # type: ignore[arg-type]
+
+    @property
+    def version(self) -> Version:
+        """The server's."""
+        return version_named(self.server_version, self.major) if self.server_version else VERSIONS[self.major]
 
     @property
     def memory_limit(self) -> int:

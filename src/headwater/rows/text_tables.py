@@ -339,7 +339,7 @@ def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) 
     settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
     settings[codes.SET_BARE_NUMBERS] = not VERSIONS[session.major].encloses_jsonpath_numbers
     settings[codes.SET_JSON_STATISTICS] = VERSIONS[session.major].prints_statistics_as_json
-    settings[codes.SET_SEG_BY_LOWER] = not VERSIONS[session.major].signs_upper_seg_bounds
+    settings[codes.SET_SEG_BY_LOWER] = not session.version.signs_upper_seg_bounds
     settings[codes.SET_LSN_DIGITS] = VERSIONS[session.major].lsn_digits
     settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"

@@ -107,6 +107,11 @@ class Slot:
         """WAL from here on is still needed."""
         return self.confirmed_lsn if self.state is None else self.state.restart_lsn
 
+    def of_server(self, version: str, setting: str) -> Slot:
+        """The same for a server that is of another release now, which a setting of the request names."""
+        rest = tuple(pair for pair in self.request.settings if pair[0].strip().lower() != setting)
+        return replace(self, request=replace(self.request, settings=(*rest, (setting, version))))
+
     def advanced(self, state: State, made: SlotStatistics) -> Slot:
         """Behind a session that has delivered everything up to the state's LSN."""
         state = state.in_new_session

@@ -14,6 +14,7 @@ from random_sessions import random_records
 from sliced import first_index, part
 
 from headwater.flat_values import same
+from headwater.pg.version import VERSIONS
 from headwater.reorder.accounting import StreamRules, account
 from headwater.reorder.streams import EVERY, NOTHING_QUEUED, Accounting, Blocks, Running, Streams
 from headwater.rmgr.index import Request, joined_stretches
@@ -44,7 +45,7 @@ def listed(blocks: Blocks) -> list[tuple[object, ...]]:
 
 
 def rules_of(limit: int, immediate: bool) -> StreamRules:
-    return StreamRules(limit, immediate, MAJOR, plain.DATABASE, 0)
+    return StreamRules(limit, immediate, VERSIONS[MAJOR], plain.DATABASE, 0)
 
 
 @settings(deadline=None, max_examples=300)
@@ -123,7 +124,7 @@ def test_one_huge_transaction_is_detailed_where_it_reaches_the_limit() -> None:
 def test_changes_that_wait_in_a_new_session_are_not_streamed_before_it_begins() -> None:
     made = plain.frames([plain.insert(700, 20000) for _ in range(20)])
     lsns = made.lsns.tolist()
-    rules = StreamRules(600, False, MAJOR, plain.DATABASE, lsns[10])
+    rules = StreamRules(600, False, VERSIONS[MAJOR], plain.DATABASE, lsns[10])
     found = window(made, NOTHING_QUEUED, lsns[0], int(made.end_lsns[-1]), 1, 1 << 22, rules)
     # What was spilled makes it go out with the next change.
     assert found.blocks.place.tolist()[0] == lsns[10]

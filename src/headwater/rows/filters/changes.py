@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.errors import CatalogError, ExpressionError, RowFilterError, UnsupportedFilterError
+from headwater.pg.version import Version
 from headwater.reorder.plan import RelationUse
 from headwater.rows import _deform
 from headwater.rows.filters.filter import Filter, compile_filter
@@ -53,19 +54,19 @@ class CompiledFilters:
 
 
 @lru_cache(maxsize=256)
-def compiled(filters: RowFilters, major: int, encoding: str) -> CompiledFilters:
+def compiled(filters: RowFilters, version: Version, encoding: str) -> CompiledFilters:
     """The filters of a relation, ready to be asked.
 
     Args:
         filters: as the catalog has them.
-        major: PostgreSQL's.
+        version: the server's.
         encoding: the database's.
 
     Raises:
         UnsupportedFilterError: one of them cannot be computed exactly here.
         CatalogError: a tree is malformed, or does not fit the relation.
     """
-    settings = FilterSettings(major, encoding, *filters.locale)
+    settings = FilterSettings(version.major, encoding, *filters.locale, server_version=str(version))
     kinds = filters.insert, filters.update, filters.delete
     return CompiledFilters(*(_compiled(trees, filters, settings) if trees else None for trees in kinds))
 
@@ -83,9 +84,9 @@ def _compiled(trees: Sequence[str], filters: RowFilters, settings: FilterSetting
     return made
 
 
-def looked_at(schema: RelationSchema, filters: RowFilters, major: int, encoding: str) -> frozenset[int]:
+def looked_at(schema: RelationSchema, filters: RowFilters, version: Version, encoding: str) -> frozenset[int]:
     """Attnums of the columns of a relation, or partition, that its filters look at."""
-    made, numbers = compiled(filters, major, encoding), _numbers(schema, filters)
+    made, numbers = compiled(filters, version, encoding), _numbers(schema, filters)
     each = (one.columns for one in (made.insert, made.update, made.delete) if one is not None)
     return frozenset(numbers[number] for columns in each for number in columns)
 
@@ -100,14 +101,16 @@ def _numbers(schema: RelationSchema, filters: RowFilters) -> dict[int, int]:
     return {column.number: own[column.name] for column in live}
 
 
-def let_pass(tuples: LocatedTuples, items: Items, relations: Sequence[RelationUse], major: int, encoding: str) -> Items:
+def let_pass(
+    tuples: LocatedTuples, items: Items, relations: Sequence[RelationUse], version: Version, encoding: str
+) -> Items:
     """Leave out what row filters do not let pass.
 
     Args:
         tuples: those of the items; cells of what is left out are emptied, and an INSERT that was an UPDATE gets values.
         items: the changes of a slice.
         relations: the relation versions that they refer to.
-        major: PostgreSQL's.
+        version: the server's.
         encoding: the database's.
 
     Returns:
@@ -119,7 +122,7 @@ def let_pass(tuples: LocatedTuples, items: Items, relations: Sequence[RelationUs
     judge = _Judge(tuples, items)
     for layout, use in enumerate(relations):
         if use.filters is not None:
-            filters = compiled(use.filters, major, encoding)
+            filters = compiled(use.filters, version, encoding)
             judge.relation(layout, filters, _numbers(use.schema, use.filters))
     judge.raise_first()
     _leave_out(tuples, items, judge.kind, np.array([len(use.schema.columns) for use in relations], np.int64))

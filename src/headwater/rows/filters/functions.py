@@ -16,6 +16,7 @@ import numpy as np
 
 from headwater.errors import RecordError, UnsupportedFilterError
 from headwater.pg.functions import BuiltInFunction
+from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.rows.filters.values import FIXED, Values, from_list, is_fixed
 
 C_COLLATIONS = frozenset({950, 951, 962})
@@ -38,6 +39,7 @@ class FilterSettings:
             ``daticulocale``) if its provider is not libc; empty if it is not known.
         ctype: the one that says what letters are: likewise, of libc ``datctype``.
         provider: ``datlocprovider``.
+        server_version: as in :class:`~headwater.rows.session.SessionSettings`.
     """
 
     major: int
@@ -45,6 +47,12 @@ class FilterSettings:
     collate: str = ""
     ctype: str = ""
     provider: str = LIBC
+    server_version: str = ""
+
+    @property
+    def version(self) -> Version:
+        """The server's."""
+        return version_named(self.server_version, self.major) if self.server_version else VERSIONS[self.major]
 
 
 class Context(NamedTuple):

@@ -18,7 +18,6 @@ import numpy as np
 
 from headwater.errors import ExpressionError, UnsupportedFilterError
 from headwater.pg.encodings import CHARACTERS, UTF8
-from headwater.pg.version import VERSIONS
 from headwater.rows import _stored_columns
 from headwater.rows.filters.functions import Context, each, needs_ascii_letters, needs_plain_letters, register
 from headwater.rows.filters.values import Plain, Spans, Values, retyped
@@ -158,7 +157,7 @@ def _left(value: str, count: int) -> str:
 def _right(context: Context, payload: bytes, count: int) -> bytes:
     name = codec(context)
     value = payload.decode(name)
-    if count < -_INT_MAX and not VERSIONS[context.settings.major].cuts_by_least_integer:
+    if count < -_INT_MAX and not context.settings.version.cuts_by_least_integer:
         return payload
     return (value[max(len(value) - count, 0) :] if count >= 0 else value[-count:]).encode(name)
 
