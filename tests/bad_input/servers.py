@@ -10,6 +10,7 @@ from typing import Any
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 
 SLOT = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding')"
+SLOT_OF = "SELECT pg_create_logical_replication_slot(%s, %s)"
 PEEK = "SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_changes(%s, NULL, NULL)"
 
 
@@ -43,10 +44,10 @@ def now(server: EmbeddedPostgres) -> str:
     return str(row[0])
 
 
-def make_slot(server: EmbeddedPostgres, name: str, database: str = "postgres") -> str:
+def make_slot(server: EmbeddedPostgres, name: str, database: str = "postgres", plugin: str = "test_decoding") -> str:
     """Make a slot; its ``confirmed_flush_lsn``."""
     with server.connect(database) as connection:
-        connection.execute(SLOT, [name])
+        connection.execute(SLOT_OF, [name, plugin])
     return value(server, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", [name])
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from bad_input.servers import copy_wal, run, small_server
+from bad_input.servers import copy_wal, make_slot, run, small_server
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS, version_named
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
@@ -34,12 +36,14 @@ class Streamed:
 
     Attributes:
         backup, wal: its directories; exported: its catalog as a file; release: the server's.
+        block: rows of the first block that the server itself streams.
     """
 
     backup: Path
     wal: Path
     exported: Path
     release: str
+    block: int
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +56,26 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> Streamed:
         server.start()
         info = " ".join(f"{name}={value}" for name, value in server.connection_info().items())
         save_value(directory / "exported", export_catalog(info))
+        make_slot(server, "s", plugin="pgoutput")
         run(server, f"INSERT INTO t SELECT i FROM generate_series(1, {ROWS}) i", "INSERT INTO t VALUES (0)")
+        block = _rows_of_first_block(_said(server))
         server.stop()
         release = str(version_named(release_of(server.programs), MAJOR))
-        return Streamed(backup, copy_wal(server, directory / "wal"), directory / "exported", release)
+        return Streamed(backup, copy_wal(server, directory / "wal"), directory / "exported", release, block)
+
+
+def _said(server: EmbeddedPostgres) -> list[bytes]:
+    """What the server streams of its slot."""
+    options = "'proto_version', '2', 'publication_names', 'p', 'streaming', 'on'"
+    query = f"SELECT data FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL, {options})"
+    with server.connect() as connection:
+        connection.execute("SET logical_decoding_work_mem = '64kB'")
+        return [bytes(data) for (data,) in connection.execute(query.encode()).fetchall()]
+
+
+def _rows_of_first_block(messages: Sequence[bytes]) -> int:
+    kinds = [data[:1] for data in messages]
+    return kinds[: kinds.index(b"E")].count(b"I")
 
 
 def rows_of_first_block(command: Command, tmp_path: Path, *flags: object) -> tuple[int, str]:
@@ -63,8 +83,7 @@ def rows_of_first_block(command: Command, tmp_path: Path, *flags: object) -> tup
     out = tmp_path / f"{len(list(tmp_path.iterdir()))}.parquet"
     status, _, errors = command("decode", *flags, "-q", "--out", out)
     assert status == 0, errors
-    kinds = [data[:1] for data in pq.read_table(out).column("data").to_pylist()]
-    return kinds[: kinds.index(b"E")].count(b"I"), errors
+    return _rows_of_first_block(pq.read_table(out).column("data").to_pylist()), errors
 
 
 def rows_in_memory(release: str) -> int:
@@ -110,7 +129,8 @@ def test_releases_that_are_not_known(command: Command, streamed: Streamed, tmp_p
 
 def test_an_exported_catalog_tells_it(command: Command, streamed: Streamed, tmp_path: Path) -> None:
     source = ("--wal", streamed.wal, "--catalog", streamed.exported, "--plugin", "pgoutput", *STREAMED, *LIMIT)
-    assert rows_of_first_block(command, tmp_path, *source) == (rows_in_memory(streamed.release), "")
+    assert streamed.block == rows_in_memory(streamed.release)
+    assert rows_of_first_block(command, tmp_path, *source) == (streamed.block, "")
     found, errors = rows_of_first_block(command, tmp_path, *source, "--server-version", "15.20")
     assert (found, errors) == (rows_in_memory("15.20"), "")
 

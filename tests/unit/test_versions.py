@@ -68,3 +68,4 @@ def test_what_depends_on_the_minor(
     assert version.change_size == change_size
     assert (version.signs_upper_seg_bounds, version.cuts_by_least_integer) == (signs_segs, cuts)
     assert version.finishes_empty_prepared == finishes_empty
+    assert version.counts_announcements_at_prepare == cuts

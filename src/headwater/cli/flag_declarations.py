@@ -99,7 +99,7 @@ def version_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
         "--server-version",
         metavar="MAJOR.MINOR",
         help="The server's release, as SHOW server_version prints it; default: what the catalog tells, or the newest "
-        "that is known. What depends on it is in docs/architecture.md.",
+        "that is known. docs/sources.md has what depends on it.",
     )
 
 

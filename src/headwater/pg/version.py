@@ -104,8 +104,8 @@ class Version:
         return 88 if self.minor >= _NOVEMBER_2026.get(self.major, self.minor + 1) else 80
 
     @property
-    def counts_by_minor(self) -> bool:
-        """Which changes are in memory together depends on the minor release.
+    def streams_by_minor(self) -> bool:
+        """What is told of transactions in progress depends on the minor release: where blocks end, what is announced.
 
         Of majors whose release of November 2026 is not known, it is not known either.
         """
@@ -303,7 +303,7 @@ class Version:
 
         Before, what was prepared after it was streamed never counts (seen with 15 to 18).
         """
-        return self.major >= 19
+        return self._has(_NOVEMBER_2026, since=19)
 
     @property
     def dropped_stats_size(self) -> int:

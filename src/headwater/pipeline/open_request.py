@@ -210,25 +210,23 @@ def _session_and_plugin(
 ) -> tuple[SessionSettings, SlicePlugin]:
     with errors_of_output(request.output):
         session, plugin = _of_output(request, store, server, make_plugin)
-    _warn_of_version(session, plugin.stream_limit)
+    # Where each change is streamed at once, nothing depends on what it weighs.
+    _warn_of_version(session, plugin.stream_limit > 1 or (plugin.stream_limit > 0 and request.two_phase))
     return session, plugin
 
 
-def _warn_of_version(session: SessionSettings, stream_limit: int) -> None:
-    """Tell of a release that is not known, and that none was named where the output depends on it.
-
-    Where each change is streamed at once, nothing depends on what it weighs.
-    """
+def _warn_of_version(session: SessionSettings, depends: bool) -> None:
+    """Tell of a release that is not known, and that none was named where transactions in progress depend on it."""
     version = session.version
     if version.is_newer_than_known:
         warn(
             f"PostgreSQL {version} is newer than {VERSIONS[version.major]}, the newest release of its major that is "
             "known here, and is decoded like that one"
         )
-    elif not session.server_version and stream_limit > 1 and version.counts_by_minor:
+    elif not session.server_version and depends and version.streams_by_minor:
         warn(
-            "where blocks of transactions in progress end depends on the minor release of the server, which is not "
-            f"known: they are those of PostgreSQL {version}",
+            "where blocks of transactions in progress end depends on the minor release of the server, which nothing "
+            f"tells: they are those of PostgreSQL {version}",
             hint=f"say which it is, as SHOW server_version prints it: --server-version {version} (in the data source, "
             "the option serverVersion)",
         )

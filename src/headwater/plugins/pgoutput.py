@@ -186,7 +186,7 @@ class PgOutput(KernelPlugin):
         version = VERSIONS[context.major]
         self.skips_empty = version.puts_off_begin
         self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
-        self.counts_prepared = version.counts_announcements_at_prepare
+        self.counts_prepared = context.session.version.counts_announcements_at_prepare
         self._announces_bare_deletes = version.announces_bare_deletes
         self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
         if context.marks_rows:

@@ -100,3 +100,10 @@ def test_windows_of_a_read() -> None:
         parsed.check_stream()
     with pytest.raises(UsageError, match='invalid windowBytes "0"'):
         SourceOptions.parse({**NEEDED, "windowBytes": "0"})
+
+
+def test_the_servers_release_goes_before_the_setting() -> None:
+    given = {**NEEDED, "set.server_version": "15.18", "serverVersion": "15.20"}
+    assert SourceOptions.parse(given).request.server_version == "15.20"
+    assert SourceOptions.parse({**NEEDED, "set.Server_Version": "15.18"}).request.server_version == "15.18"
+    assert SourceOptions.parse(NEEDED).request.server_version is None
