@@ -278,7 +278,8 @@ class _Prepared:
         # A commit gives one that has changed the catalog its base snapshot, at the latest (SnapBuildCommitTxn).
         is_given = self.is_committed[which] & changes_catalog
         if finishes_empty:
-            is_given |= (base == NEVER) & (first != NEVER)
+            # The server has not met one that nothing but PREPARE has the xid of.
+            is_given |= (base == NEVER) & (first < self.table.lsn[which])
         nobody = np.empty(0, np.int64)
         return Replays(
             kind=np.where(self.is_committed[which], COMMITS_PREPARED, ROLLS_BACK_PREPARED).astype(np.uint8),
