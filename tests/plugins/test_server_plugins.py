@@ -29,9 +29,11 @@ from headwater.plugins.api import (
 from headwater.plugins.loading import load_plugin
 from headwater.rmgr import standby, xact
 from headwater.rmgr.registry import STANDBY, XACT
+from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import parse_record
+from server_versions import version_text
 
 pytestmark = pytest.mark.server
 
@@ -72,7 +74,11 @@ def changes(session: Connection, slot: str, options: Sequence[Option], *, keep: 
 
 
 def make_plugin(session: Connection, name: str, options: Sequence[Option]) -> SlicePlugin:
-    return load_plugin(name)(tuple(options), PluginContext(major_of(session)))
+    return load_plugin(name)(tuple(options), PluginContext(major_of(session), _settings(session)))
+
+
+def _settings(session: Connection) -> SessionSettings:
+    return SessionSettings(major=major_of(session), server_version=version_text(session))
 
 
 NAMES = ["", "a", "_a1", "1a", "A", "a b", 'a"b', "ä", "a$", "a.b", "x" * 63, "select"]

@@ -50,9 +50,11 @@ class Version:
         """It may differ from what is known here, in what minor releases differ in."""
         return self.minor > VERSIONS[self.major].minor
 
-    def _has(self, firsts: Mapping[int, int], since: int) -> bool:
-        """Whether a change is in it that came with minor releases, by major, and is in all from a major on."""
-        return self.major >= since or self.minor >= firsts.get(self.major, self.minor + 1)
+    def _has(self, firsts: Mapping[int, int], since: int | None = None) -> bool:
+        """Whether a change is in it that came with minor releases, by major, and is in all from a major on, if any."""
+        if since is not None and self.major >= since:
+            return True
+        return self.minor >= firsts.get(self.major, self.minor + 1)
 
     @property
     def names_image_compression(self) -> bool:
@@ -101,7 +103,7 @@ class Version:
         Since servers forget what a subtransaction did to catalogs when it is rolled back, each row's command ids come
         with its xid.
         """
-        return 88 if self.minor >= _NOVEMBER_2026.get(self.major, self.minor + 1) else 80
+        return 88 if self._has(_NOVEMBER_2026) else 80
 
     @property
     def streams_by_minor(self) -> bool:
@@ -130,6 +132,11 @@ class Version:
     def reads_numbers_as_unsigned(self) -> bool:
         """Pgoutput reads its number of a protocol version with strtoul; before, with scanint8."""
         return self.major >= 15
+
+    @property
+    def reads_no_digits_as_zero(self) -> bool:
+        """An empty number of a protocol version is 0; else it is none."""
+        return self.reads_numbers_as_unsigned and not self._has(_NOVEMBER_2026)
 
     @property
     def announces_anew_with_publications(self) -> bool:

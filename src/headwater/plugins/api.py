@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.definitions.events import DdlEvent
+from headwater.pg.version import VERSIONS, Version
 from headwater.reorder.schema_memory import ENTRIES, Subject
 from headwater.reorder.wants import (
     WANT_ALL,
@@ -151,6 +152,11 @@ class PluginContext:
     slot: str = ""
     is_init: bool = False
     database: str = ""
+
+    @property
+    def version(self) -> Version:
+        """The server's."""
+        return self.session.version if self.session.major == self.major else VERSIONS[self.major]
 
 
 @dataclass(frozen=True)

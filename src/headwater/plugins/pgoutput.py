@@ -183,10 +183,10 @@ class PgOutput(KernelPlugin):
             PluginError: an option is wrong.
         """
         self.major, self.encoding = context.major, context.session.encoding
-        version = VERSIONS[context.major]
+        version = context.version
         self.skips_empty = version.puts_off_begin
         self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
-        self.counts_prepared = context.session.version.counts_announcements_at_prepare
+        self.counts_prepared = version.counts_announcements_at_prepare
         self._announces_bare_deletes = version.announces_bare_deletes
         self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
         if context.marks_rows:
@@ -194,7 +194,7 @@ class PgOutput(KernelPlugin):
                 "pgoutput cannot mark rows that are not complete",
                 hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
             )
-        self.options = parse_options(options, context.major)
+        self.options = parse_options(options, version)
         self.stream_limit = context.session.memory_limit if self.options.streaming != "off" else 0
         self.wants_client_encoding = True
         self.client_encoding = context.session.client_encoding

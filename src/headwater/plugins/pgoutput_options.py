@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headwater.errors import PluginError
 from headwater.pg.decimals import decimal
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_NAME, INVALID_PARAMETER_VALUE, SYNTAX_ERROR
-from headwater.pg.version import VERSIONS
+from headwater.pg.version import Version
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 
 MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4, 19: 4}
@@ -44,7 +44,7 @@ class PgOutputOptions:
     publish_no_origin: bool = False
 
 
-def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOutputOptions:
+def parse_options(options: Sequence[tuple[str, str | None]], version: Version) -> PgOutputOptions:
     """Read and check options (parse_output_parameters, pgoutput_startup).
 
     Raises:
@@ -52,14 +52,14 @@ def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOu
     """
     values: dict[str, object] = {}
     for name, value in options:
-        field, parsed = _parse_option(name, value, major, values)
+        field, parsed = _parse_option(name, value, version, values)
         values[field] = parsed
-    if VERSIONS[major].requires_options:
+    if version.requires_options:
         for name in ("proto_version", "publication_names"):
             if _FIELDS.get(name, name) not in values:
                 raise PluginError(f'option "{name}" missing', sqlstate=INVALID_PARAMETER_VALUE)
     result = PgOutputOptions(**values)  # type: ignore[arg-type]
-    _check_protocol(result, major)
+    _check_protocol(result, version)
     return result
 
 
@@ -68,27 +68,26 @@ _INT8 = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)[ \t\n\v\f\r]*")
 _NAMES = frozenset({"proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"})
 
 
-def _names(major: int) -> frozenset[str]:
+def _names(version: Version) -> frozenset[str]:
     """Names of the options."""
-    version = VERSIONS[major]
     later = {"two_phase": version.has_two_phase_option, "origin": version.has_origin_option}
     return _NAMES - {name for name, is_there in later.items() if not is_there}
 
 
-def _parse_option(name: str, value: str | None, major: int, seen: dict[str, object]) -> tuple[str, object]:
+def _parse_option(name: str, value: str | None, version: Version, seen: dict[str, object]) -> tuple[str, object]:
     """One option's field and value."""
-    if name not in _names(major):
+    if name not in _names(version):
         raise PluginError(f"unrecognized pgoutput option: {name}")
     field = _FIELDS.get(name, name)
     if field in seen:
         raise PluginError("conflicting or redundant options", sqlstate=SYNTAX_ERROR)
     if name == "proto_version":
-        return field, _protocol_version(get_string(name, value), major)
+        return field, _protocol_version(get_string(name, value), version)
     if name == "publication_names":
-        return field, _publication_names(get_string(name, value), major)
+        return field, _publication_names(get_string(name, value), version.major)
     if name == "origin":
         return field, _origin(get_string(name, value))
-    if name == "streaming" and VERSIONS[major].has_parallel_streaming:
+    if name == "streaming" and version.has_parallel_streaming:
         return field, get_streaming_mode(name, value)
     switch = get_boolean(name, value)
     if name == "streaming":
@@ -96,9 +95,11 @@ def _parse_option(name: str, value: str | None, major: int, seen: dict[str, obje
     return field, switch
 
 
-def _protocol_version(text: str, major: int) -> int:
+def _protocol_version(text: str, version: Version) -> int:
     """The number of a protocol version."""
-    number = _unsigned(text) if VERSIONS[major].reads_numbers_as_unsigned else _signed(text)
+    number = _unsigned(text) if version.reads_numbers_as_unsigned else _signed(text)
+    if not text and not version.reads_no_digits_as_zero:
+        number = None
     if number is None:
         raise PluginError("invalid proto_version", sqlstate=INVALID_PARAMETER_VALUE)
     if not 0 <= number <= 0xFFFFFFFF:
@@ -141,16 +142,17 @@ def _origin(text: str) -> bool:
     return value == "none"
 
 
-def _check_protocol(options: PgOutputOptions, major: int) -> None:
+def _check_protocol(options: PgOutputOptions, server: Version) -> None:
     """The protocol version against the server's and the features asked for."""
     version = options.protocol_version
     shown = version - (version >> 31 << 32)
-    side = "server only supports" if VERSIONS[major].calls_itself_server else "we only support"
-    if version > MAX_PROTOCOL[major]:
-        raise _unsupported(f"client sent proto_version={shown} but {side} protocol {MAX_PROTOCOL[major]} or lower")
+    side = "server only supports" if server.calls_itself_server else "we only support"
+    highest = MAX_PROTOCOL[server.major]
+    if version > highest:
+        raise _unsupported(f"client sent proto_version={shown} but {side} protocol {highest} or lower")
     if version < 1:
         raise _unsupported(f"client sent proto_version={shown} but {side} protocol 1 or higher")
-    if not VERSIONS[major].requires_options and not options.publication_names:
+    if not server.requires_options and not options.publication_names:
         raise PluginError("publication_names parameter missing", sqlstate=INVALID_PARAMETER_VALUE)
     for asked, feature, needed in (
         (options.streaming == "on", "streaming", STREAM_VERSION),

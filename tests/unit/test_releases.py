@@ -69,3 +69,4 @@ def test_what_depends_on_the_minor(
     assert (version.signs_upper_seg_bounds, version.cuts_by_least_integer) == (signs_segs, cuts)
     assert version.finishes_empty_prepared == finishes_empty
     assert version.counts_announcements_at_prepare == cuts
+    assert version.reads_no_digits_as_zero == (change_size == 80 and version.major > 14)
