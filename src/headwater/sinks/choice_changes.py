@@ -25,6 +25,9 @@ from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.passed_over import PassedOver
 from headwater.sinks.catalog_changes import CatalogWindow, of_relations
+from headwater.sinks.window_cuts import CrowdedWindowError
+
+_UNCHOSEN = "its changes from before, while it was not chosen, have not landed"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class ChoiceChange:
         lsn: START of the commit record.
         root: the table in the lake; before, after: the relation that is called otherwise, itself or a partition.
         is_chosen: from then on.
+        is_inside: it is chosen before and behind the commit, and was not at changes of that transaction.
     """
 
     lsn: int
@@ -42,6 +46,7 @@ class ChoiceChange:
     before: RelationSchema
     after: RelationSchema
     is_chosen: bool
+    is_inside: bool = False
 
 
 def choice_changes(window: CatalogWindow, choice: TableChoice, unwanted: PassedOver) -> tuple[ChoiceChange, ...]:
@@ -84,7 +89,11 @@ def _inside(store: CatalogStore, choice: TableChoice, version: RelationSchema, l
     if after is None or after.kind not in "rp" or version.topmost != after.topmost or version.rewrite_of:
         return None
     root = view.relation(after.topmost)
-    return ChoiceChange(lsn, root, version, after, True) if root is not None and choice.chooses(after, view) else None
+    if root is None or not choice.chooses(after, view):
+        return None
+    was_in = store.view(lsn)
+    was = was_in.relation(version.oid)
+    return ChoiceChange(lsn, root, version, after, True, was is not None and choice.chooses(was, was_in))
 
 
 def require_whole(changes: Iterable[ChoiceChange], lake: Lake, *, is_mirror: bool) -> None:
@@ -97,12 +106,15 @@ def require_whole(changes: Iterable[ChoiceChange], lake: Lake, *, is_mirror: boo
 
     Raises:
         LakeError: something is, or may be.
+        CrowdedWindowError: it is in the window, which is to be planned once more with these tables chosen.
     """
     for one in changes:
+        if one.is_inside:
+            raise CrowdedWindowError(_gap(one, _UNCHOSEN), None, frozenset({one.root.oid, one.after.oid}))
         if not one.is_chosen:
             warn(f"{_renamed(one)}, which --tables does not choose: its changes do not land from there on")
         elif lake.has(one.root):
-            raise _gap(one, "its changes from before, while it was not chosen, have not landed")
+            raise _gap(one, _UNCHOSEN)
         elif is_mirror:
             raise _gap(one, "the rows that it had before have not landed")
         else:

@@ -29,7 +29,15 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import AwaitedCatalogError, CatalogError, UsageError, WalError, warn
+from headwater.errors import (
+    AwaitedCatalogError,
+    CatalogError,
+    HeadwaterError,
+    LakeError,
+    UsageError,
+    WalError,
+    warn,
+)
 from headwater.lakes.lake import Adding, Lake
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
@@ -191,6 +199,7 @@ class _Run:
             the state behind it; None if it was told to end before any.
         """
         cut: CrowdedWindowError | None = None
+        causes: dict[int | None, HeadwaterError] = {}
         while True:
             landing_pass = None
             try:
@@ -198,6 +207,7 @@ class _Run:
                     until = self._until(landing_pass, cut)
                     behind = landing_pass.run(following, until, goes_on=cut is not None) or kept
             except CrowdedWindowError as error:
+                causes.setdefault(error.cause.lsn, error.cause)
                 landed = None if landing_pass is None else landing_pass.kept
                 kept, cut = landed or kept, error.beside(None if landed else cut)
                 continue
@@ -206,6 +216,9 @@ class _Run:
                     raise
                 # A copied catalog is complete behind the cut only: so the window cannot be cut.
                 raise cut.cause from error
+            except LakeError as error:
+                # What was known of the window as a whole tells more of a refusal than what is known behind the cut.
+                raise (causes.get(error.lsn) if error.lsn is not None else None) or error from None
             if cut is None or self._is_over(behind, following):
                 return behind
             kept, cut = behind, None
