@@ -246,3 +246,144 @@ def test_row_type_versions_of_the_server_are_nobody_elses(tmp_path: Path) -> Non
     ]
     shown = [column for one in events if one.after is not None for column in one.after.structure()["columns"]]
     assert "pg_attver" not in json.dumps(shown)
+
+
+TYPED = {
+    "add": (("ALTER TYPE ct ADD ATTRIBUTE i text CASCADE",), ["ALTER TYPE public.ct ADD ATTRIBUTE i text CASCADE"]),
+    "drop": (("ALTER TYPE ct DROP ATTRIBUTE g CASCADE",), ["ALTER TYPE public.ct DROP ATTRIBUTE g CASCADE"]),
+    "type": (
+        ("ALTER TYPE ct ALTER ATTRIBUTE k TYPE bigint CASCADE",),
+        ["ALTER TYPE public.ct ALTER ATTRIBUTE k TYPE bigint CASCADE"],
+    ),
+    "rename": (
+        ("ALTER TYPE ct RENAME ATTRIBUTE f TO h CASCADE",),
+        ["ALTER TYPE public.ct RENAME ATTRIBUTE f TO h CASCADE"],
+    ),
+    "type of a default": (
+        ("ALTER TYPE ct ALTER ATTRIBUTE f TYPE bigint CASCADE",),
+        [
+            "ALTER TABLE public.typed ALTER COLUMN f DROP DEFAULT",
+            "ALTER TYPE public.ct ALTER ATTRIBUTE f TYPE bigint CASCADE",
+            "ALTER TABLE ONLY public.typed ALTER COLUMN f SET DEFAULT 3",
+        ],
+    ),
+    "several": (
+        (
+            "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE, DROP ATTRIBUTE g CASCADE,"
+            ' ALTER ATTRIBUTE k TYPE text COLLATE "C" CASCADE',
+        ),
+        [
+            "ALTER TYPE public.ct DROP ATTRIBUTE g CASCADE",
+            'ALTER TYPE public.ct ALTER ATTRIBUTE k TYPE text COLLATE "C" CASCADE',
+            "ALTER TYPE public.ct ADD ATTRIBUTE i text CASCADE",
+        ],
+    ),
+    "exchanged": (
+        (
+            "BEGIN",
+            "ALTER TYPE ct RENAME ATTRIBUTE f TO h CASCADE",
+            "ALTER TYPE ct RENAME ATTRIBUTE g TO f CASCADE",
+            "ALTER TYPE ct RENAME ATTRIBUTE h TO g CASCADE",
+            "COMMIT",
+        ),
+        None,
+    ),
+    "with what the table says": (
+        (
+            "BEGIN",
+            "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE",
+            "DELETE FROM typed",
+            "ALTER TABLE typed ALTER i SET DEFAULT 'x', ALTER i SET NOT NULL, ALTER i SET STATISTICS 7",
+            "ALTER TABLE typed ADD CHECK (i <> '')",
+            "COMMIT",
+        ),
+        None,
+    ),
+    "with an index": (
+        ("CREATE INDEX ON typed (g, f)", "CREATE INDEX ON typed (k)", "ALTER TYPE ct DROP ATTRIBUTE g CASCADE"),
+        None,
+    ),
+    "table leaves": (
+        ("BEGIN", "ALTER TABLE typed NOT OF", "ALTER TYPE ct ADD ATTRIBUTE i text", "COMMIT"),
+        ["ALTER TABLE public.typed NOT OF", "ALTER TYPE public.ct ADD ATTRIBUTE i text"],
+    ),
+    "table leaves behind it": (
+        ("BEGIN", "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE", "ALTER TABLE typed NOT OF", "COMMIT"),
+        None,
+    ),
+    "table comes": (
+        (
+            "CREATE TABLE other (f int, g text)",
+            "BEGIN",
+            "ALTER TABLE typed NOT OF",
+            "ALTER TABLE other ADD k int",
+            "ALTER TABLE other OF ct",
+            "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE",
+            "COMMIT",
+        ),
+        None,
+    ),
+    "table is made": (
+        ("BEGIN", "DROP TABLE typed", "CREATE TABLE o OF ct", "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE", "COMMIT"),
+        ["DROP TABLE public.typed", "ALTER TYPE public.ct ADD ATTRIBUTE i text", "CREATE TABLE public.o OF public.ct"],
+    ),
+    "no typed table": (
+        ("DROP TABLE typed", "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE"),
+        ["DROP TABLE public.typed", "ALTER TYPE public.ct ADD ATTRIBUTE i text"],
+    ),
+    "children": (
+        (
+            "CREATE TABLE child (own int) INHERITS (typed)",
+            "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE",
+            "ALTER TYPE ct DROP ATTRIBUTE g CASCADE",
+            "ALTER TYPE ct ALTER ATTRIBUTE k TYPE bigint CASCADE",
+            "ALTER TYPE ct RENAME ATTRIBUTE k TO l CASCADE",
+        ),
+        None,
+    ),
+    "partitions": (
+        (
+            "CREATE TABLE parts OF ct PARTITION BY RANGE (f)",
+            "CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (9)",
+            "ALTER TYPE ct ADD ATTRIBUTE i text CASCADE",
+            "ALTER TYPE ct DROP ATTRIBUTE g CASCADE",
+            "ALTER TYPE ct ALTER ATTRIBUTE k TYPE bigint CASCADE",
+            "ALTER TYPE ct RENAME ATTRIBUTE k TO l CASCADE",
+        ),
+        None,
+    ),
+}
+"""Statements behind a typed table, and those that are told of them; None for: those that make the same."""
+
+
+@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize("case", TYPED)
+def test_typed_tables(tmp_path: Path, major: int, case: str) -> None:
+    """Attributes come, go and change with those of the type, by one statement with CASCADE, which a server takes."""
+    does, expected = TYPED[case]
+    before = ("CREATE TYPE ct AS (f int, g text, k int)", "CREATE TABLE typed OF ct (f WITH OPTIONS DEFAULT 3)")
+    with recorded(major, tmp_path, run_all((*before, "INSERT INTO typed DEFAULT VALUES", *does))) as done:
+        events = done.events()
+        said = [sql for one in events for sql in one.event.sql]
+        assert copied(done, events) == []
+    if expected is not None:
+        assert said[2:] == expected
+
+
+def test_comments_have_names(tmp_path: Path) -> None:
+    """Of what is told in SQL as SQL has it; of others as people have it."""
+    statements = (
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "COMMENT ON EXTENSION plpgsql IS 'a language'",
+        "COMMENT ON FUNCTION f() IS 'one'",
+        "COMMENT ON LANGUAGE plpgsql IS 'spoken'",
+        "COMMENT ON EXTENSION plpgsql IS NULL",
+    )
+    with recorded(16, tmp_path, run_all(statements)) as done:
+        told = [one.event for one in done.events() if one.event.kind == "comment"]
+    assert [(one.name, one.sql) for one in told if one.name.startswith("EXTENSION")] == [
+        ("EXTENSION plpgsql", ("COMMENT ON EXTENSION plpgsql IS 'a language'",)),
+        ("EXTENSION plpgsql", ("COMMENT ON EXTENSION plpgsql IS NULL",)),
+    ]
+    (of_function,) = [one for one in told if one.name == "FUNCTION public.f"]
+    assert of_function.unsupported == "a comment on an object of this kind is not told in SQL"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from headwater.definitions.indexes import options_in_sql
 from headwater.definitions.objects import ColumnDefinition, NotNull, SequenceDefinition, TableDefinition
@@ -95,16 +96,23 @@ class Action(NamedTuple):
     goes_on: bool = False
 
 
+def bare_column(column: ColumnDefinition) -> ColumnDefinition:
+    """A column as it comes into a typed table with an attribute of the type: nothing of its own."""
+    nothing: dict[str, Any] = {"default": None, "not_null": False, "constraint": None, "identity": "", "sequence": None}
+    settings: dict[str, Any] = {"storage": column.type_storage, "compression": "", "statistics": -1, "options": ()}
+    return replace(column, **nothing, **settings)
+
+
 def column_changes(
-    before: ColumnDefinition, after: ColumnDefinition, table: TableDefinition, major: int
+    before: ColumnDefinition, after: ColumnDefinition, table: TableDefinition, major: int, is_typed: bool = False
 ) -> Iterator[Action]:
     """What became of a column that is still there, each action in a statement of its own; its name is told apart.
 
-    A type comes with its parents'. Defaults of children are told with the children.
+    A type comes with its parents', or with the type that the table is of. Defaults of children are told with them.
     """
     alter = f"ALTER COLUMN {quote_identifier(after.name, major)}"
     is_retyped = before.core != after.core
-    leads = is_retyped and not after.parents
+    leads = is_retyped and not after.parents and not is_typed
     if before.generated and not after.generated and not after.parents:
         yield Action(f"{alter} DROP EXPRESSION", True)
     if before.identity and not after.identity and not table.is_partition:

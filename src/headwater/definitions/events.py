@@ -205,7 +205,7 @@ def _table_of(either: Definition, step: Step) -> TableDefinition | None:
 def _event_name(change: Change) -> str:
     either = change.either
     if isinstance(either, CommentsDefinition):
-        return either.comments[0].target or str(either.oid)
+        return either.comments[0].name
     return either.sql_name
 
 

@@ -196,7 +196,7 @@ class TableDefinition(Definition):
         schema: its schema.
         is_unlogged: it is not replicated.
         columns: those that are not dropped, in order.
-        of_type: the type that it is of, in SQL; None of none.
+        of_type: the type that it is of, in SQL; None of none. of_type_oid: the same, or 0.
         parents: tables that it inherits from, in SQL, or is a partition of; parent_oids: the same.
         is_partition: it is one.
         bound: the partition's ``FOR VALUES ...`` or ``DEFAULT``.
@@ -213,6 +213,7 @@ class TableDefinition(Definition):
     is_unlogged: bool
     columns: tuple[ColumnDefinition, ...]
     of_type: str | None
+    of_type_oid: int
     parents: tuple[str, ...]
     parent_oids: tuple[int, ...]
     is_partition: bool
@@ -228,6 +229,10 @@ class TableDefinition(Definition):
     force_row_security: bool
 
     kind = "table"
+
+    def is_of_same_type(self, other: TableDefinition) -> bool:
+        """Whether both are of one composite type, which gives them their columns."""
+        return self.of_type_oid != 0 and self.of_type_oid == other.of_type_oid
 
 
 @dataclass(frozen=True)
@@ -417,13 +422,16 @@ class Comment:
 
     Attributes:
         key: what it is on: catalog, OID, column.
-        target: the same in SQL, such as ``TABLE public.t``; None for what is not followed.
+        target: the same in SQL, such as ``TABLE public.t``; None for what is not told in SQL.
         text: the comment.
+        name: what it is on, for people: as `target`, or such as ``FUNCTION public.f``, or its OID where it is not
+            followed.
     """
 
     key: tuple[int, int, int]
     target: str | None
     text: str
+    name: str
 
 
 @dataclass(frozen=True)

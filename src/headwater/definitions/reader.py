@@ -56,6 +56,12 @@ _PRIVILEGES: dict[int, tuple[str, str, str, str]] = {
 
 _COMMENTED = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE", "i": "INDEX"}
 _COMMENTED |= {"I": "INDEX", "c": "TYPE", "f": "FOREIGN TABLE"}
+_NAMED = {
+    PG_NAMESPACE: ("SCHEMA", "nspname"),
+    PG_PUBLICATION: ("PUBLICATION", "pubname"),
+    PG_EXTENSION: ("EXTENSION", "extname"),
+}
+"""Objects that stand in no schema and on no table, and the columns of their names."""
 
 
 class ObjectKey(NamedTuple):
@@ -283,7 +289,15 @@ class DefinitionReader:
         owner = self.row(ObjectKey(*key[:2])) if known else None
         if owner is not None and self._is_temporary(key[0], owner):
             return None
-        return Comment(key, None if owner is None else self._target(owner, key), row.text("description") or "")
+        target = None if owner is None else self._target(owner, key)
+        return Comment(key, target, row.text("description") or "", target or self._name_of(ObjectKey(*key[:2])))
+
+    def _name_of(self, key: ObjectKey) -> str:
+        """What an object is called that a comment in SQL cannot name."""
+        found = self.read(key) if key.catalog in self._readers else None
+        if found is None:
+            return str(key.oid)
+        return f"{(found.what if isinstance(found, OtherDefinition) else found.kind).upper()} {found.sql_name}"
 
     def _target(self, row: NamedRow, key: tuple[int, int, int]) -> str | None:
         """What stands behind COMMENT ON."""
@@ -302,7 +316,7 @@ class DefinitionReader:
             if row.oid("contypid"):
                 return f"CONSTRAINT {name} ON DOMAIN {self._naming.type(row.oid('contypid'))}"
             return f"CONSTRAINT {name} ON {self._naming.relation(row.oid('conrelid'))}"
-        named = {PG_NAMESPACE: ("SCHEMA", "nspname"), PG_PUBLICATION: ("PUBLICATION", "pubname")}.get(catalog)
+        named = _NAMED.get(catalog)
         return None if named is None else f"{named[0]} {self._naming.quoted(row.name(named[1]))}"
 
 

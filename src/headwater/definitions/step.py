@@ -79,6 +79,11 @@ class Step:
         """A table that was changed, as it is."""
         return self._tables.get(oid, (None, None))[1]
 
+    def has_typed_tables(self, type: int) -> bool:
+        """Whether tables that stay are of a composite type, so that their columns change with its attributes."""
+        pairs = ((before, after) for before, after in self._tables.values() if before is not None and after is not None)
+        return any(before.of_type_oid == type and before.is_of_same_type(after) for before, after in pairs)
+
     def depth(self, oid: int) -> int:
         """How many tables of the step stand above a table; parents come before their children."""
         seen, level, above = {oid}, 0, [oid]

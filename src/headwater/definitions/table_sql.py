@@ -7,8 +7,9 @@ the names that they have.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from headwater.definitions.column_sql import column_changes, column_clause, column_settings, option_changes
+from headwater.definitions.column_sql import bare_column, column_changes, column_clause, column_settings, option_changes
 from headwater.definitions.indexes import options_in_sql
 from headwater.definitions.objects import ColumnDefinition, TableDefinition
 from headwater.definitions.statements import Phase, Statement
@@ -106,10 +107,11 @@ def drop_table(table: TableDefinition, step: Step) -> Iterator[Statement]:
 
 
 def alter_table(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[Statement]:
-    """What became of a table, but for its name and schema."""
+    """What became of a table, but for its name and schema; columns of one that is of a type come with the type's."""
     yield from _detach(before, after)
     yield from _dropped_defaults(before, after, step)
-    yield from _dropped_columns(before, after, step)
+    if not before.is_of_same_type(after):
+        yield from _dropped_columns(before, after, step)
     depth, name = step.depth(after.oid), after.sql_name
     for only, action in _actions(before, after, step):
         yield Statement(Phase.ALTER_TABLE, depth, f"ALTER TABLE {'ONLY ' if only else ''}{name} {action}")
@@ -122,6 +124,8 @@ def alter_table(before: TableDefinition, after: TableDefinition, step: Step) -> 
 
 
 def _detach(before: TableDefinition, after: TableDefinition) -> Iterator[Statement]:
+    if before.of_type is not None and not before.is_of_same_type(after):
+        yield Statement(Phase.DETACH, 0, f"ALTER TABLE {before.sql_name} NOT OF")
     kept = () if before.is_partition != after.is_partition else after.parent_oids
     for parent, oid in zip(before.parents, before.parent_oids, strict=True):
         if oid in kept:
@@ -134,17 +138,20 @@ def _detach(before: TableDefinition, after: TableDefinition) -> Iterator[Stateme
 def _actions(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[tuple[bool, str]]:
     """Actions of ALTER TABLE, and whether ONLY is said."""
     old = {column.number: column for column in before.columns}
-    yield from _renamed_columns(old, after, step)
-    if before.of_type != after.of_type:
-        yield False, f"OF {after.of_type}" if after.of_type is not None else "NOT OF"
+    is_typed = before.is_of_same_type(after)
+    if not is_typed:
+        yield from _renamed_columns(old, after, step)
     for column in after.columns:
-        if column.number not in old:
-            if column.is_local or not column.parents:
-                yield False, f"ADD COLUMN {column_clause(column, after, step.major)}"
-            yield from ((True, action) for action in column_settings(column, None, step.major))
+        if column.number in old or is_typed:
+            was = old.get(column.number) or bare_column(column)
+            for action in column_changes(was, column, after, step.major, is_typed):
+                yield not action.goes_on, action.sql
             continue
-        for action in column_changes(old[column.number], column, after, step.major):
-            yield not action.goes_on, action.sql
+        if column.is_local or not column.parents:
+            yield False, f"ADD COLUMN {column_clause(column, replace(after, of_type=None), step.major)}"
+        yield from ((True, action) for action in column_settings(column, None, step.major))
+    if after.of_type is not None and not is_typed:
+        yield False, f"OF {after.of_type}"
     yield from ((False, action) for action in option_changes(before.options, after.options, step.major))
     if before.is_unlogged != after.is_unlogged:
         yield False, f"SET {'UNLOGGED' if after.is_unlogged else 'LOGGED'}"

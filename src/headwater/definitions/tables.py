@@ -60,6 +60,7 @@ class TableReader:
             is_unlogged=persistence == "u",
             columns=columns,
             of_type=self._naming.type(row.oid("reloftype")) if row.oid("reloftype") else None,
+            of_type_oid=row.oid("reloftype"),
             parents=tuple(map(self._naming.relation, parents)),
             parent_oids=parents,
             is_partition=is_partition,

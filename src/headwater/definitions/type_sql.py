@@ -54,29 +54,33 @@ def _typed(column: ColumnDefinition) -> str:
 
 
 def alter_composite(before: CompositeDefinition, after: CompositeDefinition, step: Step) -> Iterator[str]:
-    """Attributes dropped, renamed, of another type, added."""
-    alter = f"ALTER TYPE {after.sql_name}"
+    """Attributes dropped, renamed, of another type, added; those of typed tables with them."""
+    alter, goes_on = f"ALTER TYPE {after.sql_name}", " CASCADE" if step.has_typed_tables(after.oid) else ""
+    yield from (f"{alter} {action}{goes_on}" for action in _attribute_actions(before, after, step))
+
+
+def _attribute_actions(before: CompositeDefinition, after: CompositeDefinition, step: Step) -> Iterator[str]:
     old = {column.number: column for column in before.columns}
     new = {column.number: column for column in after.columns}
     for column in before.columns:
         if column.number not in new:
-            yield f"{alter} DROP ATTRIBUTE {step.quoted(column.name)}"
+            yield f"DROP ATTRIBUTE {step.quoted(column.name)}"
     renamed = [
         (old[one.number], one) for one in after.columns if one.number in old and old[one.number].name != one.name
     ]
     taken = {one.name for one, _ in renamed}
     for was, now in renamed:
         if now.name in taken:
-            yield f"{alter} RENAME ATTRIBUTE {step.quoted(was.name)} TO headwater_{was.number}"
+            yield f"RENAME ATTRIBUTE {step.quoted(was.name)} TO headwater_{was.number}"
     for was, now in renamed:
         name = f"headwater_{was.number}" if now.name in taken else step.quoted(was.name)
-        yield f"{alter} RENAME ATTRIBUTE {name} TO {step.quoted(now.name)}"
+        yield f"RENAME ATTRIBUTE {name} TO {step.quoted(now.name)}"
     for column in after.columns:
         name = step.quoted(column.name)
         if column.number not in old:
-            yield f"{alter} ADD ATTRIBUTE {_attribute(column, step)}"
+            yield f"ADD ATTRIBUTE {_attribute(column, step)}"
         elif old[column.number].core != column.core:
-            yield f"{alter} ALTER ATTRIBUTE {name} TYPE {_typed(column)}"
+            yield f"ALTER ATTRIBUTE {name} TYPE {_typed(column)}"
 
 
 def create_domain(type: DomainDefinition, step: Step) -> Iterator[str]:
