@@ -213,7 +213,7 @@ def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None
     target = tmp_path / "lake"
     source.run("INSERT INTO t SELECT i, repeat('x', 900) FROM generate_series(1, 30000) i")
     with following(source, source.server.wal_directory, target) as process:
-        process.until(lambda: any(target.glob("public.t/_headwater/staged/*")))
+        process.until(lambda: any(target.glob("public.t/_headwater/unplaced/*")))
         process.process.send_signal(signal.SIGINT)
         process.process.send_signal(signal.SIGTERM)
         said = process.said()

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.lakes.file_bounds import has_order, is_bound
-from headwater.lakes.lake_table import DataFile, errors_at
+from headwater.lakes.lake_table import DataFile, errors_at, staged_path
 from headwater.lakes.parquet_options import parquet_options
 from headwater.pipeline.plain_errors import system_error
 from headwater.rows.arrow import no_rows
@@ -72,7 +72,7 @@ def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: s
     there = iter(batches)
     first = next(there, None)
     first = no_rows(schema) if first is None else first
-    with open(os.path.join(place, name), "xb") as sink:
+    with open(staged_path(place, name), "xb") as sink:
         options = {**parquet_options(schema), "store_schema": False, "metadata_collector": footers}
         with pq.ParquetWriter(sink, _as_read(first, schema), **options) as writer:
             for rows in _row_groups(chain([first], there)):

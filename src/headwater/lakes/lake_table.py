@@ -85,6 +85,20 @@ def file_name(commit_lsn: int) -> str:
     return f"part-{commit_lsn:016X}-{uuid.uuid4().hex}.parquet"
 
 
+UNPLACED = "unplaced"
+"""The directory of files that belong to no commit yet, in formats where a glob is a way to read a table."""
+
+
+def staged_path(place: str, name: str) -> str:
+    """Where a file is written that a commit will give its name: where a glob finds it, under a name that it does not.
+
+    Args:
+        place: the directory that tasks write to; name: the file's.
+    """
+    path = os.path.join(place, name)
+    return f"{path}.{UNPLACED}" if os.path.basename(place) == UNPLACED else path
+
+
 def is_written_here(name: str) -> bool:
     """Whether a file's name is one of ours."""
     return _NAME.fullmatch(name) is not None

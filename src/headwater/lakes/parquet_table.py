@@ -2,16 +2,19 @@
 
 ::
 
-    orders/part-….parquet                             rows; what a glob finds
-    orders/_headwater/00000000000000000007.json       the seventh commit
-    orders/_headwater/staged/part-….parquet           written by tasks, in no commit yet
-    orders/_headwater/removed/part-….parquet          taken away by a commit; for who reads an earlier one
+    orders/part-….parquet                                  rows; what a glob finds, orders/**/*.parquet too
+    orders/_headwater/00000000000000000007.json            the seventh commit
+    orders/_headwater/unplaced/part-….parquet.unplaced     written by tasks, in no commit yet
+    orders/_headwater/removed/part-….parquet.removed       taken away by a commit; for who reads an earlier one
 
 A commit is a manifest that gets its name by a hard link, which fails where there is one of that number: whoever was
 second is told. Files get their places after that; a run that ends in between is completed by the next to open the
 table, and what was staged for no commit is removed. Files that a commit takes away leave the directory likewise, and
-stay until somebody expires them. Every 64th manifest names all files. Who has a table open holds a
-lock on it, which goes with its process.
+stay until somebody expires them. Every 64th manifest names all files. Who has a table open holds a lock on it, which
+goes with its process.
+
+Tables of before have ``staged`` for ``unplaced``, and files in both with their own names, which a glob over all
+directories finds: who opens the table to write to it renames them.
 
 Known gaps: places in stores (``s3://``); a reader by glob may come between a commit and its files.
 """
@@ -35,6 +38,7 @@ from pyarrow.dataset import dataset
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.file_bounds import read_bounds, written_bounds
 from headwater.lakes.lake_table import (
+    UNPLACED,
     DataFile,
     Expired,
     LakeFormat,
@@ -46,13 +50,14 @@ from headwater.lakes.lake_table import (
     lock_alone,
     remove_files,
     require_no_others,
+    staged_path,
 )
 from headwater.pg.lsn import Lsn
 from headwater.rows.arrow import no_rows
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
-_REMOVED = "removed"
+_REMOVED, _STAGED_BEFORE = "removed", "staged"
 _NAME = re.compile(r"(\d{20})\.json")
 _FORMAT = 1
 
@@ -73,7 +78,7 @@ class ParquetTable(LakeTable):
         with errors_at(place):
             if not _last_number(place):
                 require_no_others(place)
-            for part in (Path(self.staging), self._log / _REMOVED):
+            for part in (self._log / UNPLACED, self._log / _REMOVED):
                 part.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._log / "lock", place)
             self._number = 0
@@ -98,7 +103,7 @@ class ParquetTable(LakeTable):
     @property
     def staging(self) -> str:
         """See :class:`LakeTable`."""
-        return str(self._log / "staged")
+        return str(self._log / UNPLACED)
 
     @property
     def files(self) -> Mapping[str, DataFile]:
@@ -167,24 +172,25 @@ class ParquetTable(LakeTable):
 
     def _place(self, added: list[DataFile]) -> None:
         for file in added:
-            staged = Path(self.staging) / file.path
-            if staged.exists():
+            staged = next((path for path in _staged_paths(self._log, file.path) if path.exists()), None)
+            if staged is not None:
                 os.replace(staged, self.place / file.path)
         sync_directory(self.place)
 
     def _take_away(self, removed: Iterable[str]) -> None:
         for path in removed:
             with suppress(FileNotFoundError):
-                os.replace(self.place / path, self._log / _REMOVED / path)
+                os.replace(self.place / path, _removed_path(self._log, path))
 
     def _complete(self) -> None:
         """Do what a run left undone: place what was committed, take away what is gone, remove what was not."""
-        self._place([self._files[name] for name in self._files.keys() & set(os.listdir(self.staging))])
+        staged = [path for name in (UNPLACED, _STAGED_BEFORE) for path in (self._log / name).glob("*")]
+        self._place([file for path in staged if (file := self._files.get(path.name.removesuffix(f".{UNPLACED}")))])
         self._take_away({name for name in os.listdir(self.place) if is_written_here(name)} - self._files.keys())
-        for name in os.listdir(self.staging):
-            (Path(self.staging) / name).unlink(missing_ok=True)
-        for part in self._log.glob("*.part"):
-            part.unlink(missing_ok=True)
+        for path in (self._log / _REMOVED).glob("*.parquet"):
+            os.replace(path, _removed_path(self._log, path.name))
+        for path in (*staged, *self._log.glob("*.part")):
+            path.unlink(missing_ok=True)
 
     def _read(self, source: str) -> Landed:
         """Follow the log."""
@@ -214,8 +220,9 @@ class ParquetFormat(LakeFormat):
         with errors_at(place):
             last = _last_number(place)
             used = {path for at in range(1, last + 1) if at in kept for path in _files_at(place, at)[0]}
-            away = (place / "_headwater" / _REMOVED).glob("*.parquet")
-            return remove_files((path for path in away if path.name not in used), older_than.timestamp())
+            away = (place / "_headwater" / _REMOVED).glob("*.parquet*")
+            unused = (path for path in away if path.name.removesuffix(f".{_REMOVED}") not in used)
+            return remove_files(unused, older_than.timestamp())
 
     def size(self, place: Path, name: str, version: int) -> TableSize:
         """See :class:`LakeFormat`."""
@@ -333,5 +340,14 @@ def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
 def _found(place: Path, path: str) -> str:
     """Where a file is that its commit has not given its place yet, or a later one has taken away."""
     log = place / "_headwater"
-    places = (place / path, log / "staged" / path, log / _REMOVED / path)
+    places = (place / path, *_staged_paths(log, path), _removed_path(log, path), log / _REMOVED / path)
     return str(next((one for one in places if one.exists()), places[0]))
+
+
+def _staged_paths(log: Path, path: str) -> tuple[Path, ...]:
+    """Where a file may be that a commit has not given its place yet."""
+    return Path(staged_path(str(log / UNPLACED), path)), log / UNPLACED / path, log / _STAGED_BEFORE / path
+
+
+def _removed_path(log: Path, path: str) -> Path:
+    return log / _REMOVED / f"{path}.{_REMOVED}"
