@@ -17,6 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from headwater import option_names
 from headwater.caches import SERVER_CACHE_VARIABLE, server_cache
 from headwater.demo.embedded_postgres import ServerPrograms
 from packaged_servers import is_packaged
@@ -39,6 +40,13 @@ ORACLE = "oracle"
 MAJOR_IN_NAME = re.compile(r"\[pg(\d+)-")
 """How the tests of the oracle that run on several majors are called."""
 MAJOR_PASSES: Counter[int] = Counter()
+
+
+@pytest.fixture(autouse=True)
+def options_have_flags_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test has run in this process, a command or the data source, does not name options for the next one."""
+    monkeypatch.setattr(option_names, "_flags", None)
+    monkeypatch.setattr(option_names, "_is_data_source", False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -29,8 +29,9 @@ What is done all the same, though the user may not expect it, is a :class:`Headw
 through Python's own ``warnings``, the command prints it on standard error.
 
 Messages follow PostgreSQL's style: lower case, no full stop, what was found and what was expected. An error carries its
-place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. Every error
-pickles, as Spark workers must send theirs to the driver.
+place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. Options are
+mentioned by :mod:`headwater.option_names`, and called what they are where the error is shown. Every error pickles, as
+Spark workers must send theirs to the driver.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
+
+from headwater.option_names import at_door, hint_at_door
 
 
 class HeadwaterError(Exception):
@@ -80,8 +83,10 @@ def _one_line(message: str, lsn: int | None, file: str | None, hint: str | None)
         place.append(f"at {lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}")
     if file is not None:
         place.append(f"in {file}")
-    text = f"{message} ({', '.join(place)})" if place else message
-    return f"{text}; {hint}" if hint else text
+    text = at_door(message)
+    text = f"{text} ({', '.join(place)})" if place else text
+    advice = hint_at_door(hint)
+    return f"{text}; {advice}" if advice else text
 
 
 def errors_of(database: str | None) -> AbstractContextManager[None]:
@@ -224,7 +229,13 @@ class SlotError(HeadwaterError):
 
 
 class HeadwaterWarning(UserWarning):
-    """Something is done all the same that the user may not expect; the text is one line."""
+    """Something is done all the same that the user may not expect; the text is one line.
+
+    Its arguments are those of :func:`warn`: message, LSN, file, hint.
+    """
+
+    def __str__(self) -> str:
+        return _one_line(*self.args)
 
 
 def warn(message: str, *, lsn: int | None = None, file: str | None = None, hint: str | None = None) -> None:
@@ -236,7 +247,7 @@ def warn(message: str, *, lsn: int | None = None, file: str | None = None, hint:
         file: which file, or None.
         hint: what to do about it, or None.
     """
-    warnings.warn(HeadwaterWarning(_one_line(message, lsn, file, hint)), stacklevel=2)
+    warnings.warn(HeadwaterWarning(message, lsn, file, hint), stacklevel=2)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bad_input.clusters import Cluster
-from bad_input.command import CommandHere
+from bad_input.command import CommandHere, run_command
 
 pytestmark = [pytest.mark.server]
 
@@ -107,3 +107,34 @@ def test_a_file_that_is_not_there(headwater: CommandHere, cluster: Cluster, tmp_
     assert run.status == 1
     assert "could not read output plugin" in run.stderr
     assert "No such file or directory" in run.stderr
+
+
+ENDS = {
+    "exit": ("raise SystemExit('told to end')", "step decode failed: SystemExit: told to end (in headwater/"),
+    "killed": (
+        "import os; os.kill(os.getpid(), 9)",
+        "a Python process of step decode crashed, or was killed; where memory ran out, as the system's log tells then, "
+        "give it more, or make windows smaller with --window-bytes, or let fewer tasks run at a time "
+        "(--master local[1])",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_plugin_that_ends_its_process(cluster: Cluster, tmp_path: Path, kind: str) -> None:
+    """One line with the cause and the step, and no stack, of Java's or of Python's."""
+    does, expected = ENDS[kind]
+    text = WHOLE.replace("ctx.write(change.action)", does)
+    run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"))
+    run.check_failed(expected, used_spark=None)
+
+
+def test_the_traceback_where_it_is_asked_for(cluster: Cluster, tmp_path: Path) -> None:
+    """What the task's was, then the line."""
+    text = WHOLE.replace("ctx.write(change.action)", ENDS["exit"][0])
+    asked = {"HEADWATER_TRACEBACK": "1"}
+    run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"), environment=asked)
+    assert (run.status, run.stdout) == (1, b"")
+    assert "SystemExit: told to end" in run.stderr.partition("TaskTraceback")[0] + run.stderr
+    assert 'mine.py", line' in run.stderr
+    assert run.stderr.splitlines()[-1].startswith("headwater: step decode failed: SystemExit")

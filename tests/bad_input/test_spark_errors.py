@@ -39,7 +39,26 @@ def planned_then_gone():
 def of_the_user(number):
     raise ValueError("not ours")
 
+PLUGIN = '''
+from headwater.plugins import OutputPlugin
+
+
+class Mine(OutputPlugin):
+    def begin(self, ctx, txn):
+        raise SystemExit("told to end")
+
+    change = commit = begin
+
+
+'''
+
+def unforeseen():
+    with open(catalog + "-plugin.py", "w") as file:
+        file.write(PLUGIN)
+    read(database="postgres", plugin=catalog + "-plugin.py:Mine").collect()
+
 cases = {
+    "unforeseen": unforeseen,
     "schema": lambda: read(database="nowhere", tables="public.item"),
     "options": lambda: read(database="postgres", plugin="test_decoding", nonsense="1"),
     "plan": lambda: read(database="nowhere").collect(),
@@ -103,6 +122,7 @@ def test_of_planning(told: tuple[dict[str, str], dict[str, str]], case: str, wor
         ("task", "UnsupportedTypeError: values of type "),
         ("write", "UnsupportedTypeError: values of type "),
         ("gone", "SegmentGoneError: could not open WAL segment: No such file or directory (at "),
+        ("unforeseen", "SparkError: the read failed: SystemExit: told to end (in headwater/"),
     ],
 )
 def test_of_a_task(told: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import signal
 import stat
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
@@ -25,6 +29,7 @@ from headwater.pipeline.file_exchange import FileExchange
 from headwater.pipeline.near_exchange import NearExchange
 from headwater.pipeline.scratch import store_value
 from headwater.pipeline.spark_exchange import SparkExchange
+from headwater.pipeline.task_run import run_tasks
 from headwater.rows.items import Messages
 
 pytestmark = pytest.mark.spark
@@ -152,20 +157,108 @@ def test_the_first_error_in_order_is_raised_where_its_turn_is(exchange: Exchange
     assert (said[:2] if isinstance(exchange, NearExchange) else said) == ["some are even", "some are odd"]
 
 
-def stop(task: int, sink: BinaryIO) -> int:
-    if task == 1:
-        raise KeyError("no error of ours")
-    return task
+def raising(function: Callable[[], Any]) -> Callable[[Any, BinaryIO], int]:
+    """Writes a file of the first task, and does what goes wrong in the second."""
+
+    def write(task: int, sink: BinaryIO) -> int:
+        if task == 1:
+            function()
+        return task
+
+    return write
 
 
-def test_another_error_is_sparks(exchange: Exchange) -> None:
-    if isinstance(exchange, NearExchange):
-        pytest.skip("nothing of Spark's is in between")
+def miss_a_key() -> None:
+    raise KeyError("no error of ours")
+
+
+def overflow() -> None:
+    pa.array([1 << 40]).cast(pa.int8())
+
+
+def run_out_of_memory() -> None:
+    np.zeros(1 << 60, np.uint8)
+
+
+def import_nothing() -> None:
+    importlib.import_module("headwater_has_no_such_module")
+
+
+UNFORESEEN = {
+    miss_a_key: ("KeyError: 'no error of ours'", "HEADWATER_TRACEBACK=1 in the environment shows the traceback"),
+    overflow: ("pyarrow.lib.ArrowInvalid: Integer value 1099511627776 not in range", "HEADWATER_TRACEBACK=1"),
+    run_out_of_memory: ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate", "give it more memory"),
+    import_nothing: ("ModuleNotFoundError: No module named 'headwater_has_no_such_module'", sys.executable),
+}
+
+
+@pytest.mark.parametrize("function", UNFORESEEN, ids=lambda function: function.__name__)
+def test_what_nobody_foresaw_is_a_sentence(exchange: Exchange, function: Callable[[], Any]) -> None:
+    """With the exception's type and message, the step, and the line of the program; its traceback goes along."""
+    what, advice = UNFORESEEN[function]
     with (
-        pytest.raises(SparkError, match="could not run the tasks of step stop"),
-        exchange.run("stop", writing(stop), range(2)) as arriving,
+        pytest.raises(SparkError) as caught,
+        exchange.run("stop", writing(raising(function)), range(2)) as arriving,
     ):
         list(arriving)
+    assert caught.value.one_line().startswith(f"step stop failed: {what}")
+    assert advice in caught.value.one_line()
+    assert (caught.value.file or "").startswith("headwater/pipeline/")
+    trace = caught.value.__cause__
+    assert f"in {function.__name__}" in "".join(traceback.format_exception(trace))
+
+
+def exit_with_a_status() -> None:
+    sys.exit(3)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+KILLED = "a Python process of step stop crashed, or was killed; where memory ran out, as the system's log tells then"
+
+
+def kill(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (exit_with_a_status, "step stop failed: SystemExit: 3"),
+        (interrupt, "step stop failed: KeyboardInterrupt"),
+        (partial(kill, signal.SIGINT), "step stop failed: KeyboardInterrupt"),
+        (partial(kill, signal.SIGKILL), KILLED),
+        (partial(kill, signal.SIGSEGV), KILLED),
+        (partial(kill, signal.SIGTERM), KILLED),
+        (partial(os._exit, 7), KILLED),
+    ],
+    ids=["exit", "interrupt", "SIGINT", "SIGKILL", "SIGSEGV", "SIGTERM", "_exit"],
+)
+def test_a_process_that_ends_is_a_sentence(exchange: Exchange, function: Callable[[], Any], words: str) -> None:
+    if isinstance(exchange, NearExchange):
+        pytest.skip("that process is this one")
+    with (
+        pytest.raises(SparkError) as caught,
+        exchange.run("stop", writing(raising(function)), range(2)) as arriving,
+    ):
+        list(arriving)
+    assert caught.value.one_line().startswith(words)
+
+
+class NotThere:
+    """Unpickles where there is a module that is nowhere."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, ("headwater_has_no_such_module",)
+
+
+def test_a_task_that_cannot_be_read_is_a_sentence(spark: Any) -> None:
+    with pytest.raises(SparkError) as caught:
+        run_tasks(spark.sparkContext, "stop", str, [NotThere()], None)
+    words = "Spark could not run the tasks of step stop: ModuleNotFoundError: No module named"
+    assert caught.value.one_line().startswith(words)
 
 
 def test_nothing_begins_here_once_it_was_ended(spark: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "definitions", "plug
 ROOMS += ["pipeline", "lakes", "sinks", "walsender", "apply", "demo", "cli"]
 FOUNDATIONS = (
     "errors",
+    "option_names",
     "trusted_paths",
     "caches",
     "temporary_directories",

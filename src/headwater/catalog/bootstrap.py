@@ -21,6 +21,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER, Version
 from headwater.catalog.whereabouts import CreatedDatabase, Whereabouts, forget_files
 from headwater.errors import CatalogError
+from headwater.option_names import option
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     DEFAULT_TABLESPACE,
@@ -172,7 +173,7 @@ def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> Data
     candidates = [row for row in open_rows if not row.is_template]
     if len(candidates) != 1:
         what = "more than one database" if candidates else "no database that accepts connections and is no template"
-        hint = f"name one with --database (in the data source, the option database): {there}" if there else None
+        hint = f"name one with {option('database')}: {there}" if there else None
         raise CatalogError(f"the cluster has {what}", file=str(path), hint=hint)
     return candidates[0]
 

@@ -23,6 +23,7 @@ from headwater.catalog.file_tree import FileTree
 from headwater.catalog.role_settings import role_settings, settings_place
 from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 from headwater.errors import CatalogError, warn
+from headwater.option_names import option
 
 SESSION_SETTINGS = frozenset(
     {
@@ -113,8 +114,7 @@ def _included(tree: FileTree, file: str, directive: str, setting: ServerSetting)
             f'the copy does not have the configuration that line {setting.line} includes from "{setting.value}": its '
             "settings are not known",
             file=setting.file,
-            hint="give those that change how values are printed with --set NAME=VALUE (in the data source, the "
-            "options set.NAME)",
+            hint=f"give those that change how values are printed with {option('set', 'NAME=VALUE')}",
         )
     return []
 

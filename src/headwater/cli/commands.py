@@ -7,7 +7,7 @@ kernels. Every flag has the environment variable that its help prints, made of t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from headwater.cli.flag_declarations import PATH, PLACE, Paths, database_flag, f
 from headwater.cli.output_flags import CommandOfOutputs
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
+from headwater.option_names import use_flags
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,10 +36,22 @@ GROUP: dict[str, Any] = {"invoke_without_command": True, "subcommand_metavar": "
 
 
 def need_command(context: click.Context) -> None:
-    """Show the help of a group that is given none of its commands, and end with status 2."""
+    """Show the help of a group that is given none of its commands, and end with status 2.
+
+    Of a command that it is given, messages name the flags from here on.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), err=True)
         sys.exit(2)
+    assert isinstance(context.command, click.Group)
+    command = context.command.get_command(context, context.invoked_subcommand)
+    use_flags(flags_named(command) if command is not None else ())
+
+
+def flags_named(command: click.Command) -> Iterator[str]:
+    """The long flags of a command, without their dashes."""
+    for parameter in command.params:
+        yield from (name[2:] for name in parameter.opts if name.startswith("--"))
 
 
 _decode_flag, _demo_flag, _waldump_flag = flags_of("decode"), flags_of("demo"), flags_of("waldump")

@@ -1,6 +1,7 @@
 """The command ``headwater`` (``headwater --help`` is the reference).
 
-Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A warning is a line of standard error,
+Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. Tracebacks are shown where the environment
+variable ``HEADWATER_TRACEBACK`` is set. A warning is a line of standard error,
 ``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.signals`).
 """
 
@@ -11,6 +12,7 @@ import gc
 import logging
 import os
 import sys
+import traceback
 import warnings
 from typing import Any
 
@@ -73,6 +75,7 @@ def main() -> None:
         with ending_cleanly():
             cli.main(standalone_mode=False)
     except HeadwaterError as error:
+        _show_traceback()
         _fail(error.one_line(), error.exit_code)
     except click.UsageError as error:
         context = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
@@ -87,6 +90,17 @@ def main() -> None:
     except OSError as error:
         forget(STANDARD_OUTPUT)
         _fail(_reason(error), 1)
+    except Exception as error:
+        from headwater.pipeline.plain_errors import unforeseen
+
+        _show_traceback()
+        _fail(unforeseen("the command", error).one_line(), 1)
+
+
+def _show_traceback() -> None:
+    """Show where the error that is handled came from, before its one line, if the user asks for that."""
+    if os.environ.get("HEADWATER_TRACEBACK"):
+        traceback.print_exc()
 
 
 def _reason(error: OSError) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.errors import WalError, warn
+from headwater.option_names import option, ways
 from headwater.pg.lsn import Lsn
 from headwater.rmgr.outline import RecordChoice, outline
 from headwater.rmgr.registry import XACT
@@ -89,6 +90,8 @@ def _warn(found: LostCommits) -> None:
     warn(
         f"{'' if found.is_all else 'at least '}{some} that committed {place} on {where}, "
         f"{'is' if found.count == 1 else 'are'} not part of the history that is read",
-        hint=f"see what they did with --timeline {found.timeline} --start {Lsn(found.left)} (in the data source, the "
-        "options timeline and startingLsn)",
+        hint=ways(
+            f"see what they did with {option('timeline', found.timeline)} and {option('start', Lsn(found.left))}",
+            f"headwater decode tells what they did with --timeline {found.timeline} --start {Lsn(found.left)}",
+        ),
     )

@@ -20,6 +20,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER
 from headwater.catalog.whereabouts import CreatedDatabase, created_database
 from headwater.errors import CatalogError, UsageError, WalError, errors_of, errors_of_output, warn
+from headwater.option_names import option, ways
 from headwater.pg.catalogs import PG_DATABASE
 from headwater.pipeline.database_plan import DatabasePlan, pieces_of
 from headwater.pipeline.index_job import IndexTask, cut_runs
@@ -237,7 +238,7 @@ def check_oid(one: CreatedDatabase, row: DatabaseRow, store: CatalogStore, befor
         raise CatalogError(
             f'database "{row.name}" was created with OID {one.oid}, which another database had before',
             lsn=one.lsn,
-            hint="decode up to there with --end, and what follows with a catalog from behind it",
+            hint=f"end the window there with {option('end')}, and read what follows with a catalog from behind it",
         )
 
 
@@ -281,7 +282,7 @@ def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[Databa
             warn(
                 f'another database "{name}" is created, and not decoded',
                 lsn=one.lsn,
-                hint="with --all-databases, both are",
+                hint=ways(f"with {option('all-databases')}, both are"),
             )
     return []
 

@@ -247,6 +247,12 @@ def _read(directory: WalDirectory, ranges: Ranges) -> Iterator[Frames]:
 
 @dataclass(frozen=True)
 class Failure:
-    """An error that a task met, carried back as a value so that its type survives."""
+    """An error that a task met, carried back as a value so that its type survives.
+
+    Attributes:
+        error: it.
+        trace: the traceback of what it was made of, where that was an exception that nobody foresaw.
+    """
 
     error: HeadwaterError
+    trace: str = ""

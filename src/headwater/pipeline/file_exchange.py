@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from pyspark import SparkContext, TaskContext
 
 from headwater.errors import HeadwaterError
+from headwater.option_names import option, ways
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.pipeline.scratch import load_value, new_file, store_value
 from headwater.pipeline.task_run import Attempted, Job, Progress, TaskRun, Tell, attempt, collecting, one_a_task
@@ -35,7 +36,10 @@ S = TypeVar("S")
 V = TypeVar("V")
 
 _PRIVATE, _PASSED_THROUGH, _KNOWN_BY_NAME = 0o700, 0o711, 0o1777
-_HINT = "choose a --scratch directory whose file system keeps owners and modes"
+_HINT = ways(
+    f"choose a directory with {option('scratch')} whose file system keeps owners and modes",
+    "set TMPDIR to one whose file system keeps owners and modes",
+)
 
 
 class FileExchange(Exchange):
@@ -166,7 +170,7 @@ class _Writing(Generic[T, S]):
     def _written(self, task: T) -> list[Arrived[S]]:
         if not os.path.isdir(self.directory):
             raise HeadwaterError(
-                f"an executor on {os.uname().nodename} does not have the directory of --scratch",
+                f"an executor on {os.uname().nodename} does not have the directory of {option('scratch')}",
                 file=self.directory,
                 hint="name one that driver and executors share, or none: then values go through Spark",
             )

@@ -17,6 +17,7 @@ from pyspark import SparkContext
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.transaction_status import TransactionStatus, transaction_status
 from headwater.errors import CatalogError
+from headwater.option_names import option, ways
 from headwater.pipeline.control_history import ControlHistory, check_levels, next_xid_at_start
 from headwater.pipeline.index_job import cut_runs
 from headwater.pipeline.task_run import Progress, run_tasks
@@ -85,7 +86,7 @@ class HistoryTask:
                 raise CatalogError(
                     f"database {copy.database} was moved to another tablespace: its files were copied without the log",
                     lsn=record.lsn,
-                    hint="take a base backup behind that, or land changes only (--snapshot never)",
+                    hint=ways("take a base backup behind that", f"land changes only ({option('snapshot', 'never')})"),
                 )
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, TypeVar
 
-from headwater.errors import SparkError
+from headwater.errors import HeadwaterError, SparkError
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
-from headwater.pipeline.plain_errors import system_error
+from headwater.pipeline.plain_errors import system_error, unforeseen
 from headwater.pipeline.scratch import new_file
 from headwater.pipeline.task_run import Progress
 from headwater.temporary_directories import OwnDirectory
@@ -73,8 +73,12 @@ class NearExchange(Exchange):
                 raise SparkError(f"step {name} was ended")
             try:
                 made = list(self._written(work, task, os.path.join(place, str(number))))
+            except HeadwaterError:
+                raise
             except OSError as error:
                 raise system_error(name, error) from error
+            except Exception as error:
+                raise unforeseen(f"step {name}", error) from error
             yield made
         told(name, len(tasks), len(tasks))
 

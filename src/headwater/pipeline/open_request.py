@@ -10,6 +10,7 @@ from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, UsageError, errors_of_output, warn
+from headwater.option_names import option, ways
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.named_catalog import state_in_file
 from headwater.pipeline.request import DecodeRequest
@@ -227,8 +228,7 @@ def _warn_of_version(session: SessionSettings, depends: bool) -> None:
         warn(
             "where blocks of transactions in progress end depends on the minor release of the server, which nothing "
             f"tells: they are those of PostgreSQL {version}",
-            hint=f"say which it is, as SHOW server_version prints it: --server-version {version} (in the data source, "
-            "the option serverVersion)",
+            hint=f"say which it is, as SHOW server_version prints it: {option('server-version', version)}",
         )
 
 
@@ -262,7 +262,7 @@ def _of_output(
     if request.two_phase and not plugin.two_phase:
         warn(
             f"{request.plugin} of PostgreSQL {store.major} does not decode prepared transactions at PREPARE",
-            hint="they are decoded at COMMIT PREPARED, as without --two-phase",
+            hint=f"they are decoded at COMMIT PREPARED, as without {option('two-phase')}",
         )
     return session, plugin
 
@@ -303,8 +303,9 @@ def server_settings(
             raise CatalogError(
                 f"{error.message}, set in {setting.origin}",
                 file=setting.file,
-                hint=f"override it with --set {name}=VALUE (in the data source, the option set.{name})"
-                + (f"; {error.hint}" if error.hint else ""),
+                hint=ways(
+                    f"override it with {option('set', f'{name}=VALUE')}" + (f"; {error.hint}" if error.hint else "")
+                ),
             ) from None
         value = datestyle_over(setting.value, setting.over) if name == "datestyle" else setting.value
         settings.append((name, value))
@@ -340,7 +341,7 @@ def following_definitions(request: DecodeRequest, missing: str, asks_plugin: boo
     if missing and request.with_ddl and request.ddl_where_possible:
         warn(
             f"no DDL is among the rows, which takes the definitions of objects: {missing}",
-            hint='begin at a base backup, or set the option ddl to "false"',
+            hint=ways("begin at a base backup", f"set {option('ddl', 'false')}"),
         )
         request = replace(request, with_ddl=False)
     with errors_of_output(request.output):

@@ -17,6 +17,7 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.store import CatalogStore
 from headwater.errors import AwaitedCatalogError, CatalogError, WalError
+from headwater.option_names import option
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.open_request import OpenRequest
 from headwater.rmgr.index import WalIndex
@@ -74,7 +75,7 @@ def _too_early(opened: OpenRequest, index: WalIndex, lsn: int | None) -> Catalog
     is_cut = opened.request.end is not None and index.end is None
     what = "window" if is_cut else "WAL"
     until = "" if lsn is None else f", expected {Lsn(lsn)} at least"
-    how = f"--end {Lsn(lsn)} or later" if lsn is not None and is_cut else "more WAL"
+    how = f"{option('end', Lsn(lsn))} or later" if lsn is not None and is_cut else "more WAL"
     kind = CatalogError if is_cut else AwaitedCatalogError
     return kind(
         f"the {what} ends at {Lsn(index.hi)}, before the copy of the catalog was complete{until}",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headwater.catalog.store import CatalogStore
 from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, CatalogError, SegmentError, UsageError
+from headwater.option_names import option
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.reorder.state import State
@@ -70,7 +71,7 @@ def check_no_user(request: DecodeRequest) -> None:
     if request.user is not None:
         raise UsageError(
             "a role's settings cannot be had with a state: it has those of its sessions",
-            hint="give settings with --set NAME=VALUE (in the data source, the options set.NAME)",
+            hint=f"give settings with {option('set', 'NAME=VALUE')}",
         )
 
 
@@ -133,7 +134,7 @@ def check_level(state: State, request: DecodeRequest) -> None:
     if state.control.needed != request.needed_level:
         words = ("with", "without") if request.from_replica_level else ("without", "with")
         raise UsageError(
-            f"asked for {words[0]} --from-replica-level, the state is of a session {words[1]} it",
+            f"asked for {words[0]} {option('from-replica-level')}, the state is of a session {words[1]} it",
             hint="begin at a catalog, or with another state",
         )
 

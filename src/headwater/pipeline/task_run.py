@@ -4,13 +4,16 @@ In: how to begin the job. Out: the results in order, each as soon as Spark has a
 several attempts of one task (a retry, a speculative copy) that of the first one that Spark accepts counts, and no other
 is seen: what tells the driver of it is an accumulator, which Spark updates once for each task of a job.
 
-An error of ours is a result too, so the task that met it is not tried again: it would fail alike. A task whose executor
-was lost is tried again by Spark, and nothing of that is seen here.
+An error is a result too, so the task that met it is not tried again: it would fail alike. So is an exception that
+nobody foresaw, with its traceback beside it. A task whose executor was lost is tried again by Spark, and nothing of
+that is seen here; of one that took its Python process with it, the driver tells what Spark has seen.
 """
 
 from __future__ import annotations
 
+import re
 import threading
+import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +27,10 @@ from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
 from pyspark.errors import PySparkException
 
 from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_warnings
+from headwater.option_names import option, ways
 from headwater.pipeline.decode_job import Failure
 from headwater.pipeline.kernel_travel import receive_kernels
-from headwater.pipeline.plain_errors import system_error
+from headwater.pipeline.plain_errors import system_error, unforeseen
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,7 +53,7 @@ class Attempted(Generic[R]):
 
 
 def attempt(step: str, function: Callable[[], R]) -> Attempted[R]:
-    """Call a function in a task; errors of ours, and of files, are results."""
+    """Call a function in a task; errors are results, those of ours and of files as they are."""
     receive_kernels()
     with held_warnings() as warned:
         try:
@@ -58,6 +62,12 @@ def attempt(step: str, function: Callable[[], R]) -> Attempted[R]:
             return Attempted(Failure(error), warned)
         except OSError as error:
             return Attempted(Failure(system_error(step, error)), warned)
+        except BaseException as error:
+            return Attempted(Failure(unforeseen(f"step {step}", error), _trace(error)), warned)
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
 
 
 def run_tasks(
@@ -124,6 +134,14 @@ def one_a_task(context: SparkContext, tasks: Sequence[Any]) -> Any:
         raise SparkError(f"Spark does not take the tasks: {reason(error)}") from error
 
 
+class TaskTraceback(Exception):
+    """What a task's traceback was; the cause of the error that the driver raises."""
+
+
+def _cause(failure: Failure) -> TaskTraceback | None:
+    return TaskTraceback(f"in a task\n\n{failure.trace}") if failure.trace else None
+
+
 class TaskRun(Generic[R]):
     """A job that runs in a thread; iterate it once, inside a ``with`` block, at whose end it runs no more.
 
@@ -161,7 +179,7 @@ class TaskRun(Generic[R]):
             attempted = self._inbox.wait_for(number)
             self._warn(attempted.warned)
             if isinstance(attempted.result, Failure):
-                raise attempted.result.error
+                raise attempted.result.error from _cause(attempted.result)
             yield attempted.result
 
     def __exit__(
@@ -278,14 +296,34 @@ def _telling(notices: Any) -> Tell:
 
 def _failed(step: str, error: Exception) -> SparkError:
     """What is said of a job that ended without its tasks' results."""
-    if "No module named 'headwater" in str(error):
+    if _NO_HEADWATER.search(str(error)):
         hint = "install it there, or name a Python that has it with PYSPARK_PYTHON or spark.pyspark.python"
         return SparkError("the Python of Spark's executors has no headwater", hint=hint)
+    if _CRASHED in _text(error):
+        return SparkError(f"a Python process of step {step} crashed, or was killed", hint=_WORKER_IS_GONE)
     return SparkError(f"Spark could not run the tasks of step {step}: {reason(error)}")
 
 
+_NO_HEADWATER = re.compile(r"No module named 'headwater['.]")
+_CRASHED = "Python worker exited unexpectedly"
+_IN_PYTHON = re.compile(r"An exception was thrown from the Python worker:\s*(.*)", re.DOTALL)
+_TRACEBACK = "Traceback (most recent call last):\n"
+
+_WORKER_IS_GONE = ways(
+    "where memory ran out, as the system's log tells then, give it more",
+    f"make windows smaller with {option('window-bytes')}",
+    f"let fewer tasks run at a time ({option('master', 'local[1]')})",
+)
+
+
 def reason(error: Exception) -> str:
-    """The first line of what Java, or PySpark, has to say."""
+    """What Java, or PySpark, has to say, in a line: of an exception in Python that itself, else the first line."""
+    text = _text(error)
+    thrown = _IN_PYTHON.search(text)
+    lines = thrown[1].rpartition(_TRACEBACK)[2].splitlines() if thrown is not None else text.splitlines()
+    return next((line.strip() for line in lines if line.strip() and not line[0].isspace()), type(error).__name__)
+
+
+def _text(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() or java) if java is not None else str(error)
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return str(java.getMessage() or java) if java is not None else str(error)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import WalError, warn
+from headwater.option_names import option, ways
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.control import Control, Followed
@@ -86,8 +87,10 @@ def check_window(index: WalIndex, followed: Followed, start: int | None) -> None
         raise WalError(
             f"wal_level fell to {level_name(gap.level)}, expected logical, {behind}",
             lsn=gap.lo,
-            hint="leave it out with --on-level-gap skip (in the data source, the option onLevelGap), or decode up to "
-            f"that point with --end {Lsn(gap.lo)}",
+            hint=ways(
+                f"leave it out with {option('on-level-gap', 'skip')}",
+                f"end the window at that point with {option('end', Lsn(gap.lo))}",
+            ),
         )
 
 
@@ -254,5 +257,8 @@ def _check_minimal(index: WalIndex, followed: Followed) -> None:
                 f"WAL was generated with wal_level = {WAL_LEVELS[0]}, expected logical, and nothing behind it can be "
                 f"decoded from here, known so far up to {Lsn(hi)}",
                 lsn=lo,
-                hint=f"take a new base backup after wal_level was raised; up to there, decode with --end {Lsn(lo)}",
+                hint=ways(
+                    "take a new base backup after wal_level was raised",
+                    f"end the window there with {option('end', Lsn(lo))}",
+                ),
             )

@@ -18,6 +18,7 @@ import numpy as np
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, PluginError
+from headwater.option_names import option
 from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 from headwater.plugins.api import (
     WANT_ALL,
@@ -299,7 +300,7 @@ def _check_session(name: str, context: PluginContext) -> None:
     if context.session.client_encoding != CLIENT_ENCODING:
         raise PluginError(
             f'output plugin "{name}" is given text in {CLIENT_ENCODING}, not in {context.session.client_encoding}',
-            hint="leave --client-encoding away",
+            hint=f"leave out {option('client-encoding')}",
         )
     if context.marks_rows:
         raise PluginError(

@@ -19,6 +19,7 @@ from typing import Any
 
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.errors import PluginError, UsageError
+from headwater.option_names import option
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import CatalogView
 from headwater.plugins.publication import joined_filters
@@ -192,7 +193,7 @@ def _parsed(text: str) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]
     try:
         import pgparse  # users without own publications need not have it
     except ImportError:
-        raise UsageError("--publish needs pgparse", hint="run: pip install 'headwater[publish]'") from None
+        raise UsageError(f"{option('publish')} needs pgparse", hint="run: pip install 'headwater[publish]'") from None
     try:
         statements = pgparse.parse(f"CREATE PUBLICATION p FOR TABLE {text}")
     except pgparse.PGQueryError as error:
@@ -204,7 +205,7 @@ def _parsed(text: str) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]
     objects = made[0].get("pubobjects", []) if len(made) == 1 and made[0] else []
     tables = [one["PublicationObjSpec"].get("pubtable") for one in objects]
     if len(tables) != 1 or not tables[0]:
-        raise UsageError(f'"{text}" is not one table', hint=f"give --publish several times; {_EXAMPLE}")
+        raise UsageError(f'"{text}" is not one table', hint=f"name each by itself; {_EXAMPLE}")
     return tables[0], tuple(one["DefElem"] for one in made[0].get("options", ()))
 
 
@@ -227,10 +228,10 @@ def _parenthesized(text: str) -> str | None:
 def _actions(text: str, options: Iterable[Mapping[str, Any]]) -> int:
     """WANT bits of WITH (publish = ...)."""
     found = WANT_ALL & ~WANT_BARE_DELETE
-    for option in options:
-        value = option.get("arg", {}).get("String", {}).get("sval", "")
+    for given in options:
+        value = given.get("arg", {}).get("String", {}).get("sval", "")
         words = [word.strip().lower() for word in value.split(",") if word.strip()]
-        if option["defname"] != "publish" or any(word not in _ACTIONS for word in words):
+        if given["defname"] != "publish" or any(word not in _ACTIONS for word in words):
             raise UsageError(f'"{text}" has an option that is not known here', hint=_EXAMPLE)
         found = sum(_ACTIONS[word] for word in set(words))
     return found

@@ -22,6 +22,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
+from headwater.option_names import option
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.pg.lsn import Lsn
 from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lower, or_together
@@ -219,7 +220,8 @@ class Resolver:
             raise DecodingError(
                 f"a transaction that changes the catalog crosses {Lsn(lsn - lsn % COMMAND_SPAN)}",
                 lsn=first,
-                hint="below wal_level logical it cannot be told what such a transaction sees: leave it out with --end",
+                hint="below wal_level logical it cannot be told what such a transaction sees: leave it out with "
+                + option("end"),
             )
 
     def number(self, schema: RelationSchema, catalog: HistoricCatalog, lsn: int) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from headwater.catalog.image import CatalogImage
 from headwater.errors import UsageError
+from headwater.option_names import option
 from headwater.reorder.control import Control
 from headwater.reorder.open_transactions import OpenTransactions
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
@@ -96,7 +97,7 @@ class State:
                 raise UsageError(
                     f'the state has nothing of the output "{one}", it was kept by a run with {names}',
                     hint="go on with these outputs, or some of them; begin with another one in a run of its own, "
-                    "with --catalog",
+                    f"with {option('catalog')}",
                 )
             found.append(kept.pop(own))
         return replace(self, outputs=tuple(found))

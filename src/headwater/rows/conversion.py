@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import DecodingError
+from headwater.option_names import option, ways
 from headwater.pg.conversions import conversion as conversion_map
 from headwater.pg.encodings import CHARACTERS, SINGLE_BYTES, SQL_ASCII, byte_ranges, conversion_error
 from headwater.rows import _conversion
@@ -31,10 +32,7 @@ _AS_IT_IS = ~0
 _MOST_BYTES, _MOST_IN_PAIR = 4, 6
 """Of a character, and of two that become one."""
 
-ENCODING_HINT = (
-    "--client-encoding (in the data source, the option set.client_encoding) names another encoding; SQL_ASCII "
-    "gives the bytes of the database"
-)
+ENCODING_HINT = ways(f"{option('client-encoding')} names another encoding; SQL_ASCII gives the bytes of the database")
 
 NO_CONVERSION = Conversion(np.zeros(0, np.int32), np.zeros(1, np.uint8), np.zeros((0, PAIR_FIELDS), np.int64))
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from headwater.errors import UsageError
+from headwater.option_names import option, ways
 from headwater.pg.encodings import SQL_ASCII, encode_text
 
 _UNSET = 127  # CHAR_MAX: the locale does not say
@@ -49,6 +50,9 @@ class MoneyFormat:
     pieces: tuple[bytes, ...]
 
 
+_OTHER_LOCALE = f"print by another one: {option('set', 'lc_monetary=C')}"
+
+
 @lru_cache(maxsize=16)
 def money_format(name: str, encoding: str) -> MoneyFormat:
     """What lc_monetary of this name means in a database of this encoding.
@@ -65,7 +69,7 @@ def money_format(name: str, encoding: str) -> MoneyFormat:
         except (UnicodeEncodeError, LookupError):
             raise UsageError(
                 f'the locale "{name}" of lc_monetary has signs that encoding {encoding} does not have',
-                hint="print by another one: --set lc_monetary=C (in the data source, the option set.lc_monetary)",
+                hint=ways(_OTHER_LOCALE),
             ) from None
 
     return format_of(conventions, encoded)
@@ -83,8 +87,7 @@ def _ask(name: str) -> dict[str, Any]:
             return dict(json.loads(done.stdout))
     raise UsageError(
         f'amounts of type money are printed by the locale "{name}" of lc_monetary, which this machine does not have',
-        hint="install it (locale -a lists those there are), or print by another one: --set lc_monetary=C (in the data "
-        "source, the option set.lc_monetary)",
+        hint=ways("install it (locale -a lists those there are)", _OTHER_LOCALE),
     )
 
 

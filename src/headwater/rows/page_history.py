@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import CatalogError, RecordError
+from headwater.option_names import option, ways
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.header_slots import header_scratch
@@ -167,7 +168,10 @@ class HistoryScan:
             raise CatalogError(
                 "an update has only a part of its new row: it was written with wal_level below logical",
                 lsn=lsn,
-                hint="take the base backup after wal_level was raised, or land changes only (--snapshot never)",
+                hint=ways(
+                    "take the base backup after wal_level was raised",
+                    f"land changes only ({option('snapshot', 'never')})",
+                ),
             )
         else:
             raise RecordError("malformed record: its lengths disagree", lsn=lsn)

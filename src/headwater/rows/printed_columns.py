@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import TypeInfo
 from headwater.errors import DecodingError, UnsupportedTypeError, warn
+from headwater.option_names import option, ways
 from headwater.rows import _deform
 from headwater.rows._columns import Stored
 from headwater.rows._text_codes import CODE_ADDED, CODE_UNKNOWN
@@ -22,7 +23,7 @@ from headwater.rows.conversion import converted_cells, make_conversion, refusal
 from headwater.rows.items import NULL, REFUSED, TEXT, Cells
 from headwater.rows.render import LocatedCells, print_all, raise_cell
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import build_text_tables, unprintable
+from headwater.rows.text_tables import UNKNOWN_TYPES_HINT, build_text_tables, unprintable
 
 Where = Callable[[int], tuple[str, int]]
 """What a value's column is called, and the LSN of its change."""
@@ -88,7 +89,7 @@ def _refuse_unknown(kinds: NDArray[np.uint8], type: TypeInfo, session: SessionSe
         raise UnsupportedTypeError(
             f"{unprintable(type)}, needed for {place}",
             lsn=lsn,
-            hint="--unknown-types (in the data source, the option unknownTypes) hex or null lets them pass",
+            hint=UNKNOWN_TYPES_HINT,
         )
     warn(f"{unprintable(type)}, {place} has NULL instead of them")
 
@@ -158,7 +159,7 @@ def _escaped(text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
 
 
 _BACKSLASH, _ZERO = 0x5C, 0x30
-_HINT = (
-    "say which encoding the database's text is in (--client-encoding; in the data source set.client_encoding), or what "
-    "becomes of text that is in none: --on-unrepresentable (onUnrepresentable) null, string or bytes"
+_HINT = ways(
+    f"say which encoding the database's text is in with {option('client-encoding')}",
+    f"what becomes of text that is in none with {option('on-unrepresentable')}: null, string or bytes",
 )

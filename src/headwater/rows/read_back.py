@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import DecodingError
+from headwater.option_names import option, ways
 from headwater.rows import _parse
 from headwater.rows.arrow import first_refused
 from headwater.rows.column_types import ColumnType
@@ -24,7 +25,7 @@ REASONS = {
     _parse.BEFORE_YEAR_1: "a date before the year 1",
     _parse.AFTER_YEAR_9999: "a date after the year 9999",
 }
-HINT = 'set onUnrepresentable to "null", or to "string" for text'
+HINT = ways(f"{option('on-unrepresentable', 'null')} makes them null, string makes the columns of such types text")
 
 Where = Callable[[int], tuple[str, int]]
 """What a value's column is called, and the LSN of its change."""

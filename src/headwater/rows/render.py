@@ -23,7 +23,7 @@ from headwater.rows.added_types import chosen_values, print_added, replace_value
 from headwater.rows.conversion import converted_cells
 from headwater.rows.items import BINARY, NULL, REFUSED, TEXT, Cells, Items
 from headwater.rows.layout import SliceLayouts, column_label
-from headwater.rows.text_tables import TextTables
+from headwater.rows.text_tables import UNKNOWN_TYPES_HINT, TextTables
 
 _MALFORMED = {
     _deform.BAD_TUPLE: "malformed tuple: its header does not fit its length",
@@ -177,7 +177,7 @@ def _take_unknown_out(
         raise UnsupportedTypeError(
             f"{layouts.unknown[column]}, needed for {column_label(layouts, column)}",
             lsn=int(items.lsn[_item_of(int(found[0]), firsts)]),
-            hint="--unknown-types (in the data source, the option unknownTypes) hex or null lets them pass",
+            hint=UNKNOWN_TYPES_HINT,
         )
     cells.kinds[found], cells.lengths[found] = NULL, 0
     for column in np.unique(cells.owners[found]).tolist():

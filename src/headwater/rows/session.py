@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 from headwater.errors import UsageError
+from headwater.option_names import option, ways
 from headwater.pg.encodings import (
     CLIENT_ENCODINGS,
     MULE_INTERNAL,
@@ -133,7 +134,7 @@ class SessionSettings:
         if self.debug_logical_replication_streaming != "buffered":
             mode = debug_streaming(self.debug_logical_replication_streaming, self.major)
             object.__setattr__(self, "debug_logical_replication_streaming", mode)
-        object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
+        object.__setattr__(self, "unknown_types", _choice(option("unknown-types"), self.unknown_types, UNKNOWN_TYPES))
         if self.extra_float_digits not in FLOAT_DIGITS:
             raise UsageError(
                 f'unsupported value for parameter "extra_float_digits": {self.extra_float_digits}',
@@ -198,14 +199,16 @@ class SessionSettings:
         if self.encoding != SQL_ASCII:
             raise UsageError(
                 f"rows are in UTF8, not in {self.client_encoding}",
-                hint=f"text of this database is {self.encoding}, and needs no other encoding: leave it out "
-                "(--client-encoding; in the data source set.client_encoding), or read a plugin's messages",
+                hint=f"text of this database is {self.encoding}, and needs no other encoding: leave out "
+                f"{option('client-encoding')}, or read a plugin's messages",
             )
         if self.client_encoding == SQL_ASCII:
             raise UsageError(
                 "rows are in UTF8, not in SQL_ASCII",
-                hint="name the encoding that the database's text is in, or keep its bytes (--on-unrepresentable bytes; "
-                "in the data source onUnrepresentable)",
+                hint=ways(
+                    "name the encoding that the database's text is in",
+                    f"keep its bytes with {option('on-unrepresentable', 'bytes')}",
+                ),
             )
         return replace(self, text_encoding=self.client_encoding, client_encoding=UTF8)
 
@@ -271,8 +274,8 @@ def _client_encoding(value: str, database: str, major: int) -> str:
     if not can_send(database, found):
         raise UsageError(
             f"conversion between {found} and {database} is not supported",
-            hint="ask for another encoding with --client-encoding (in the data source, the option "
-            f"set.client_encoding): {database} or SQL_ASCII gives the bytes of the database",
+            hint=f"ask for another encoding with {option('client-encoding')}: {database} or SQL_ASCII gives the bytes "
+            "of the database",
         )
     return found
 

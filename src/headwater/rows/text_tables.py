@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import ObjectNames, TypeInfo
 from headwater.errors import UnsupportedTypeError
+from headwater.option_names import option, ways
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
 from headwater.rows._conversion import Conversion
@@ -148,6 +149,11 @@ def _parts(base: TypeInfo | None) -> list[_Part]:
         ]
     inner = base.element or base.subtype
     return [_whole(inner)] if inner is not None else []
+
+
+UNKNOWN_TYPES_HINT = ways(
+    f"{option('unknown-types', 'hex')} or null lets them pass", f"choose other tables with {option('tables')}"
+)
 
 
 def unprintable(type: TypeInfo) -> str | None:

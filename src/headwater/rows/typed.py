@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
+from headwater.option_names import option, ways
 from headwater.rows._columns import NONE, Stored
 from headwater.rows._page_history import MOST_TUPLES
 from headwater.rows._picked import Picks, Tuples, pick_new, pick_old
@@ -314,8 +315,10 @@ class _Reader:
             f"a value of {self._place(column, row)}, whose type was {older.type.display_name}, does not fit type "
             f"{type.name}, which the column has later",
             lsn=self._lsn(row),
-            hint="read the time before apart (--end, in the data source endingLsn), or set images to true to read its "
-            "changes as text",
+            hint=ways(
+                f"end the window before that with {option('end')}, and go on from there",
+                f"set {option('images', 'true')} to read its changes as text",
+            ),
         )
 
     def _place(self, column: Column, row: int) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.catalog.relation import Column
 from headwater.errors import DecodingError
+from headwater.option_names import option
 from headwater.rows._columns import VALUE, Stored
 from headwater.rows.column_types import NULL
 from headwater.rows.columns import Asked, Values, arrow_array
@@ -38,7 +39,7 @@ def missing_value(column: Column, wanted: Column, table: TypedTable, session: Se
     if base_type(column.type).oid != base_type(wanted.type).oid:
         raise DecodingError(
             f"{name} was added with a default and got another type in one window",
-            hint="end the window between both (--end), and go on from there",
+            hint=f"end the window between both with {option('end')}, and go on from there",
         )
     payload = missing_payload(column, name) or b""
     length = np.array([len(payload)], np.int32)

@@ -67,7 +67,7 @@ def find_state(path: Path, start: int | None) -> KeptState:
     found = sorted((lsn, name) for name in path.iterdir() if (lsn := lsn_of_name(name.name)) is not None)
     fitting = [name for lsn, name in found if start is None or lsn <= start]
     if not found:
-        raise SlotError("no kept state in directory", file=str(path), hint="decode with --keep-states makes them")
+        raise SlotError("no kept state in directory", file=str(path), hint="headwater decode --keep-states makes them")
     if not fitting:
         first = Lsn(found[0][0])
         raise SlotError(f"no kept state at or before {Lsn(start or 0)}, the first is at {first}", file=str(path))

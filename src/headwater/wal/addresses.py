@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from headwater.errors import UsageError
+from headwater.option_names import option
 from headwater.wal.local_path import local_path
 from headwater.wal.place import Place, WalSource
 
@@ -36,7 +37,7 @@ def wal_source(
     if options and not any(place.options for place in places):
         raise UsageError(
             f"storage options are given ({', '.join(name for name, _ in options)}), and no WAL is in a store",
-            hint="name the store's address (s3://...) with --wal, or leave them out",
+            hint=f"name the store's address (s3://...) with {option('wal')}, or leave them out",
         )
     return WalSource(places, timeline)
 

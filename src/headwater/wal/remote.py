@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from headwater.errors import SegmentError, UsageError
+from headwater.option_names import option
 
 T = TypeVar("T")
 Options = Sequence[tuple[str, str]]
@@ -29,8 +30,9 @@ _FIRST_BYTES = 256 << 10
 _TRIES = 5
 _FIRST_PAUSE_SECONDS = 0.2
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
-_CREDENTIALS = "check the credentials: {protocol}'s own variables and files, or --storage-option NAME=VALUE "
-_CREDENTIALS += "(in the data source, the options storage.NAME)"
+_CREDENTIALS = "check the credentials: {protocol}'s own variables and files, or " + option(
+    "storage-option", "NAME=VALUE"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,146 @@
+"""Options in messages: called as they are given where the message is shown, and real ones of that command."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import headwater
+from headwater.cli.commands import flags_named
+from headwater.cli.main import cli
+from headwater.errors import HeadwaterWarning, WalError
+from headwater.option_names import DATA_SOURCE, option, use_data_source, use_flags, ways
+from headwater.pipeline.source_options import OPTIONS
+
+PACKAGE = Path(headwater.__file__).parent
+OF_ONE_COMMAND = ("sinks", "lakes", "cli", "demo")
+"""Rooms whose messages only the command line shows."""
+
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
+ERROR = WalError(
+    "wal_level fell",
+    lsn=0x10,
+    hint=ways(f"leave it out with {option('on-level-gap', 'skip')}", f"end before that with {option('end', '0/10')}"),
+)
+
+
+def commands(command: click.Command = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for word, one in command.commands.items():
+            yield from commands(one, f"{name} {word}".strip())
+    else:
+        yield name, command
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (None, "leave it out with --on-level-gap skip, or end before that with --end 0/10"),
+        (["on-level-gap", "end"], "leave it out with --on-level-gap skip, or end before that with --end 0/10"),
+        (["end"], "end before that with --end 0/10"),
+        (["on-level-gap"], "leave it out with --on-level-gap skip"),
+        ([], ""),
+    ],
+)
+def test_of_a_command(flags: list[str] | None, words: str) -> None:
+    """What needs a flag that the command does not have is not advised."""
+    if flags is not None:
+        use_flags(flags)
+    assert str(pickle.loads(pickle.dumps(ERROR))) == "wal_level fell (at 0/10)" + (f"; {words}" if words else "")
+
+
+def test_of_the_data_source() -> None:
+    use_data_source()
+    expected = 'leave it out with option("onLevelGap", "skip"), or end before that with option("endingLsn", "0/10")'
+    assert str(ERROR) == f"wal_level fell (at 0/10); {expected}"
+
+
+@pytest.mark.parametrize(
+    ("mention", "flag", "called"),
+    [
+        (option("set", "lc_monetary=C"), "--set lc_monetary=C", 'option("set.lc_monetary", "C")'),
+        (option("set", "NAME=VALUE"), "--set NAME=VALUE", "the option set.NAME"),
+        (option("storage-option", "NAME=VALUE"), "--storage-option NAME=VALUE", "the option storage.NAME"),
+        (option("client-encoding"), "--client-encoding", "the option set.client_encoding"),
+        (option("wal"), "--wal", "the option path"),
+        (option("images", "true"), "", 'option("images", "true")'),
+        (option("scratch"), "--scratch", ""),
+    ],
+)
+def test_names(mention: str, flag: str, called: str) -> None:
+    """In a warning, which goes from tasks to the driver, too."""
+    warning = HeadwaterWarning("odd", None, None, f"try {mention}")
+    assert str(pickle.loads(pickle.dumps(warning))) == (f"odd; try {flag}" if flag else "odd")
+    use_data_source()
+    assert str(warning) == (f"odd; try {called}" if called else "odd")
+
+
+def test_a_message_names_what_it_cannot_have_as_a_flag() -> None:
+    use_flags(["end"])
+    assert str(WalError(f"without {option('two-phase')}")) == "without --two-phase"
+
+
+def test_the_names_are_those_of_the_data_source_and_of_commands() -> None:
+    ours = {name for name in DATA_SOURCE.values() if not name.startswith("set.")}
+    assert ours <= set(OPTIONS)
+    flags = {flag for command in COMMANDS.values() for flag in flags_named(command)}
+    assert set(DATA_SOURCE) - {"images"} <= flags
+
+
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a module that are no docstrings, with their lines."""
+    tree = ast.parse(path.read_text())
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part for part in node.values if isinstance(part, ast.Constant)]
+            inner |= set(map(id, parts))
+            yield node.lineno, "{}".join(str(part.value) for part in parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield node.lineno, node.value
+
+
+def test_rooms_of_several_doors_mention_options_by_name() -> None:
+    """A flag that stands in a text of theirs is told of the command that it is named with."""
+    wrong = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        inside = path.relative_to(PACKAGE)
+        if inside.parts[0] in OF_ONE_COMMAND or inside.name in ("option_names.py", "spark_settings.py", "request.py"):
+            continue
+        for line, text in messages(path):
+            named = {name for name in FLAG.findall(text) if "headwater decode" not in text}
+            # The flag of Spark's own, and one of pg_receivewal, are no options of ours.
+            wrong += [f"{inside}:{line}: --{name}" for name in named - {"master", "compress"}]
+    assert wrong == []
+
+
+def test_what_they_mention_is_there() -> None:
+    """Every option that is mentioned is one of a command, or of the data source."""
+    known = {flag for command in COMMANDS.values() for flag in flags_named(command)} | set(DATA_SOURCE)
+    calls = re.compile(r"\boption\(\s*[\"']([a-z-]+)[\"']")
+    found = {name for path in PACKAGE.rglob("*.py") for name in calls.findall(path.read_text())}
+    assert {"end", "on-level-gap", "client-encoding"} <= found
+    assert found - known == set()
+
+
+@pytest.mark.parametrize("room", ["sinks", "lakes"])
+def test_flags_of_landing_are_those_of_land(room: str) -> None:
+    """What landing's errors advise can be given to ``headwater land``, which shows them."""
+    flags = set(flags_named(COMMANDS["land"]))
+    wrong = [
+        f"{path.name}:{line}: --{name}"
+        for path in sorted((PACKAGE / room).glob("*.py"))
+        for line, text in messages(path)
+        for name in FLAG.findall(text)
+        if name not in flags
+    ]
+    assert wrong == []
