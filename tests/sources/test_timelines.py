@@ -90,6 +90,18 @@ def test_commits_of_the_abandoned_timeline_are_told_of(command: Command, promoti
     assert f"--timeline 1 --start {left}" in errors
 
 
+def test_they_are_told_of_once(command: Command, promotion: Promotion, tmp_path: Path) -> None:
+    """By the call that passes the place where the timeline was left; a later one has begun behind it."""
+    words = "that committed from "
+    making = ["slot", "create", tmp_path / "slot", *both(promotion)[:6], "--database", "postgres"]
+    assert command(*making)[2] == ""
+    calls = [command("decode", "--slot", tmp_path / "slot", "-q") for _ in range(2)]
+    assert [(status, errors.count(words)) for status, _, errors in calls] == [(0, 1), (0, 0)]
+    landing = ["land", *both(promotion)[:6], "--database", "postgres", "--to", tmp_path / "lake", "-q"]
+    runs = [command(*landing) for _ in range(2)]
+    assert [(status, errors.count(words)) for status, _, errors in runs] == [(0, 1), (0, 0)]
+
+
 def test_the_abandoned_timeline_is_decoded_when_asked_for(command: Command, promotion: Promotion) -> None:
     begin = lsns(promotion.old_lines)[0]
     status, out, errors = command("decode", *both(promotion), "--timeline", "1", "--start", str(Lsn(begin)))

@@ -46,18 +46,25 @@ class LostCommits:
     failure: str | None = None
 
 
-def warn_of_abandoned(directory: WalDirectory, lo: int, hi: int) -> None:
+_told: set[tuple[object, int, int]] = set()
+"""Timelines that this process has told of: where they lie, and where they were left."""
+
+
+def warn_of_abandoned(directory: WalDirectory, lo: int, hi: int, goes_on: bool = False) -> None:
     """Warn of commits that only abandoned timelines have.
 
     Args:
         directory: the WAL.
         lo, hi: LSNs that what was asked for begins and ends at; timelines that were left elsewhere are not its concern.
             What was read may end where one was left: of the timeline that follows there may be no WAL yet.
+        goes_on: a session before, maybe of this process, has ended at ``lo``: what it has told of is not told again.
     """
     for one in directory.abandoned:
-        if lo <= one.left < hi:
+        key = directory.places, one.timeline, one.left
+        if lo <= one.left < hi and not (goes_on and key in _told):
             found = lost_commits(one)
             if found.count or found.failure:
+                _told.add(key)
                 _warn(found)
 
 

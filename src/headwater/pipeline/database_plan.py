@@ -324,7 +324,10 @@ class _Sessions:
         if window.is_last and self._is_first:
             warn_of_custom_records(self._custom)
         if is_end and self._is_first:
-            warn_of_abandoned(self._directory, self._start_lsn, self._end)
+            state = self._state
+            warn_of_abandoned(
+                self._directory, self._start_lsn if state is None else state.lsn, self._end, goes_on=state is not None
+            )
             if self._state is None:
                 warn_of_short_wal(window.hi, self._request.start, self._request.end)
         for output, assembly, names in zip(self._outputs, window.assemblies, self.names, strict=True):
