@@ -12,6 +12,7 @@ from headwater.errors import LakeError
 from headwater.lakes.lake_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.lakes.resolved import resolved_states
 from landing.test_initial_load import landed, run, server_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -49,3 +50,23 @@ def test_a_time_before_which_something_has_not_committed_is_told(spark: SparkSes
     now = read_as_of(target.place)
     assert (now.commit_time, now.lsn > then.lsn) == (LAST, True)
     assert read_as_of(target.place, time=datetime(9999, 1, 1, tzinfo=UTC)) == then
+
+
+def test_a_window_without_changes_has_no_time(spark: SparkSession, tmp_path: Path) -> None:
+    """DDL changes no row: a window of nothing else has the time of the last that did, and none before the first."""
+    target = LandingTarget(tmp_path / "lake")
+    with server_of(16) as server:
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            connection.autocommit = True
+            windows = ("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", "ALTER TABLE a ADD b int")
+            for statement in windows:
+                run(connection, f"{statement};\n{NEXT_WINDOW}")
+                landed(spark, server.wal_directory, backup, target)
+    (row,) = read_parquet_table(target.place / "public.a").to_pylist()
+    times = [one.commit_time for one in resolved_states(target.place / "_headwater")]
+    assert times[0] is None
+    assert set(times) == {None, row["_commit_time"]}
+    assert times[-1] == row["_commit_time"]

@@ -36,6 +36,7 @@ from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
+from headwater.reorder.schema_memory import NO_TIME
 from headwater.sinks.brought_rows import brought_rows
 from headwater.sinks.catalog_changes import CatalogWindow
 from headwater.sinks.change_rows import STAGED, ChangeTable
@@ -237,8 +238,8 @@ def _moment(micros: int) -> datetime:
 
 
 def _earlier(micros: int) -> datetime | None:
-    """The time of a commit before; 0 is none."""
-    return _moment(micros) if micros else None
+    """The time of a commit before, of which rows changed; None for none."""
+    return None if micros == NO_TIME else _moment(micros)
 
 
 @dataclass
