@@ -328,7 +328,7 @@ class HistoricCatalog:
         return RelationSchema(
             oid=oid,
             namespace=self.namespace_name(row.namespace),
-            name=row.name,
+            name=self._table_name(row),
             kind=row.kind,
             persistence=row.persistence,
             replica_identity=row.replica_identity,
@@ -345,6 +345,11 @@ class HistoricCatalog:
             primary_key_columns=primary,
             unique_columns=() if primary or row.kind not in "rp" else self._unique_columns(oid),
         )
+
+    def _table_name(self, row: ClassRow) -> str:
+        """A relation's name; of the transient heap of a rewrite (make_new_heap) that of the table it is to become."""
+        found = self._rows.classes(self._keyed("pg_class", "oid", row.rewrite)) if row.rewrite else []
+        return found[0].name if found else row.name
 
     def _columns(self, oid: int, natts: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
         rows = self._rows.attributes(self._keyed("pg_attribute", "attrelid", oid))

@@ -114,7 +114,7 @@ class RelationSchema:
     Attributes:
         oid: ``pg_class.oid``.
         namespace: name of its schema.
-        name: ``relname``.
+        name: ``relname``; of the transient heap of an ALTER TABLE rewrite that of its table.
         kind: ``relkind``: ``r`` table, ``p`` partitioned, ``t`` TOAST, ``m`` matview, ``S`` sequence, ...
         persistence: ``relpersistence``: ``p`` permanent, ``u`` unlogged, ``t`` temporary.
         replica_identity: ``relreplident``: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index.

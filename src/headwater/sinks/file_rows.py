@@ -57,7 +57,7 @@ class FileRows:
             LakeError: values cannot be had in its type.
         """
         if wanted.name in self.form.retyped and len(self.rows) and not self.are_killed:
-            raise says_otherwise(self.form.name, wanted.name, self.form.retyped[wanted.name])
+            raise says_otherwise(self.form.column(wanted.name), self.form.retyped[wanted.name])
         if wanted.name in self.rows.column_names:
             return self._widened(self.rows[wanted.name], wanted)
         fill, source = self.form.fills.get(wanted.name), self.form.becomes.get(wanted.name)
@@ -104,8 +104,8 @@ class FileRows:
 
     def _cannot_become(self, type: pa.DataType, wanted: pa.Field) -> LakeError:
         return LakeError(
-            f'table {self.form.name}: column "{wanted.name}" has become {wanted.type}, its rows have {type}, and the '
-            "server has not written them anew",
+            f"{self.form.column(wanted.name)} has become {wanted.type}, its rows have {type}, and the server has not "
+            "written them anew",
             hint="land the table anew, to another place",
         )
 
@@ -141,9 +141,9 @@ def unlike_key(form: MirrorForm, lsn: int) -> LakeError:
     Args:
         form: of the mirror; lsn: of the change.
     """
-    names = ", ".join(f'"{name}"' for name in form.told_by if name in form.becomes)
+    names = ", ".join(f'"{form.source_names.get(name, name)}"' for name in form.told_by if name in form.becomes)
     return LakeError(
-        f"table {form.name}: a row is updated or deleted before the server has written its key anew with another type "
+        f"{form.table}: a row is updated or deleted before the server has written its key anew with another type "
         f"({names}), and by that it cannot be told",
         lsn=lsn,
         hint="end the window before that ALTER TABLE (--end), and go on from there; where both are of one transaction, "

@@ -326,8 +326,8 @@ class _Merging:
                 is_before &= events.relation == one.relation
             if (folded.end[is_before] > _place_behind(commits, one.lsn)).any():
                 raise LakeError(
-                    f'table {self.form.name}: column "{self.form.names[one.number]}" has got another type, and the '
-                    "server has not written its rows anew",
+                    f"{self.form.column(self.form.names[one.number])} has got another type, and the server has not "
+                    "written its rows anew",
                     lsn=one.lsn,
                     hint="land the table anew, to another place, or its changes only (--mode changelog)",
                 )
@@ -336,7 +336,7 @@ class _Merging:
         """Rows that are told as wholes do not change: the old one goes, the new one comes."""
         if not self.form.identity.is_whole or not (events.kind == CHANGED).any():
             return events
-        raise LakeError(f"table {self.form.name}: an update under REPLICA IDENTITY FULL has no old row")
+        raise LakeError(f"{self.form.table}: an update under REPLICA IDENTITY FULL has no old row")
 
     def _relations(self, rows: pa.Table) -> NDArray[np.int64]:
         if self.form.is_partitioned:
@@ -360,7 +360,7 @@ class _Merging:
     def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray) -> LakeError:
         at = int(np.argmax(values.is_null().to_numpy()))
         return LakeError(
-            f'column "{name}" of table {self.form.name} is part of its key, and null in a change',
+            f"{self.form.column(name)} is part of its key, and null in a change",
             lsn=changes[STAGED["_lsn"]][at].as_py(),
             hint="with --on-unrepresentable null, another value may have become null: choose error or string",
         )
@@ -370,7 +370,7 @@ class _Merging:
             return unlike_key(self.form, changes[STAGED["_lsn"]][at].as_py())
         what = {PUT: "a row comes whose key is there already", CHANGED: "a row is updated that is not there"}
         return LakeError(
-            f"table {self.form.name}: {what.get(kind, 'a row is updated or deleted that is not there')}",
+            f"{self.form.table}: {what.get(kind, 'a row is updated or deleted that is not there')}",
             lsn=changes[STAGED["_lsn"]][at].as_py(),
             hint="a mirror needs all of a table's rows: those from before the backup must have landed",
         )
@@ -406,8 +406,7 @@ class _Merging:
         """See that a table that is a partition by now keeps no rows of its own."""
         if self.form.is_partition and is_left.any():
             raise LakeError(
-                f"table {self.form.name} is a partition of another one, and was changed while a transaction had it "
-                "detached",
+                f"{self.form.table} is a partition of another one, and was changed while a transaction had it detached",
                 hint="land changes (--mode changelog), or this table anew, from a backup of after that",
             )
 
@@ -441,9 +440,7 @@ class _Merging:
             unchanged[old + parents] = True
             source = sources(unchanged, found)[rows]
             if ((source < 0) & unchanged[rows]).any():
-                raise LakeError(
-                    f'table {self.form.name}: an unchanged value of column "{name}" has no row that it is in'
-                )
+                raise LakeError(f"an unchanged value of {self.form.column(name)} has no row that it is in")
             column = merged.schema.get_field_index(name)
             merged = merged.set_column(column, merged.schema.field(column), merged[column].take(pa.array(at[source])))
         return merged

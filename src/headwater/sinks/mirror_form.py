@@ -41,6 +41,8 @@ class MirrorForm:
         replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
             rows, before all changes.
         is_partitioned: rows say in which partition they are.
+        source: what messages call the table, as its source does; source_names: likewise of columns, by those in the
+            lake.
     """
 
     name: str
@@ -59,6 +61,17 @@ class MirrorForm:
     is_partition: bool = False
     replaces: Departure | None = None
     is_partitioned: bool = False
+    source: str = ""
+    source_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str:
+        """The table in a message."""
+        return f"table {self.source or self.name}"
+
+    def column(self, name: str) -> str:
+        """A column in a message, by its name in the lake."""
+        return f'column "{self.source_names.get(name, name)}" of {self.table}'
 
     @property
     def own(self) -> tuple[str, ...]:

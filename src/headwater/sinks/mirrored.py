@@ -292,7 +292,7 @@ class _Story:
                 if one.is_reshaped:
                     continue  # told where a value is read that fits no column
                 name = self.last.columns[one.number - 1].name
-                raise says_otherwise(f"{self.last.namespace}.{self.last.name}", name, one)
+                raise says_otherwise(f'column "{name}" of table {self.last.namespace}.{self.last.name}', one)
 
     @property
     def _is_dropped(self) -> bool:
@@ -453,18 +453,18 @@ class _Story:
         )
 
 
-def says_otherwise(table: str, name: str, column: Retyped) -> LakeError:
+def says_otherwise(name: str, column: Retyped) -> LakeError:
     """The error of rows that the server has not written anew, and that say something else now.
 
     Args:
-        table: it; name: of the column.
+        name: of the column, and its table.
         column: what it was and is.
     """
     if column.older == column.newer:
         part = "an attribute" if column.is_reshaped else "a label"
-        what = f'{part} of {column.newer}, the type of column "{name}" of table {table}, is another one now'
+        what = f"{part} of {column.newer}, the type of {name}, is another one now"
     else:
-        what = f'column "{name}" of table {table} is {column.newer} now, which prints {column.older} otherwise'
+        what = f"{name} is {column.newer} now, which prints {column.older} otherwise"
     return LakeError(
         f"{what}, and the server has not written its rows anew",
         lsn=column.lsn,

@@ -252,6 +252,8 @@ class Mirror(Mode):
             source.last.topmost != source.last.oid,
             source.replaces,
             is_partitioned,
+            f"{source.last.namespace}.{source.last.name}",
+            {names[one.number]: one.name for one in columns.typed.columns},
         )
 
     def settled(
