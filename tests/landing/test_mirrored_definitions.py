@@ -541,3 +541,35 @@ def test_a_transaction_that_was_open_between_windows_changes_definitions_where_i
         other.execute(NEXT_WINDOW)
     mirrored.land(backup)
     assert mirrored.rows("spanned", held[0]) == held[1]
+
+
+def test_messages_name_the_column_of_the_source(mirrored: Mirrored) -> None:
+    """Not the lake's, where it is the second one of its name."""
+    work = [
+        "INSERT INTO again VALUES (1, 'x', 'a')",
+        NEXT_WINDOW,
+        "ALTER TABLE again DROP c",
+        "ALTER TABLE again ADD c integer",
+        "UPDATE again SET c = -1",
+        NEXT_WINDOW,
+        "ALTER TABLE again ALTER c TYPE oid",
+        NEXT_WINDOW,
+    ]
+    told = mirrored.error(_table("again", ", c text"), work)
+    assert str(told).startswith('column "c" of table public.again is oid now, which prints integer otherwise')
+
+
+def test_messages_name_the_table_that_is_written_anew(mirrored: Mirrored) -> None:
+    """Not the transient heap that it is written to."""
+    work = [
+        "INSERT INTO anew VALUES (1, 'x', 1)",
+        NEXT_WINDOW,
+        "ALTER TABLE anew ALTER c TYPE numeric(10,2) USING 'NaN'",
+        NEXT_WINDOW,
+    ]
+    backup, _ = mirrored.source.after(_table("anew", ", c integer"), work, [])
+    with pytest.raises(HeadwaterError) as told:
+        mirrored.land(backup)
+    expected = 'column "c" of table "public.anew" holds NaN, which Parquet\'s decimal128(10, 2) cannot hold (at '
+    assert str(told.value).startswith(expected)
+    assert "--on-unrepresentable null" in str(told.value)
