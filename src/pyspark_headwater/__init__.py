@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from headwater.pipeline.source import HeadwaterDataSource as DefaultSource
+from headwater.pipeline.worker_daemon import end_quietly
 
 __all__ = ["DefaultSource"]
+
+end_quietly()

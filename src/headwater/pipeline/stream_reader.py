@@ -29,6 +29,7 @@ from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.stream_offsets import StreamOffset
 from headwater.pipeline.stream_planner import StreamPlanner
 from headwater.pipeline.unpickling import PickledByValue
+from headwater.pipeline.worker_daemon import leave_if_alone
 from headwater.slots.slot_directory import open_slot
 
 try:
@@ -125,6 +126,7 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
         """Release the slot."""
         self._planner = None
         self._held.stack.close()
+        leave_if_alone()
 
 
 class _Held:

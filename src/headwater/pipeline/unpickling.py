@@ -55,7 +55,10 @@ def _load(pickled: bytes) -> Any:
 def _import_headwater() -> None:
     """Import the data source, or say which Python cannot."""
     try:
-        import headwater.pipeline.source  # noqa: F401
+        import headwater.pipeline.source
+        import headwater.pipeline.worker_daemon
+
+        headwater.pipeline.worker_daemon.end_quietly()
     except ImportError as error:
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise ImportError(

@@ -8,13 +8,16 @@ task. Workers keep the memory that they free (:mod:`headwater.kept_memory`).
 
 Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page, and
 of all of them, and of this process, when it ends, maybe before they are ready. They end without the traceback that its
-daemon prints of it.
+daemon prints of it. Processes that plan for the data source are forked from daemons of Spark's own, which no setting
+replaces: there :func:`end_quietly` sees to it, once the data source is loaded, and for streams :func:`leave_if_alone`.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -52,6 +55,35 @@ def _ends_quietly(serving: Callable[..., T]) -> Callable[..., T]:
             os._exit(1)
 
     return run
+
+
+class _QuietTraceback:
+    """What Spark's daemon has for Python's module: tracebacks are printed, but for that nobody reads any more."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """See :mod:`traceback`."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()
+
+
+def end_quietly() -> None:
+    """In a process that a daemon of Spark's own has forked: end without a traceback when Spark lets go of it."""
+    main = sys.modules["__main__"]
+    if getattr(main.__spec__, "name", "") == "pyspark.daemon":
+        vars(main)["traceback"] = _QuietTraceback
+
+
+def leave_if_alone() -> None:
+    """Where a stream's reader is told to stop because nobody asks it any more: end the process, which is its alone.
+
+    Spark's program would write what has ended it to a socket that is closed, and leave with a traceback of that.
+    """
+    is_alone = isinstance(sys.exc_info()[1], EOFError | ConnectionError)
+    if is_alone and getattr(sys.modules["__main__"].__spec__, "name", "").startswith("pyspark.sql.streaming."):
+        os._exit(0)
 
 
 def serve(rooms: Sequence[str] = ()) -> None:
