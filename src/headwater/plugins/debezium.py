@@ -23,7 +23,7 @@ from headwater.errors import HeadwaterError, PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins import _debezium_events as kinds
-from headwater.plugins._debezium import ROW_TEMPLATES, Slice, render_events
+from headwater.plugins._debezium import ROW_TEMPLATES, Slice, find_refused, render_events
 from headwater.plugins._debezium_events import Events, Keys, Tallies, list_events, number_events
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
@@ -42,7 +42,7 @@ from headwater.plugins.debezium_ddl import schema_change
 from headwater.plugins.debezium_options import parse_options
 from headwater.plugins.debezium_words import SILENT_MESSAGE, Vocabulary
 from headwater.plugins.kernel_plugin import KernelPlugin
-from headwater.rows.items import Cells, Items, Transactions
+from headwater.rows.items import TEXT, UNCHANGED, Cells, Items, Transactions
 from headwater.rows.session import SessionSettings
 
 _SETTINGS: tuple[tuple[str, str, Callable[[SessionSettings], bool]], ...] = (
@@ -55,6 +55,8 @@ _SETTINGS: tuple[tuple[str, str, Callable[[SessionSettings], bool]], ...] = (
 
 
 _FIRST_ROOM = 64 << 20
+_SHOWN_BYTES = 60
+"""Of a value in a message."""
 """Bytes that a slice's events are given at most before it is known how many they need."""
 
 
@@ -175,7 +177,7 @@ class Debezium(KernelPlugin):
 
         def refusal(event: int) -> HeadwaterError:
             return PluginError(
-                "the connector stops at a value of this change, or shows another one in its place",
+                self._why_refused(tables, part, event),
                 lsn=int(plan.lsn[events.message[event]]),
                 hint="leave its table out with table.exclude.list",
             )
@@ -183,6 +185,20 @@ class Debezium(KernelPlugin):
         size = int(np.diff(words.template).max(initial=0)) * len(events.kind) + 3 * len(cells.text) + len(ready.data)
         size += 8 * len(words.text) // max(len(words.template) - 1, ROW_TEMPLATES) * len(cells.kind)
         return Rendering(step, _plan_of(events, plan), min(size, _FIRST_ROOM) + 4096, refusal)
+
+    def _why_refused(self, tables: SliceTables, part: Slice, event: int) -> str:
+        """What the connector stops at: table, column, and the value."""
+        item = int(part.plan.arg[part.events.message[event]])
+        schema, cells = tables.schemas[int(part.items.layout[item])], part.cells
+        room = np.empty(_FIRST_ROOM + 16 * int(cells.length.max(initial=0)), np.uint8)
+        place = int(find_refused(part, event, room))
+        table = f'table "{schema.namespace}.{schema.name}"'
+        if place < 0:
+            return f"the connector stops at a value of {table}, or shows another one in its place"
+        column, is_old = divmod(place, 2)
+        shown, _ = self.vocabulary.shown(schema)[column - int(part.words.first[part.items.layout[item]])]
+        first = cells.old_first[item] if is_old else cells.new_first[item]
+        return f'column "{shown.name}" of {table} {_why(cells, int(first) + shown.number - 1, shown.not_null)}'
 
     def _events(self, items: Items, cells: Cells, transactions: Transactions, plan: Plan, keys: Keys) -> Events:
         most = kinds.EVENTS_AT_MOST * len(plan.op)
@@ -194,6 +210,20 @@ class Debezium(KernelPlugin):
         count = list_events(items, cells, transactions, plan, keys, np.array(rules, np.int64), events)
         numbers = (column[:count].copy() for column in (message, order, table_order, last_end, time))
         return Events(events.kind[:count].copy(), *numbers)
+
+
+def _why(cells: Cells, cell: int, not_null: bool) -> str:
+    """Why the connector does not go on at a value."""
+    if cells.kind[cell] == UNCHANGED:
+        return "has a value that was not written again, and the connector has no word for that in its type"
+    if cells.kind[cell] != TEXT:
+        return "is NULL, at which the connector stops"
+    start, length = int(cells.start[cell]), int(cells.length[cell])
+    value = cells.text[start : start + min(length, _SHOWN_BYTES)].tobytes().decode("utf-8", "replace")
+    value += "..." if length > _SHOWN_BYTES else ""
+    if not_null:
+        return f"is NOT NULL and holds {value}, which the connector cannot show, or shows as another value"
+    return f"holds {value}, at which the connector stops, or which it shows as another value"
 
 
 def _has_identity(schema: RelationSchema) -> bool:
