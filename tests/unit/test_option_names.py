@@ -144,3 +144,11 @@ def test_flags_of_landing_are_those_of_land(room: str) -> None:
         if name not in flags
     ]
     assert wrong == []
+
+
+def test_the_table_of_messages_names_flags_that_there_are() -> None:
+    """Those of ``headwater land``, or of the command that is named with them."""
+    page = Path(__file__).parents[2] / "docs" / "messages.md"
+    for line in page.read_text().splitlines():
+        named = COMMANDS["decode" if "headwater decode" in line else "land"]
+        assert set(FLAG.findall(line)) <= set(flags_named(named)), line

@@ -388,29 +388,3 @@ def render_events(part: Slice, is_counted: Int, span: Int64s, out: Out) -> Int:
             return e if o == NO_ROOM else ~e
         out.offsets[e + 1] = o
     return span[1]
-
-
-@kernel
-def find_refused(part: Slice, e: Int, out: Bytes) -> Int:
-    """Find the value of a change's event that cannot be shown.
-
-    Args:
-        part: the slice.
-        e: the event, of a change.
-        out: room for any value of it.
-
-    Returns:
-        ``2 * c`` for column c of the new row, ``2 * c + 1`` of the old one; -1 for none.
-    """
-    part = _borrowed(part)
-    item = part.plan.arg[part.events.message[e]]
-    layout = np.int64(part.items.layout[item])
-    old, new = part.cells.old_first[item], part.cells.new_first[item]
-    for is_old in range(2):
-        base, kept = (old, np.int64(-1)) if is_old else (new, old)
-        for c in range(part.words.first[layout], part.words.first[layout + 1]):
-            attribute = part.words.attribute[c]
-            of_kept = kept + attribute if kept >= 0 else np.int64(-1)
-            if base >= 0 and _put_cell(part.words, c, part.cells, base + attribute, of_kept, out, 0) == UNTELLABLE:
-                return 2 * c + is_old
-    return -1

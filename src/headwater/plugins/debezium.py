@@ -23,8 +23,9 @@ from headwater.errors import HeadwaterError, PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins import _debezium_events as kinds
-from headwater.plugins._debezium import ROW_TEMPLATES, Slice, find_refused, render_events
+from headwater.plugins._debezium import ROW_TEMPLATES, Slice, render_events
 from headwater.plugins._debezium_events import Events, Keys, Tallies, list_events, number_events
+from headwater.plugins._debezium_values import STRING
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import (
@@ -42,7 +43,7 @@ from headwater.plugins.debezium_ddl import schema_change
 from headwater.plugins.debezium_options import parse_options
 from headwater.plugins.debezium_words import SILENT_MESSAGE, Vocabulary
 from headwater.plugins.kernel_plugin import KernelPlugin
-from headwater.rows.items import TEXT, UNCHANGED, Cells, Items, Transactions
+from headwater.rows.items import TEXT, Cells, Items, Transactions
 from headwater.rows.session import SessionSettings
 
 _SETTINGS: tuple[tuple[str, str, Callable[[SessionSettings], bool]], ...] = (
@@ -189,16 +190,15 @@ class Debezium(KernelPlugin):
     def _why_refused(self, tables: SliceTables, part: Slice, event: int) -> str:
         """What the connector stops at: table, column, and the value."""
         item = int(part.plan.arg[part.events.message[event]])
-        schema, cells = tables.schemas[int(part.items.layout[item])], part.cells
-        room = np.empty(_FIRST_ROOM + 16 * int(cells.length.max(initial=0)), np.uint8)
-        place = int(find_refused(part, event, room))
+        layout = int(part.items.layout[item])
+        schema, first = tables.schemas[layout], int(part.words.first[layout])
         table = f'table "{schema.namespace}.{schema.name}"'
-        if place < 0:
-            return f"the connector stops at a value of {table}, or shows another one in its place"
-        column, is_old = divmod(place, 2)
-        shown, _ = self.vocabulary.shown(schema)[column - int(part.words.first[part.items.layout[item]])]
-        first = cells.old_first[item] if is_old else cells.new_first[item]
-        return f'column "{shown.name}" of {table} {_why(cells, int(first) + shown.number - 1, shown.not_null)}'
+        for at, (column, _) in enumerate(self.vocabulary.shown(schema), first):
+            bases = (int(part.cells.new_first[item]), int(part.cells.old_first[item]))
+            cells = [base + column.number - 1 for base in bases if base >= 0]
+            if _stops_at(part, event, at):
+                return f'column "{column.name}" of {table} {_why(part.cells, cells, column.not_null)}'
+        return f"the connector stops at a value of {table}, or shows another one in its place"
 
     def _events(self, items: Items, cells: Cells, transactions: Transactions, plan: Plan, keys: Keys) -> Events:
         most = kinds.EVENTS_AT_MOST * len(plan.op)
@@ -212,18 +212,37 @@ class Debezium(KernelPlugin):
         return Events(events.kind[:count].copy(), *numbers)
 
 
-def _why(cells: Cells, cell: int, not_null: bool) -> str:
-    """Why the connector does not go on at a value."""
-    if cells.kind[cell] == UNCHANGED:
-        return "has a value that was not written again, and the connector has no word for that in its type"
-    if cells.kind[cell] != TEXT:
-        return "is NULL, at which the connector stops"
-    start, length = int(cells.start[cell]), int(cells.length[cell])
-    value = cells.text[start : start + min(length, _SHOWN_BYTES)].tobytes().decode("utf-8", "replace")
-    value += "..." if length > _SHOWN_BYTES else ""
+def _stops_at(part: Slice, event: int, column: int) -> bool:
+    """Whether an event cannot be written for a column: where all others of its rows have any text."""
+    words, item = part.words, part.plan.arg[part.events.message[event]]
+    layout, style, kind = part.items.layout[item], np.full_like(part.words.style, STRING), part.cells.kind.copy()
+    style[column] = words.style[column]
+    others = words.attribute[words.first[layout] : words.first[layout + 1]]
+    others = others[others != words.attribute[column]]
+    for base in (part.cells.new_first[item], part.cells.old_first[item]):
+        if base >= 0:
+            kind[base + others] = TEXT
+    room = np.empty(_FIRST_ROOM + 16 * int(part.cells.length.max(initial=0)), np.uint8)
+    out = Out(np.zeros(len(part.events.kind) + 1, np.int64), room)
+    probe = part._replace(words=words._replace(style=style), cells=part.cells._replace(kind=kind))
+    return int(render_events(probe, 0, np.array([event, event + 1]), out)) < 0
+
+
+def _why(cells: Cells, found: Sequence[int], not_null: bool) -> str:
+    """Why the connector does not go on at a value, of the new row, the old one, or both."""
+    texts = {_text(cells, cell) for cell in found if cells.kind[cell] == TEXT}
+    if not texts:
+        return "has a value that was not written again, or NULL, for which the connector has no word in its type"
+    value = f"holds {texts.pop()}" if len(texts) == 1 else "holds a value"
     if not_null:
-        return f"is NOT NULL and holds {value}, which the connector cannot show, or shows as another value"
-    return f"holds {value}, at which the connector stops, or which it shows as another value"
+        return f"is NOT NULL and {value}, which the connector cannot show, or shows as another value"
+    return f"{value}, at which the connector stops, or which it shows as another value"
+
+
+def _text(cells: Cells, cell: int) -> str:
+    start, length = int(cells.start[cell]), int(cells.length[cell])
+    text = cells.text[start : start + min(length, _SHOWN_BYTES)].tobytes().decode("utf-8", "replace")
+    return text + ("..." if length > _SHOWN_BYTES else "")
 
 
 def _has_identity(schema: RelationSchema) -> bool:
