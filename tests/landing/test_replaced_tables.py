@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.errors import LakeError
+from headwater.errors import HeadwaterWarning, LakeError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
@@ -396,6 +397,25 @@ def test_what_becomes_of_replaced_tables_is_chosen(
     for there, table in names.items():
         numbers, rows = held[f"policy_{table}"]
         assert _rows(target, f"public.policy_{there}", numbers) == rows, there
+
+
+@pytest.mark.parametrize(("mode", "where"), [("current", "under that name from there on"), ("changelog", "as before")])
+def test_tables_that_are_dropped_or_renamed_are_told_of(
+    spark: SparkSession, replaced: Any, tmp_path: Path, mode: str, where: str
+) -> None:
+    source: Source = replaced[0]
+    name = f"told_{mode}"
+    setup = [PLAIN.format(f"{name}_{number}") for number in range(2)]
+    setup += [ROWS.format(f"{name}_{number}") for number in range(2)]
+    backup, _ = source.after(setup, [f"DROP TABLE {name}_0", f"ALTER TABLE {name}_1 RENAME TO {name}_2"], [])
+    target = LandingTarget(tmp_path / "lake", mode=mode)
+    with pytest.warns(HeadwaterWarning) as warned:
+        _land(spark, source, backup, target, 1 << 30, tables=TablePatterns((f"public.{name}_*",)))
+    told = dict.fromkeys(re.sub(r" \(at .*\)", "", str(one.message)) for one in warned)
+    assert list(told) == [
+        f'table "public.{name}_0" is dropped: its table in the lake stays as it is',
+        f'table "public.{name}_1" is called "public.{name}_2" now, and lands {where}',
+    ]
 
 
 def test_a_table_that_is_replaced_can_be_an_error(spark: SparkSession, policed: Any, tmp_path: Path) -> None:

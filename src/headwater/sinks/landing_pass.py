@@ -49,7 +49,14 @@ from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingW
 from headwater.sinks.mirror import Merged
 from headwater.sinks.modes import Mode
 from headwater.sinks.name_changes import NameChange, name_changes
-from headwater.sinks.replaced_tables import Arrival, Bringing, Naming, Replacing, replacing_at
+from headwater.sinks.replaced_tables import (
+    Arrival,
+    Bringing,
+    Naming,
+    Replacing,
+    replacing_at,
+    warn_of_names_without_table,
+)
 from headwater.sinks.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.sinks.source_tables import SourceTable
 from headwater.sinks.window_cuts import CrowdedWindowError, WindowChanges, crowded
@@ -329,6 +336,7 @@ class LandingPass:
         """What a window begins with, once the one before it is committed and a run would begin behind that."""
         if not part.names:
             return None
+        warn_of_names_without_table(part.names, self.lake, is_mirror=self.mode.mirrors)
 
         def ready() -> None:
             behind.wait()

@@ -358,6 +358,26 @@ def replacing_at(
     return begun
 
 
+def warn_of_names_without_table(changes: Sequence[NameChange], lake: Lake, *, is_mirror: bool) -> None:
+    """Warn of tables that have landed, and whose names mean no table any more by the window's end.
+
+    Args:
+        changes: what the source does with names in a window.
+        lake: where tables land; is_mirror: rows are kept, not changes.
+    """
+    last = {change.name: change for change in changes}
+    newer = {change.after.oid: change for change in changes if change.after is not None}
+    for change in last.values():
+        if change.after is not None or change.before is None or lake.names.holder(change.name) != change.before.oid:
+            continue
+        renamed = newer.get(change.before.oid)
+        if renamed is None:
+            warn(f'table "{change.name}" is dropped: its table in the lake stays as it is', lsn=change.lsn)
+        elif renamed.is_chosen:
+            where = "as before" if not is_mirror or lake.target.follows_oid else "under that name from there on"
+            warn(f'table "{change.name}" is called "{renamed.name}" now, and lands {where}', lsn=change.lsn)
+
+
 def _require_changes(arrivals: Iterable[Arrival]) -> None:
     """See that the window has the changes that the tables got before they were called so."""
     lacking = [one for one in arrivals if one.change.has_passed_over]
