@@ -12,7 +12,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.sinks.modes import CHANGELOG, CURRENT
 from landing.mirrors import columns_by_number, read_table
-from landing.test_mirrored_definitions import Mirrored, Source
+from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -66,3 +66,33 @@ def test_rows_that_are_written_anew_need_no_conversion(spark: SparkSession, sour
     ]
     mirrored = Mirrored(spark, source, tmp_path / "lake")
     mirrored.require(["CREATE TABLE anew (id int PRIMARY KEY, v text, n int, a int[])"], work, "anew")
+
+
+def test_a_mirror_in_delta_gives_a_column_another_type_in_place(
+    spark: SparkSession, source: Source, tmp_path: Path
+) -> None:
+    """All of its files are written anew for that: no half of the rows is in ``n``, the other one in ``n_2``."""
+    setup = [
+        "CREATE TABLE in_place (id int PRIMARY KEY, n int, d numeric(5,2), t text)",
+        "INSERT INTO in_place SELECT i, i, 1.25, 'x' FROM generate_series(1, 20) i",
+    ]
+    work = [
+        "UPDATE in_place SET n = -1 WHERE id = 3",
+        "ALTER TABLE in_place ALTER n TYPE bigint",
+        "INSERT INTO in_place VALUES (30, 3000000000, 2.5, 'y')",
+        NEXT_WINDOW,
+        "ALTER TABLE in_place ALTER d TYPE numeric(12,2), ADD more int",
+        "DELETE FROM in_place WHERE id = 4",
+        NEXT_WINDOW,
+        "ALTER TABLE in_place ALTER id TYPE text, ALTER n TYPE text USING n::text || '!'",
+        "UPDATE in_place SET more = 1 WHERE id = '5'",
+        "ALTER TABLE in_place ALTER more TYPE text",
+    ]
+    backup, held = source.after(setup, work, ["in_place"])
+    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored.target = LandingTarget(tmp_path / "lake", "delta", mode="current")
+    mirrored.land(backup)
+    rows = read_table(tmp_path / "lake" / "public.in_place", "delta")
+    assert rows.schema.names == ["id", "n", "d", "t", "more"]
+    assert [str(field.type) for field in rows.schema] == ["string", "string", "decimal128(12, 2)", "string", "string"]
+    assert mirrored.rows("in_place", held["in_place"][0]) == held["in_place"][1]

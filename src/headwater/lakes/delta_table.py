@@ -6,7 +6,7 @@ version that is recorded already, so it is looked at before each commit; of two 
 itself. Which columns are which of the source, the metadata of their fields say.
 
 Files with columns that the table does not have would be taken, and the columns not be seen: the table's schema is
-changed first, in a commit of its own that changes no row.
+changed first, in a commit of its own that changes no row. Where no file stays, columns and files change in one commit.
 
 A column that becomes wider is a new one: Delta has widened columns as a table feature, ``typeWidening``, and of a table
 that has it ``deltalake`` (1.6.6) neither reads rows nor takes commits.
@@ -117,12 +117,7 @@ class DeltaLakeTable(LakeTable):
             if self._table is None:
                 self._make(schema, added, landed)
             else:
-                self._follow(self._table, schema)
-                actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
-                actions += [_remove(self._files[path], not has_same_rows) for path in removed]
-                properties = _properties(landed)
-                self._table.create_write_transaction(actions, "append", schema, [], commit_properties=properties)
-                self._table.update_incremental()
+                self._change(self._table, schema, added, landed, removed, has_same_rows=has_same_rows)
             gone = set(removed)
             self._files = {path: file for path, file in self._files.items() if path not in gone}
             self._files |= {file.path: file for file in added}
@@ -137,8 +132,31 @@ class DeltaLakeTable(LakeTable):
         )
         self._table = _opened(self.place)
 
-    def _follow(self, table: DeltaTable, schema: Schema) -> None:
-        """Let the table's columns follow, and see that nobody has landed the same meanwhile."""
+    def _change(
+        self,
+        table: DeltaTable,
+        schema: Schema,
+        added: Sequence[DataFile],
+        landed: Landed,
+        removed: Sequence[str],
+        *,
+        has_same_rows: bool,
+    ) -> None:
+        """Make a commit: of columns and all rows at once where no file stays, else of columns first."""
+        self._require_unchanged(table)
+        actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
+        if self._files.keys() == set(removed) == set(_files_of(table)) and added:
+            # Delta itself removes all files of before, and has the columns that it is given.
+            mode = "overwrite"
+        else:
+            mode = "append"
+            self._follow(table, schema)
+            actions += [_remove(self._files[path], not has_same_rows) for path in removed]
+        table.create_write_transaction(actions, mode, schema, [], commit_properties=_properties(landed))
+        table.update_incremental()
+
+    def _require_unchanged(self, table: DeltaTable) -> None:
+        """See that nobody has landed the same meanwhile."""
         table.update_incremental()
         known = table.transaction_version(_application(self._source))
         if known is None or known != self._landed.commit_lsn:
@@ -147,6 +165,9 @@ class DeltaLakeTable(LakeTable):
                 file=str(self.place),
                 hint="only one land may write to a table; end the other one, and begin again",
             )
+
+    def _follow(self, table: DeltaTable, schema: Schema) -> None:
+        """Let the table's columns follow."""
         there = {field.name: field for field in table.schema().fields}
         for field in schema.fields:
             before = there.get(field.name, field)

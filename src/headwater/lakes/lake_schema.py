@@ -118,6 +118,7 @@ def evolved(
     *,
     widens: bool = True,
     former: frozenset[int] = frozenset(),
+    replaces_types: bool = False,
 ) -> LakeSchema:
     """The lake's columns for a table that has certain columns now.
 
@@ -130,12 +131,13 @@ def evolved(
         table: what errors call it.
         widens: see :class:`~headwater.rows.column_types.Target`.
         former: OIDs of tables whose place the source's has taken in the lake; the first one's stays with the columns.
+        replaces_types: a column gets another type in place, as no row stays that has the older one.
 
     Raises:
         LakeError: columns differ, and that is not wanted; or it is another table.
     """
     if lake is None:
-        return _Evolution([], {name.lower() for name in reserved}, widens).all(oid, columns)
+        return _Evolution([], {name.lower() for name in reserved}, widens, replaces_types).all(oid, columns)
     if lake.oid not in (0, oid, *former):
         raise LakeError(
             f"{table} is another table now: its OID is {oid}, that of the one in the lake {lake.oid}",
@@ -144,7 +146,7 @@ def evolved(
     if policy == SPLIT:
         return lake  # chosen because it has them
     taken = {name.lower() for name in reserved} | {column.name.lower() for column in lake.columns}
-    found = _Evolution(list(lake.columns), taken, widens).all(lake.oid or oid, columns)
+    found = _Evolution(list(lake.columns), taken, widens, replaces_types).all(lake.oid or oid, columns)
     if found != lake and policy == FAIL:
         differing = [column.name for column in found.columns if column not in lake.columns]
         raise LakeError(
@@ -180,6 +182,7 @@ class _Evolution:
     columns: list[LakeColumn]
     taken: set[str]
     widens: bool
+    replaces_types: bool
 
     def all(self, oid: int, columns: Iterable[LakeColumn]) -> LakeSchema:
         """With all columns of the source."""
@@ -191,7 +194,7 @@ class _Evolution:
         known = [at for at, one in enumerate(self.columns) if one.number == column.number]
         if any(holds(self.columns[at], column) for at in known):
             return  # also a type that it had before
-        if known and self.widens and is_wider(self.columns[known[-1]].type, column.type):
+        if known and (self.replaces_types or (self.widens and is_wider(self.columns[known[-1]].type, column.type))):
             self.columns[known[-1]] = replace(self.columns[known[-1]], type=column.type)
             return
         name = self._free(column.name)

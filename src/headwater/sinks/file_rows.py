@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from headwater.errors import LakeError
 from headwater.lakes.lake_schema import is_wider
@@ -58,14 +59,18 @@ class FileRows:
         """
         if wanted.name in self.form.retyped and len(self.rows) and not self.are_killed:
             raise says_otherwise(self.form.column(wanted.name), self.form.retyped[wanted.name])
-        if wanted.name in self.rows.column_names:
+        if wanted.name in self.rows.column_names and self.form.becomes.get(wanted.name) != wanted.name:
             return self._widened(self.rows[wanted.name], wanted)
         fill, source = self.form.fills.get(wanted.name), self.form.becomes.get(wanted.name)
         if fill is not None:
             return pa.chunked_array([repeated(fill, len(self.rows)).cast(wanted.type)])
-        if source is not None and len(self.rows):
+        if source is not None and len(self.rows) and self._has(source):
             return self._converted(self._held(source), wanted)
         return pa.chunked_array([pa.nulls(len(self.rows), wanted.type)])
+
+    def _has(self, name: str) -> bool:
+        """Tell whether the file has a column: none that came after it."""
+        return name in self.rows.column_names or name in pq.read_schema(self.path).names
 
     def _held(self, name: str) -> pa.ChunkedArray:
         if name in self.rows.column_names:

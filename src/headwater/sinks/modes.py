@@ -336,11 +336,14 @@ def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
 
 
 def _becoming(columns: LandedColumns) -> dict[str, str]:
-    """Columns of the lake that are new, by those of the same column of the source that files have."""
+    """Columns of the lake that are new, or of another type, by those of the same one of the source that files have."""
     if columns.before is None:
         return {}
-    known = {one.name for one in columns.before.columns}
+    known = {one.name: one.type for one in columns.before.columns}
     older = {one.number: one.name for one in columns.before.columns}
-    return {
+    newer = {
         one.name: older[one.number] for one in columns.lake.columns if one.name not in known and one.number in older
     }
+    if not columns.are_replaced:
+        return newer
+    return newer | {one.name: one.name for one in columns.lake.columns if known.get(one.name, one.type) != one.type}

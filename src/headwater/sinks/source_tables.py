@@ -27,7 +27,7 @@ from headwater.errors import LakeError, warn
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape, taken_over
 from headwater.lakes.lake_table import LakeTable
-from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.landing_target import PYTHON_IMPL, LandingTarget
 from headwater.pipeline.assemble import Assembly
 from headwater.reorder.keys import distinct
 from headwater.reorder.plan import Plan
@@ -318,12 +318,14 @@ class LandedColumns:
         before: those in the lake before the window; None for none.
         lake: those in it from then on.
         names: in the lake, of the source's columns in their order.
+        are_replaced: columns get other types in place (:func:`replaces_types`).
     """
 
     typed: TypedTable
     before: LakeSchema | None
     lake: LakeSchema
     names: tuple[str, ...]
+    are_replaced: bool
 
 
 def shape_of(schema: RelationSchema, target: LandingTarget) -> Shape:
@@ -365,9 +367,19 @@ def landed_columns(
         f"table {name}",
         widens=types.widens,
         former=lake.names.former(name),
+        replaces_types=replaces_types(target),
     )
     _tell_renamed(before, schema, reserved, name)
-    return LandedColumns(typed, before, schema, tuple(schema.holding(column).name for column in columns))
+    names = tuple(schema.holding(column).name for column in columns)
+    return LandedColumns(typed, before, schema, names, replaces_types(target))
+
+
+def replaces_types(target: LandingTarget) -> bool:
+    """Tell whether a mirror's column gets another type in place: all of its files are written anew for that, at once.
+
+    In Parquet and Iceberg files keep what they have, and the table's column is widened, or another one begins.
+    """
+    return (target.mode, target.format, target.catalog_impl) == ("current", "delta", PYTHON_IMPL)
 
 
 def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequence[str], name: str) -> None:
