@@ -22,16 +22,18 @@
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     ├── SparkError             Spark does not start, or loses a task
     ├── LakeError              a table in the lake cannot be read or written
-    │   └── LakeConflictError  somebody else has written to it
+    │   ├── LakeConflictError  somebody else has written to it
+    │   └── LakeNameError      it cannot be kept under its name
     └── UntrustedPathError     another user could have planted what would be run or loaded
 
 What is done all the same, though the user may not expect it, is a :class:`HeadwaterWarning`: :func:`warn` sends it
 through Python's own ``warnings``, the command prints it on standard error.
 
 Messages follow PostgreSQL's style: lower case, no full stop, what was found and what was expected. An error carries its
-place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. Options are
-mentioned by :mod:`headwater.option_names`, and called what they are where the error is shown. Every error pickles, as
-Spark workers must send theirs to the driver.
+place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. One that is
+about a single table of several that land names that, too (``table``). Options are mentioned by
+:mod:`headwater.option_names`, and called what they are where the error is shown. Every error pickles, as Spark workers
+must send theirs to the driver.
 """
 
 from __future__ import annotations
@@ -53,6 +55,10 @@ class HeadwaterError(Exception):
         lsn: where in the WAL, in bytes, or None.
         file: which file, or None.
         hint: what to do about it, or None.
+
+    Attributes:
+        table: OID and name of the only table that it stands in the way of, where several land; None if that is not
+            known.
     """
 
     exit_code = 1
@@ -65,9 +71,11 @@ class HeadwaterError(Exception):
         self.lsn = lsn
         self.file = file
         self.hint = hint
+        self.table: tuple[int, str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint), (self.message,)
+        again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint)
+        return again, (self.message,), {"table": self.table}
 
     def one_line(self) -> str:
         """The whole error in one line: place, message, hint."""
@@ -106,6 +114,20 @@ def _errors_of(kind: str, name: str | None) -> Iterator[None]:
     except HeadwaterError as error:
         if name is not None:
             error.message = f'{kind} "{name}": {error.message}'
+        raise
+
+
+@contextmanager
+def errors_of_table(oid: int, name: str) -> Iterator[None]:
+    """Errors of the ``with`` block are about one table of several that land, unless they are about another.
+
+    Args:
+        oid: of the table, of a partition that of its topmost table; name: ``schema.table``.
+    """
+    try:
+        yield
+    except HeadwaterError as error:
+        error.table = error.table or (oid, name)
         raise
 
 
@@ -201,7 +223,7 @@ class PluginError(HeadwaterError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint, sqlstate=self.sqlstate)
-        return again, (self.message,)
+        return again, (self.message,), {"table": self.table}
 
 
 class SparkError(HeadwaterError):
@@ -214,6 +236,10 @@ class LakeError(HeadwaterError):
 
 class LakeConflictError(LakeError):
     """Somebody else has written to a table in the lake."""
+
+
+class LakeNameError(LakeError):
+    """A table of the source cannot be kept in the lake under its name."""
 
 
 class UntrustedPathError(HeadwaterError):

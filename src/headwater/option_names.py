@@ -23,6 +23,7 @@ DATA_SOURCE: Mapping[str, str] = {
     "start": "startingLsn",
     "end": "endingLsn",
     "tables": "tables",
+    "exclude": "exclude",
     "publish": "publish",
     "plugin": "plugin",
     "slot": "slot",

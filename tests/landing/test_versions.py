@@ -120,7 +120,7 @@ def test_the_command_shows_what_belongs_together(
     run_tables(target.place, None, as_json=False)
     head, names, *rows = capsys.readouterr().out.splitlines()
     assert head.startswith(f"resolved_lsn {Lsn(read_as_of(target.place).lsn)} commit_time 20")
-    assert names.split() == ["table", "version", "rows", "files", "bytes"]
+    assert names.split() == ["table", "state", "version", "rows", "files", "bytes"]
     assert len(rows) >= len(then["tables"]) > 0
 
 

@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 import click
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.flag_declarations import PATH, PLACE, Paths, database_flag, flags_of, version_flag, wal_flags
+from headwater.cli.flag_declarations import (
+    PATH,
+    PLACE,
+    Paths,
+    database_flag,
+    flags_like,
+    flags_of,
+    version_flag,
+    wal_flags,
+)
 from headwater.cli.output_flags import CommandOfOutputs
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
@@ -28,6 +37,7 @@ CATALOG = (
     "catalog export."
 )
 CLIENT_ENCODING = "Encoding that text is sent in, by PostgreSQL's names; SQL_ASCII: as it is stored; default: UTF8."
+EXCLUDE = "Not these tables, whatever else chooses them; with a partitioned table its partitions."
 DEFAULT_WINDOW = 1 << 30
 DEFAULT_FILE = 128 << 20
 FORKS = ("main", "fsm", "vm", "init")
@@ -109,6 +119,7 @@ _SLOT = click.argument("path", type=Paths(path_type=Path))
     help="Only changes of tables SCHEMA.TABLE that match, with * and ?. Transactions without any are as the plugin has "
     "them: test_decoding shows them empty without -o skip-empty-xacts=1.",
 )
+@_decode_flag("--exclude", multiple=True, metavar="PATTERN[,PATTERN]", help=EXCLUDE)
 @_decode_flag(
     "--publish",
     multiple=True,
@@ -307,6 +318,7 @@ def ddl_command(**flags: Any) -> None:
 @version_flag(_land_flag)
 @_land_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_land_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only these tables.")
+@_land_flag("--exclude", multiple=True, metavar="PATTERN[,PATTERN]", help=EXCLUDE)
 @_land_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
 @_land_flag(
     "--format",
@@ -381,6 +393,12 @@ def ddl_command(**flags: Any) -> None:
     show_default=True,
     help="When another table gets the name of one that lands: go on with its rows, let it land beside, or stop.",
 )
+@_land_flag(
+    "--on-table-error",
+    type=click.Choice(["stop", "pause"]),
+    help="When a table cannot go on: stop, or pause it and let the others land (default with --follow). headwater lake "
+    "resume and reload bring it back. The exit status is 3 when tables are paused at the end.",
+)
 @_land_flag("--follow-oid", is_flag=True, help="Mirrors stay with a table that is renamed; else with the name.")
 @_land_flag(
     "--window-bytes",
@@ -418,7 +436,7 @@ def land_command(**flags: Any) -> None:
     """Land the changes of WAL in typed tables, each once, from where the last run has come to."""
     from headwater.cli.land import LandFlags, run_land
 
-    run_land(LandFlags(**flags))
+    sys.exit(run_land(LandFlags(**flags)))
 
 
 @click.group("lake", short_help="Show the tables that land has made.", **GROUP)
@@ -439,6 +457,43 @@ def lake_tables_command(directory: Path, as_of: str | None, as_json: bool) -> No
     from headwater.cli.lake import run_tables
 
     run_tables(directory, as_of, as_json)
+
+
+_RESUMED = (
+    *("wal", "timeline", "storage_options", "catalog", "client_encoding", "on_unrepresentable"),
+    *("schema_evolution", "on_table_replaced", "follow_oid", "window_bytes", "progress", "master", "quiet"),
+)
+_TABLES = "tables"
+
+
+@flags_like(land_command, "lake_resume", *_RESUMED, required=["wal"])
+@lake_command.command("resume")
+@click.argument("directory", type=Paths(path_type=Path))
+@click.argument(_TABLES, nargs=-1, metavar="[TABLE]...")
+def lake_resume_command(directory: Path, tables: Sequence[str], **flags: Any) -> None:
+    """Land what paused tables lack, from where each stands to where the others do; headwater land goes on with them.
+
+    All paused tables, unless some are named as they are called in DIRECTORY. Needs WAL from where they stand, and
+    --catalog only for tables that were paused before they had their first rows. The exit status is 3 when some of them
+    stay paused.
+    """
+    from headwater.cli.lake_resume import ResumeFlags, run_resume
+
+    sys.exit(run_resume(directory, tables, ResumeFlags(**flags)))
+
+
+@flags_like(land_command, "lake_reload", *_RESUMED, required=["wal", "catalog"])
+@lake_command.command("reload")
+@click.argument("directory", type=Paths(path_type=Path))
+@click.argument(_TABLES, nargs=-1, required=True, metavar="TABLE...")
+def lake_reload_command(directory: Path, tables: Sequence[str], **flags: Any) -> None:
+    """Replace what tables hold by the rows that they have where the target stands, from the base backup --catalog.
+
+    Tables may be paused or not; headwater land goes on with them. Needs WAL from the backup's beginning on.
+    """
+    from headwater.cli.lake_resume import ResumeFlags, run_reload
+
+    sys.exit(run_reload(directory, tables, ResumeFlags(**flags)))
 
 
 @click.command("compact")

@@ -151,7 +151,7 @@ def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
 def _check_slot_flags(flags: DecodeFlags) -> None:
     of_run = ("catalog", "from_state", "database", "all_databases", "start", "user", "from_replica_level")
     of_output = (
-        *("plugin", "options", "settings", "client_encoding", "tables", "publish", "unknown_types"),
+        *("plugin", "options", "settings", "client_encoding", "tables", "exclude", "publish", "unknown_types"),
         *("two_phase", "ddl"),
     )
     for place, names in ((flags, of_run), (flags.outputs[0], of_output)):
@@ -236,7 +236,7 @@ def _requests(flags: DecodeFlags, start: int | None, database: str | None) -> li
             options=pairs(one.options, "-o"),
             settings=settings_of_flags(one.settings, one.client_encoding, flags.server_version),
             unknown_types=one.unknown_types or "error",
-            tables=TablePatterns.parse(one.tables),
+            tables=TablePatterns.parse(one.tables, one.exclude),
             publish=tuple(one.publish),
             two_phase=one.two_phase,
             with_ddl=one.ddl,

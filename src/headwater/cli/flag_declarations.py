@@ -5,8 +5,9 @@ A flag that may be given several times takes one value a line of its variable, s
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -80,6 +81,29 @@ def flags_of(command: str) -> Callable[..., Callable[[F], F]]:
         return click.option(*names, envvar=variable, show_envvar=True, **attributes)
 
     return flag
+
+
+def flags_like(
+    command: click.Command, own: str, *names: str, required: Container[str] = ()
+) -> Callable[[click.Command], click.Command]:
+    """Declares flags as another command has them, each with an environment variable of its own.
+
+    Args:
+        command: the other one; own: name of the command that gets them.
+        names: of their parameters; required: of those that must be given.
+    """
+
+    def declare(mine: click.Command) -> click.Command:
+        known = {param.name: param for param in command.params}
+        for name in names:
+            param = copy.copy(known[name])
+            flag = next(text for text in param.opts if text.startswith("--"))
+            param.envvar = f"headwater_{own}_{flag[2:]}".replace("-", "_").upper()
+            param.required = name in required
+            mine.params.append(param)
+        return mine
+
+    return declare
 
 
 def _only_one(context: click.Context, flag: click.Parameter, values: Sequence[str]) -> str | None:

@@ -14,6 +14,7 @@ from headwater.lakes.compaction import compact
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_view import TableView, read_as_of, tables_of
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.paused import LANDING, lsn_text
 from headwater.lakes.resolved import Resolved
 from headwater.pg.lsn import Lsn
 
@@ -24,7 +25,7 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-_COLUMNS = ("table", "version", "rows", "files", "bytes")
+_COLUMNS = ("table", "state", "version", "rows", "files", "bytes")
 
 
 def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
@@ -35,7 +36,7 @@ def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
     """
     lsn, time = moment(as_of)
     resolved = read_as_of(directory, lsn, time)
-    views = list(tables_of(directory, resolved))
+    views = list(tables_of(directory, resolved, is_now=as_of is None))
     tables = [_row(table) for table in views]
     if as_json:
         shown = [{**row, "renamed": dict(view.renamed)} for row, view in zip(tables, views, strict=True)]
@@ -50,6 +51,8 @@ def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
     for view in views:
         for name, source in view.renamed.items():
             sys.stdout.write(f"{view.name}: the source's column {source} is {name}\n")
+        if view.state != LANDING:
+            sys.stdout.write(f"{_lag(view)}\n")
 
 
 def run_compact(directory: Path, target_file_bytes: int) -> None:
@@ -113,4 +116,24 @@ def _head(resolved: Resolved) -> dict[str, Any]:
 
 def _row(table: TableView) -> dict[str, Any]:
     size = table.size
-    return dict(zip(_COLUMNS, (table.name, table.version, size.rows, size.files, size.bytes), strict=True))
+    values = (table.name, table.state, table.version, size.rows, size.files, size.bytes)
+    found = {**dict(zip(_COLUMNS, values, strict=True)), "oid": table.oid}
+    if table.state == LANDING:
+        return found
+    note = table.paused
+    return {
+        **found,
+        "stands_at": lsn_text(table.stands_at),
+        "reason": None if note is None else note.reason,
+        "lsn": None if note is None else lsn_text(note.lsn),
+        "since": None if note is None else note.since.isoformat(),
+    }
+
+
+def _lag(table: TableView) -> str:
+    where = f"it has everything before {Lsn(table.stands_at)}" if table.stands_at else "it may lack rows"
+    note = table.paused
+    if note is None:
+        return f"{table.name} was behind: {where}"
+    at = "" if note.lsn is None else f" (at {Lsn(note.lsn)})"
+    return f"{table.name} is {table.state}, {where}: {note.reason}{at}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.cli.land_metrics import serve_metrics
-from headwater.cli.landing_progress import NONE, landing_progress
+from headwater.cli.landing_progress import NONE, landing_progress, paused_object
 from headwater.cli.name_values import settings_of_flags, source_of_flags
 from headwater.cli.signals import told_first
 from headwater.errors import UsageError
@@ -40,12 +40,13 @@ class LandFlags:
         timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
         catalog, database: what is followed; server_version: the release of the server that wrote the WAL.
         end: LSN.
-        tables: patterns; none for all.
+        tables: patterns; none for all; exclude: patterns of others.
         to: the directory; form: of its tables; mode: what they hold.
         client_encoding: what text of a database in SQL_ASCII is in; None for UTF8.
         iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
         snapshot, on_unrepresentable, schema_evolution, jsonb, on_table_replaced: see :class:`LandingTarget`.
         follow_oid: mirrors stay with a table that is renamed.
+        on_table_error: see :func:`headwater.sinks.landing.land`.
         window_bytes: WAL that is committed at a time.
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
@@ -63,6 +64,7 @@ class LandFlags:
     server_version: str | None
     end: str | None
     tables: Sequence[str]
+    exclude: Sequence[str]
     to: str
     form: str
     mode: str
@@ -76,6 +78,7 @@ class LandFlags:
     jsonb: str
     on_table_replaced: str
     follow_oid: bool
+    on_table_error: str | None
     window_bytes: int
     follow: bool
     poll_seconds: float
@@ -86,8 +89,17 @@ class LandFlags:
     quiet: bool
 
 
-def run_land(flags: LandFlags) -> None:
-    """Land a window, or all that comes until a signal does.
+SOME_ARE_PAUSED = 3
+"""Exit status of a run that has landed all but tables that are paused."""
+
+
+def exit_status(result: LandingResult) -> int:
+    """Return the exit status of a run that has ended without an error."""
+    return SOME_ARE_PAUSED if result.paused else 0
+
+
+def run_land(flags: LandFlags) -> int:
+    """Land a window, or all that comes until a signal does; gives the exit status.
 
     Raises:
         HeadwaterError: it cannot be done; what was committed stays.
@@ -99,7 +111,7 @@ def run_land(flags: LandFlags) -> None:
         catalog=flags.catalog,
         database=flags.database,
         end=None if flags.end is None else Lsn.parse(flags.end),
-        tables=TablePatterns.parse(flags.tables),
+        tables=TablePatterns.parse(flags.tables, flags.exclude),
         settings=settings_of_flags((), flags.client_encoding, flags.server_version),
     )
     _check_catalog(flags)
@@ -128,12 +140,14 @@ def run_land(flags: LandFlags) -> None:
         progress("start Spark", 1, 1)
         started = time.perf_counter()
         watches = SeveralWatch([watch, metrics])
-        result = land(spark, request, target, progress, WindowBounds(flags.window_bytes), following, watches)
+        bounds = WindowBounds(flags.window_bytes)
+        result = land(spark, request, target, progress, bounds, following, watches, flags.on_table_error)
     if flags.stats_json:
         seconds = started - began, time.perf_counter() - started
         sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
     elif not flags.quiet:
-        sys.stderr.write(f"{_summary(result)}\n")
+        sys.stderr.write(f"{summary(result)}\n")
+    return exit_status(result)
 
 
 def _check_catalog(flags: LandFlags) -> None:
@@ -168,10 +182,12 @@ def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None
         yield following
 
 
-def _summary(result: LandingResult) -> str:
+def summary(result: LandingResult) -> str:
+    """Say in words what has landed."""
     resolved = "nothing" if result.resolved_lsn is None else str(Lsn(result.resolved_lsn))
     rows = sum(result.rows.values())
-    return f"landed {rows} rows of {len(result.rows)} tables in {result.files} files; resolved up to {resolved}"
+    paused = "; paused: " + ", ".join(one.name for one in result.paused) if result.paused else ""
+    return f"landed {rows} rows of {len(result.rows)} tables in {result.files} files; resolved up to {resolved}{paused}"
 
 
 def _figures(result: LandingResult, startup: float, total: float) -> dict[str, object]:
@@ -180,6 +196,7 @@ def _figures(result: LandingResult, startup: float, total: float) -> dict[str, o
         "files": result.files,
         "bytes": result.bytes,
         "resolved_lsn": None if result.resolved_lsn is None else str(Lsn(result.resolved_lsn)),
+        "paused": [paused_object(one) for one in result.paused],
         "startup_seconds": round(startup, 3),
         "land_seconds": round(total, 3),
         "seconds": {name: round(value, 3) for name, value in result.seconds.items()},

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cli.surroundings import say
 from headwater.errors import HeadwaterError, UsageError
+from headwater.lakes.paused import PausedTable
 from headwater.sinks.landing_watch import NOBODY_WATCHES, CommittedTable, LandedWindow, LandingWatch
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ class LandMetrics(LandingWatch):
         self._wal = counter("wal_bytes", "Bytes of WAL that were gone through.")
         self._transactions = counter("transactions", "Transactions that have landed.")
         self._errors = counter("errors", "Errors that ended the run.", "error")
-        self._resolved = gauge("resolved_lsn", "LSN up to which all tables have everything.")
+        self._resolved = gauge("resolved_lsn", "LSN up to which all tables have everything that are not paused.")
+        self._tables_paused = gauge("tables_paused", "Tables that are paused.")
+        self._paused = Gauge(
+            "headwater_land_table_paused", "1 for a table that is paused.", ["table"], registry=registry
+        )
         self._resolved_at = gauge("resolved_timestamp_seconds", "When that was so first.")
         self._end = gauge("wal_end_lsn", "LSN where the log ended then.")
         self._lag = gauge("lag_bytes", "Bytes of WAL that are there and have not landed.")
@@ -91,6 +96,13 @@ class LandMetrics(LandingWatch):
             self._delay.observe(window.delay_seconds)
             self._last_commit = window.last_commit
         self._note_end(window.hi, window.end)
+
+    def paused(self, tables: Sequence[PausedTable]) -> None:
+        """See :class:`LandingWatch`."""
+        self._tables_paused.set(len(tables))
+        self._paused.clear()
+        for one in tables:
+            self._paused.labels(one.name).set(1)
 
     def failed(self, error: HeadwaterError) -> None:
         """The run ends with an error."""

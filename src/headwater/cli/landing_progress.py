@@ -1,8 +1,8 @@
 """What ``headwater land`` says of itself while it works: a bar on a terminal, lines now and then, or JSON.
 
-Of JSON there is one object a line on standard error for each window that has landed, and one for each pass that begins
-(``event`` is ``begin`` or ``window``); LSNs are texts as the server prints them, times seconds, rates a second since
-the run began.
+Of JSON there is one object a line on standard error for each window that has landed, one for each pass that begins, and
+one whenever other tables are paused than before (``event`` is ``window``, ``begin`` or ``paused``); LSNs are texts as
+the server prints them, times seconds, rates a second since the run began.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headwater.cli.progress import ProgressLines, duration, ticking
 from headwater.cli.surroundings import STANDARD_ERROR, forget, say
+from headwater.lakes.paused import PausedTable, lsn_text
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.task_run import Progress as Report
 from headwater.sinks.landing_watch import LandedWindow, LandingWatch
@@ -124,6 +125,18 @@ class Landed:
         return ", ".join(words)
 
 
+def paused_object(table: PausedTable) -> dict[str, Any]:
+    """What JSON says of a paused table."""
+    return {
+        "table": table.name,
+        "oid": table.oid,
+        "reason": table.reason,
+        "lsn": lsn_text(table.lsn),
+        "stands_at": lsn_text(table.stands_at),
+        "since": table.since.isoformat(),
+    }
+
+
 def lag_of(window: LandedWindow) -> str:
     """In words, what a window's end lags behind, and how late its last transaction came."""
     delay = window.delay_seconds
@@ -174,6 +187,7 @@ class JsonProgress(LandingWatch):
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
         self._landed = Landed(clock)
+        self._has_paused = False
 
     def begins(self, lo: int, end: int) -> None:
         """See :class:`LandingWatch`."""
@@ -202,6 +216,13 @@ class JsonProgress(LandingWatch):
                 },
             }
         )
+
+    def paused(self, tables: Sequence[PausedTable]) -> None:
+        """See :class:`LandingWatch`."""
+        if tables or self._has_paused:
+            self._has_paused = bool(tables)
+            time_now = round(time.time(), 3)
+            self._write({"event": "paused", "time": time_now, "tables": [paused_object(one) for one in tables]})
 
     def _sums(self) -> dict[str, Any]:
         landed = self._landed

@@ -1,8 +1,8 @@
 """The command ``headwater`` (``headwater --help`` is the reference).
 
-Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. Tracebacks are shown where the environment
-variable ``HEADWATER_TRACEBACK`` is set. A warning is a line of standard error,
-``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.signals`).
+Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage, 3 done but for tables that are paused.
+Tracebacks are shown where the environment variable ``HEADWATER_TRACEBACK`` is set. A warning is a line of standard
+error, ``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.signals`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class OutputFlags:
         options, settings: texts ``NAME=VALUE``.
         client_encoding: by PostgreSQL's names; None for the default.
         publish: texts of the user's own publications.
-        tables: texts of patterns; unknown_types: error, hex or null.
+        tables, exclude: texts of patterns; unknown_types: error, hex or null.
         two_phase: prepared transactions are decoded at PREPARE.
         ddl: DDL is told, too, by a plugin that can.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
@@ -42,6 +42,7 @@ class OutputFlags:
     settings: Sequence[str]
     client_encoding: str | None
     tables: Sequence[str]
+    exclude: Sequence[str]
     publish: Sequence[str]
     unknown_types: str | None
     two_phase: bool

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import LakeError
+from headwater.errors import LakeNameError
 from headwater.lakes.landing_target import load_object
 from headwater.slots.value_file import sync_directory
 
@@ -120,6 +120,12 @@ class BoundNames:
             self.__dict__.pop(name, None)
         return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
 
+    def bind_again(self, known: Mapping[str, str]) -> None:
+        """Take back what :meth:`bind` has done: names by their keys are as they were."""
+        self._save(TABLES, dict(known))
+        self.by_key.clear()
+        self.by_key.update(known)
+
     def _note_former(self, bindings: Mapping[str, int], left: Iterable[str]) -> None:
         """Note who has landed under names that others get, and under such as nobody has any more."""
         known = self._former
@@ -152,14 +158,14 @@ class BoundNames:
     def _require_free(self, name: str, schema: RelationSchema) -> None:
         """See that no other table has a name, in the directory or where the format keeps tables."""
         if self.has(name) or "/" in name:
-            raise LakeError(
+            raise LakeNameError(
                 f'"{name}" is another table now, of OID {schema.oid}, or no name of a directory',
                 hint="land it to another place, or leave it out (--tables)",
             )
         own = self._identifier(name)
         other = next((known for known in self.by_key.values() if self._identifier(known) == own), None)
         if other is not None:
-            raise LakeError(
+            raise LakeNameError(
                 f'tables "{other}" and "{name}" would both be {".".join(own)} in the catalog',
                 file=str(self._place),
                 hint="leave one of them out (--tables), and land it to another place with another --namespace, or none",
@@ -167,6 +173,16 @@ class BoundNames:
 
     def _save(self, name: str, value: dict[str, Any]) -> None:
         save_object(self._own / name, value)
+
+
+def oids_by_name(own: Path) -> dict[str, int]:
+    """Return the OIDs of the tables that land under names.
+
+    Args:
+        own: where the target keeps what is none of its tables.
+    """
+    known = load_object(own / TABLES)
+    return {str(name): int(oid) for key, name in known.items() if (oid := _oid_of(key)) is not None}
 
 
 def _oid_of(key: str) -> str | None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater.errors import LakeConflictError, LakeError
+from headwater.errors import LakeConflictError, LakeError, LakeNameError
 from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import (
     DataFile,
@@ -253,7 +253,8 @@ def _address(place: Path) -> str:
     whole = place.resolve()
     found = _MISREAD.search(str(whole))
     if found is not None:
-        raise LakeError(
+        kind = LakeNameError if found[0] in whole.name else LakeError
+        raise kind(
             f"deltalake does not find a directory with {found[0]!r} in its path",
             file=str(place),
             hint="land to another place, or in another format; if it is the name of a table, leave that out (--tables)",

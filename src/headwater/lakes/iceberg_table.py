@@ -34,7 +34,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
-from headwater.errors import LakeError
+from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
 from headwater.lakes.lake_table import (
@@ -146,7 +146,7 @@ class IcebergFormat(LakeFormat):
 
 def _catalog_lies_there(name: str, place: Path) -> LakeError:
     """The error of a table whose directory would be called as the catalog's file is, or what SQLite puts beside it."""
-    return LakeError(
+    return LakeNameError(
         f'the directory of table "{name}" would be called as a file of the catalog is',
         file=str(place),
         hint="leave it out (--tables), or take a catalog of pyiceberg's configuration (--iceberg-catalog)",

@@ -5,6 +5,7 @@
     shop/_headwater/target.json       what the tables are made of, in what format, and which of the source's land
     shop/_headwater/tables.json       which table is which of the source's (headwater.lakes.bound_names)
     shop/_headwater/detached.json     OIDs of partitions that took rows with them
+    shop/_headwater/paused.json       tables that land no further while the others do
     shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
     shop/_headwater/states/….state    the state behind the last window that all tables have
     shop/_headwater/staged/0/         changes of a table that mirrors the source's, until they are merged
@@ -37,6 +38,7 @@ from headwater.lakes.landing_target import (
     numbers_taken,
     own_directory,
 )
+from headwater.lakes.paused import PausedTables, stand_at
 from headwater.lakes.resolved import ResolvedLog, resolved_states
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
@@ -68,6 +70,9 @@ class Lake:
 
     Args:
         target: it.
+
+    Attributes:
+        paused: tables that land no further.
 
     Raises:
         LakeConflictError: another process lands there.
@@ -105,6 +110,7 @@ class Lake:
             self._require("jsonb", target.jsonb, AS_STRING)
             self.clear_staging()
             self._resolved = ResolvedLog(self._own)
+        self.paused = PausedTables(self._own)
         self._format = target.open_format()
 
     def __enter__(self) -> Lake:
@@ -183,6 +189,13 @@ class Lake:
             added = {str(oid): True for oid in oids if str(oid) not in known}
             if added:
                 self._save("detached.json", known | added)
+
+    def forget_detached(self, oid: int) -> None:
+        """The rows that a former partition has are in a mirror of its own by now."""
+        with errors_at(self.target.place):
+            known = self._load("detached.json")
+            if known.pop(str(oid), None) is not None:
+                self._save("detached.json", known)
 
     def is_detached(self, schema: RelationSchema) -> bool:
         """Whether a relation is one of :meth:`note_detached`."""
@@ -332,11 +345,22 @@ class Lake:
         """
         self._note(lsn, None)
 
-    def _note(self, lsn: int, commit_time: datetime | None) -> None:
+    def note_resumed(self, lsn: int, oids: Iterable[int]) -> None:
+        """Paused tables have come to an LSN, to where all others have come: they land again.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        gone = set(oids)
+        left = (one for oid, one in self.paused.tables.items() if oid not in gone)
+        self._note(lsn, None, stand_at(left))
+        self.paused.remove(gone)
+
+    def _note(self, lsn: int, commit_time: datetime | None, paused: Mapping[str, int] | None = None) -> None:
         tables = self._tables.values()
         if all(table.landed.commit_lsn < lsn for _name, table in tables):
             versions = {name: table.version for name, table in tables if table.version >= 0}
-            self._resolved.add(lsn, commit_time, versions)
+            self._resolved.add(lsn, commit_time, versions, self.paused.stand_at if paused is None else paused)
 
     def expire(self, older_than: datetime) -> dict[str, Expired]:
         """Remove what belongs to versions that are older, and have been followed by others.
@@ -450,6 +474,17 @@ class Lake:
             others = self.names.bind(bindings)
         opened = {key: self._tables.pop(older) for key, older in others.items() if older in self._tables}
         self._tables.update(opened)
+
+    def bind_again(self, known: Mapping[str, str]) -> None:
+        """Let names be bound as they were; see :meth:`BoundNames.bind_again`.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        with errors_at(self.target.place):
+            self.names.bind_again(known)
+        opened = dict(self._tables.values())
+        self._tables = {key: (name, opened[name]) for key, name in known.items() if name in opened}
 
     def landed(self, name: str) -> LakeTable | None:
         """The open table of a name; None for none.

@@ -1,9 +1,9 @@
 """The log of a target: how far all of its tables have come together, window by window, and in which of their versions.
 
 ``_headwater/resolved.jsonl`` has a line for each window that all tables have: its LSN, the latest commit time up to
-there, and the versions of the tables that have others than in the line before. So tables can be read as of one LSN, or
-of one moment, whatever became of them since. A line is written behind the commits: a run that is killed in between
-writes it when it is begun again. A line that was cut off is none.
+there, the versions of the tables that have others than in the line before, and which tables are paused, each with where
+it stands. So tables can be read as of one LSN, or of one moment, whatever became of them since. A line is written
+behind the commits: a run that is killed in between writes it when it is begun again. A line that was cut off is none.
 """
 
 from __future__ import annotations
@@ -33,17 +33,27 @@ class Resolved:
         commit_time: of the latest of these transactions; None for none.
         written: when it was told.
         tables: versions by names: of Delta, ids of snapshots of Iceberg, numbers of manifests of Parquet.
+        paused: tables of which this is not so, by names, each with the LSN before which it has everything; 0 where it
+            may lack rows that it had before its first changes.
     """
 
     lsn: int
     commit_time: datetime | None
     written: datetime
     tables: Mapping[str, int] = field(default_factory=dict)
+    paused: Mapping[str, int] = field(default_factory=dict)
 
-    def behind(self, lsn: int, commit_time: datetime | None, written: datetime, tables: Mapping[str, int]) -> Resolved:
+    def behind(
+        self,
+        lsn: int,
+        commit_time: datetime | None,
+        written: datetime,
+        tables: Mapping[str, int],
+        paused: Mapping[str, int],
+    ) -> Resolved:
         """What belongs together when some tables have other versions."""
         times = [one for one in (self.commit_time, commit_time) if one is not None]
-        return Resolved(lsn, max(times, default=None), written, {**self.tables, **tables})
+        return Resolved(lsn, max(times, default=None), written, {**self.tables, **tables}, paused)
 
 
 NOTHING = Resolved(0, None, datetime.fromtimestamp(0, UTC))
@@ -65,16 +75,17 @@ class ResolvedLog:
             self.last = next(reversed(list(resolved_states(directory))), NOTHING)
             self._length = _whole_length(self._path)
 
-    def add(self, lsn: int, commit_time: datetime | None, tables: Mapping[str, int]) -> None:
-        """All tables have come to an LSN.
+    def add(self, lsn: int, commit_time: datetime | None, tables: Mapping[str, int], paused: Mapping[str, int]) -> None:
+        """All tables have come to an LSN, but for those that are paused.
 
         Args:
             lsn: it; commit_time: the latest up to there that is known; tables: versions of some of them.
+            paused: see :class:`Resolved`.
 
         Raises:
             LakeError: it cannot be written.
         """
-        found = self.last.behind(lsn, commit_time, datetime.now(UTC), tables)
+        found = self.last.behind(lsn, commit_time, datetime.now(UTC), tables, paused)
         changed = {name: version for name, version in tables.items() if self.last.tables.get(name) != version}
         with errors_at(self._path):
             is_new = not self._path.exists()
@@ -118,8 +129,9 @@ def _lines(states: list[Resolved]) -> Iterator[bytes]:
 
 def _line(state: Resolved, changed: Mapping[str, int]) -> bytes:
     time = None if state.commit_time is None else state.commit_time.isoformat()
-    line = {"lsn": str(Lsn(state.lsn)), "commit_time": time, "written": state.written.isoformat()}
-    return json.dumps(line | {"tables": dict(changed)}).encode() + b"\n"
+    line: dict[str, Any] = {"lsn": str(Lsn(state.lsn)), "commit_time": time, "written": state.written.isoformat()}
+    paused = {"paused": {name: str(Lsn(lsn)) for name, lsn in state.paused.items()}} if state.paused else {}
+    return json.dumps(line | {"tables": dict(changed)} | paused).encode() + b"\n"
 
 
 def _whole_length(path: Path) -> int:
@@ -148,7 +160,8 @@ def _read(last: Resolved, line: Mapping[str, Any]) -> Resolved:
     time = line["commit_time"]
     tables = {str(name): int(version) for name, version in line["tables"].items()}
     moments = None if time is None else datetime.fromisoformat(time), datetime.fromisoformat(line["written"])
-    return last.behind(Lsn.parse(line["lsn"]), *moments, tables)
+    paused = {str(name): int(Lsn.parse(lsn)) for name, lsn in line.get("paused", {}).items()}
+    return last.behind(Lsn.parse(line["lsn"]), *moments, tables, paused)
 
 
 def resolved_at(directory: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:

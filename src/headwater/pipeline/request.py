@@ -110,6 +110,7 @@ class DecodeRequest:
             *(f"-o {name}" if value is None else f"-o {name}={value}" for name, value in self.options),
         ]
         words += ["--tables " + ",".join(self.tables.patterns)] if self.tables.patterns else []
+        words += ["--exclude " + ",".join(self.tables.excluded)] if self.tables.excluded else []
         words += [f"--publish '{table}'" for table in self.publish]
         return " ".join([*words, *(["--two-phase"] if self.two_phase else []), *(["--ddl"] if self.with_ddl else [])])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import PluginError, warn
+from headwater.errors import PluginError, errors_of_table, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.row_batches import ddl_message, truncate_message
@@ -35,7 +35,7 @@ from headwater.plugins.publication import (
     published,
     require_publications,
 )
-from headwater.plugins.table_patterns import TablePatterns
+from headwater.plugins.table_patterns import TablePatterns, qualified_name
 from headwater.rows.filters.changes import compiled
 from headwater.rows.items import Messages
 
@@ -50,15 +50,33 @@ class TableChoice:
         named: OID of the relation that the only pattern, a plain name, means; not called before the catalog was rolled
             forward. It is None, or returns None, where no relation is to be told by its OID.
         with_replaced: other relations that bore that name are chosen as well, for their time under it.
+        left_out: OIDs of tables that are not chosen, whatever their names, nor are their partitions.
+        only: OIDs of those that are chosen at most, with their partitions; None for any.
     """
 
     patterns: TablePatterns
     where: RowFilter = EVERYTHING
     named: Callable[[], int | None] | None = None
     with_replaced: bool = False
+    left_out: frozenset[int] = frozenset()
+    only: frozenset[int] | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Every table is chosen."""
+        return self.patterns.are_all and not self.left_out and self.only is None
+
+    def leaves_out(self, schema: RelationSchema, catalog: CatalogView) -> bool:
+        """Whether a relation is left out for the table that it is, or is a partition of, or for what is excluded."""
+        original = catalog.relation(schema.rewrite_of) if schema.rewrite_of else schema
+        table = schema.rewrite_of if original is None else original.topmost
+        is_other = self.only is not None and table not in self.only
+        return is_other or table in self.left_out or self.patterns.excludes(schema, catalog)
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
         """Whether changes of this version of a relation are asked for, as of a view of the catalog."""
+        if self.leaves_out(schema, catalog):
+            return False
         named = self.named() if self.named is not None else None
         if named is not None and schema.oid == named:
             return True
@@ -150,7 +168,8 @@ class RowChanges(SlicePlugin):
             return Description()
         if not self.choice.chooses(schema, catalog):
             return Description()
-        require_text(schema)
+        with errors_of_table(schema.topmost, qualified_name(schema)):
+            require_text(schema)
         where = self.choice.where
         # A truncate's relations are counted before any is left out, and cost nothing.
         operations = where.operations if where.keeps(schema) else where.operations & WANT_TRUNCATE

@@ -58,8 +58,9 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
     """
     request = request_of_slot(slot)
     is_rows = request.plugin == RowChanges.name
-    if is_rows and not request.tables.patterns and given.get("tables"):
-        request = replace(request, tables=TablePatterns.parse([given["tables"]]))
+    if is_rows and not request.tables.patterns:
+        texts = ([given[name]] if given.get(name) else [] for name in ("tables", "exclude"))
+        request = replace(request, tables=TablePatterns.parse(*texts))
     if "startinglsn" in given:
         raise UsageError(
             "startingLsn cannot be given with slot", hint="a slot has its own place; advance it, or copy it"
@@ -70,6 +71,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
         "user": request.user,
         "plugin": request.plugin,
         "tables": ",".join(request.tables.patterns),
+        "exclude": ",".join(request.tables.excluded),
         "unknowntypes": request.unknown_types,
         "serverversion": version_of_slot(slot),
         **{f"set.{name}".lower(): value for name, value in request.settings},
@@ -98,4 +100,4 @@ def version_of_slot(slot: Slot) -> str | None:
 def _plain(name: str, value: str) -> str:
     if name == "catalog":
         return os.path.abspath(local_path(value))
-    return ",".join(part.strip() for part in value.split(",")) if name == "tables" else value
+    return ",".join(part.strip() for part in value.split(",")) if name in ("tables", "exclude") else value

@@ -39,6 +39,7 @@ OPTIONS = (
     "startingLsn",
     "endingLsn",
     "tables",
+    "exclude",
     "publication",
     "publish",
     "plugin",
@@ -248,7 +249,7 @@ def _has_place_for_ddl(given: Mapping[str, str]) -> bool:
 
 
 def _tables(given: Mapping[str, str]) -> TablePatterns:
-    return TablePatterns.parse([given["tables"]] if given.get("tables") else [])
+    return TablePatterns.parse(*([given[name]] if given.get(name) else [] for name in ("tables", "exclude")))
 
 
 def _slot_request(given: Mapping[str, str], publications: list[str], slot: str) -> DecodeRequest:

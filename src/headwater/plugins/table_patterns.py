@@ -2,7 +2,7 @@
 
 ``*`` stands for any characters, none included, ``?`` for one; all others stand for themselves, in the case that the
 catalog has them. A pattern that matches a partitioned table, or a partition above, chooses the partitions below it, as
-a publication does.
+a publication does. Patterns of what is excluded count likewise, and before the others.
 
 Known gap: a comma ends a pattern; for one in a name write ``?``.
 """
@@ -18,6 +18,8 @@ from headwater.errors import CatalogError, UsageError
 from headwater.plugins.api import CatalogView
 
 _ALL = "all"
+_WITHOUT = "without"
+"""Before what is excluded; no table is called so, as its name has a dot."""
 
 
 @dataclass(frozen=True)
@@ -26,55 +28,72 @@ class TablePatterns:
 
     Attributes:
         patterns: them.
+        excluded: patterns, any of which leaves a table out.
         oids: relations that are chosen besides, whatever they are called.
     """
 
     patterns: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     oids: frozenset[int] = frozenset()
 
     @classmethod
-    def parse(cls, texts: Iterable[str]) -> TablePatterns:
+    def parse(cls, texts: Iterable[str], excluded: Iterable[str] = ()) -> TablePatterns:
         """Read texts of patterns with commas between them.
 
         Raises:
             UsageError: a text holds none.
         """
-        found: list[str] = []
-        for text in texts:
-            parts = [part.strip() for part in text.split(",") if part.strip()]
-            if not parts:
-                raise UsageError(
-                    f'no pattern of tables in "{text}", expected SCHEMA.TABLE', hint="* and ? are wildcards"
-                )
-            found += parts
-        return cls(tuple(found))
+        return cls(_parsed(texts), _parsed(excluded))
+
+    @property
+    def are_all(self) -> bool:
+        """Every table is chosen, whatever its name."""
+        return not self.patterns and not self.excluded
 
     @property
     def single_name(self) -> str | None:
         """The only pattern, if it is a plain name."""
-        if len(self.patterns) == 1 and not set("*?") & set(self.patterns[0]):
+        if len(self.patterns) == 1 and not self.excluded and not set("*?") & set(self.patterns[0]):
             return self.patterns[0]
         return None
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
         """Whether changes of a relation are wanted, as of a view of the catalog."""
-        if not self.patterns or {schema.oid, schema.rewrite_of, schema.topmost} & self.oids:
+        if self.are_all or self._is_named(schema):
             return True
-        return any(self.matches(name) for name in _names(schema, catalog))
+        names = list(_names(schema, catalog))
+        return _any_matches(self.patterns, names, True) and not _any_matches(self.excluded, names, False)
+
+    def excludes(self, schema: RelationSchema, catalog: CatalogView) -> bool:
+        """Whether a relation is left out by what is excluded, as of a view of the catalog."""
+        if not self.excluded or self._is_named(schema):
+            return False
+        return _any_matches(self.excluded, list(_names(schema, catalog)), False)
+
+    def _is_named(self, schema: RelationSchema) -> bool:
+        """Tell whether a relation is chosen by its OID."""
+        return not self.oids.isdisjoint((schema.oid, schema.rewrite_of, schema.topmost))
+
+    def excludes_name(self, name: str) -> bool:
+        """Whether a table that is called ``schema.table`` is left out by its own name."""
+        return _any_matches(self.excluded, [name], False)
 
     def matches(self, name: str) -> bool:
         """Whether a table that is called ``schema.table`` is chosen by its own name."""
-        return not self.patterns or any(_expression(pattern).fullmatch(name) for pattern in self.patterns)
+        return _any_matches(self.patterns, [name], True) and not _any_matches(self.excluded, [name], False)
 
     @property
     def as_text(self) -> str:
         """What :meth:`of_text` reads; the same for the same patterns in another order."""
-        return ", ".join(sorted(set(self.patterns))) or _ALL
+        chosen, excluded = sorted(set(self.patterns)), sorted(set(self.excluded))
+        return ", ".join([*(chosen or [_ALL]), *([_WITHOUT, *excluded] if excluded else [])])
 
     @classmethod
     def of_text(cls, text: str) -> TablePatterns:
         """The patterns of a text that :attr:`as_text` has made."""
-        return cls() if text == _ALL else cls(tuple(text.split(", ")))
+        parts = text.split(", ")
+        at = parts.index(_WITHOUT) if _WITHOUT in parts else len(parts)
+        return cls(() if parts[:at] == [_ALL] else tuple(parts[:at]), tuple(parts[at + 1 :]))
 
     def require_matches(self, names: Iterable[str]) -> None:
         """Whether there is a table for each pattern.
@@ -92,6 +111,23 @@ class TablePatterns:
 
 
 EVERY_TABLE = TablePatterns()
+
+
+def _parsed(texts: Iterable[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for text in texts:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if not parts:
+            raise UsageError(f'no pattern of tables in "{text}", expected SCHEMA.TABLE', hint="* and ? are wildcards")
+        found += parts
+    return tuple(found)
+
+
+def _any_matches(patterns: tuple[str, ...], names: Iterable[str], without_any: bool) -> bool:
+    """Tell whether any pattern matches any name; `without_any` is the answer where there are no patterns."""
+    if not patterns:
+        return without_any
+    return any(_expression(pattern).fullmatch(name) for name in names for pattern in patterns)
 
 
 def no_table(pattern: str, names: Iterable[str]) -> CatalogError:

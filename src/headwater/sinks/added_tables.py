@@ -22,6 +22,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import state_in_file
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.request_checks import check_fit, check_server
+from headwater.pipeline.row_changes import RowChanges
 from headwater.plugins.api import SlicePlugin
 from headwater.plugins.table_patterns import TablePatterns, qualified_name
 from headwater.sinks.existing_rows import ExistingTable, existing_rows, no_rows_in_export
@@ -41,7 +42,7 @@ def added_tables(store: CatalogStore, before: SlicePlugin, after: SlicePlugin, l
     """
     view = store.view(lsn + 1)
     for schema in _wanted(view, before):
-        if not after.wants(schema, view):
+        if not after.wants(schema, view) and not is_left_out(schema, after, view):
             raise _left_out(qualified_name(schema))
     found = [one for one in existing_rows(store, after, lsn).tables if not _has_landed(one, before, view)]
     for one in found:
@@ -58,6 +59,11 @@ def _wanted(view: HistoricCatalog, plugin: SlicePlugin) -> Iterator[RelationSche
         schema = view.relation(oid)
         if schema is not None and plugin.wants(schema, view):
             yield schema
+
+
+def is_left_out(schema: RelationSchema, plugin: SlicePlugin, view: HistoricCatalog) -> bool:
+    """Tell whether a table is left out on purpose: it is excluded, or paused."""
+    return isinstance(plugin, RowChanges) and plugin.choice.leaves_out(schema, view)
 
 
 def _has_landed(table: ExistingTable, before: SlicePlugin, view: HistoricCatalog) -> bool:
@@ -97,7 +103,7 @@ def require_all_chosen(lake: Lake, asked: TablePatterns) -> None:
         LakeError: one would not.
     """
     for name in lake.names.first_names:
-        if not asked.matches(name):
+        if not asked.matches(name) and not asked.excludes_name(name):
             raise _left_out(name)
 
 
@@ -118,7 +124,7 @@ def require_new(lake: Lake, tables: Sequence[ExistingTable]) -> None:
 def _left_out(name: str) -> LakeError:
     return LakeError(
         f"table {name} lands, and would not any more",
-        hint="choose it, too (--tables); land fewer tables to another place",
+        hint="choose it, too (--tables), or say that it is to be left out (--exclude)",
     )
 
 

@@ -26,6 +26,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pipeline.decode_job import LocatedSlice
 from headwater.pipeline.row_batches import Told, place_columns, told_of
+from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.arrow import NAMES, Rows, change_rows
 from headwater.rows.items import DELETE, INSERT, OLD_IS_KEY, UPDATE
 from headwater.rows.typed import TypedRows, TypedTable, typed_columns
@@ -110,6 +111,11 @@ class ChangeTable:
 
     is_staged: ClassVar[bool] = False
     """The rows are on their way to a mirror."""
+
+    @property
+    def source(self) -> tuple[int, str]:
+        """OID and name of the source's table."""
+        return self.table.schema.oid, qualified_name(self.table.schema)
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
         """The table's rows of a slice that have not landed yet; None for none.

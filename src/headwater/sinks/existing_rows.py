@@ -163,11 +163,13 @@ def _require_heap(view: HistoricCatalog, schema: RelationSchema) -> None:
     """
     for row in view.class_rows(schema.oid):
         if row.access_method != HEAP_ACCESS_METHOD:
-            raise LakeError(
+            error = LakeError(
                 f"table {qualified_name(schema)} has another access method than heap, of OID {row.access_method}",
                 lsn=view.lsn,
-                hint="choose other tables (--tables)",
+                hint="leave it out (--exclude), or choose other tables (--tables)",
             )
+            error.table = schema.topmost, qualified_name(schema)
+            raise error
 
 
 def _locator(store: CatalogStore, view: HistoricCatalog, oid: int) -> Locator | None:

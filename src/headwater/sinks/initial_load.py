@@ -31,7 +31,7 @@ from pyspark import SparkContext
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import CatalogError
+from headwater.errors import CatalogError, errors_of_table
 from headwater.lakes.data_files import write_batches
 from headwater.lakes.lake_table import DataFile, errors_at, file_name
 from headwater.pg.lsn import Lsn
@@ -256,10 +256,11 @@ def _write(
     """Runs once a task: one file, or none where no row is visible."""
 
     def write(_: BinaryIO) -> tuple[int, DataFile | None]:
-        toast = toasts[task.toast] if task.toast >= 0 else None
-        rows = HeapRows(forms[task.load], task.schema, toast, session, lsn)
-        batches = (batch for found in task.pages.pieces() for batch in rows.batches(found))
-        return task.load, _file(forms[task.load], lsn, batches)
+        toast, form = toasts[task.toast] if task.toast >= 0 else None, forms[task.load]
+        rows = HeapRows(form, task.schema, toast, session, lsn)
+        with errors_of_table(*form.source):
+            batches = (batch for found in task.pages.pieces() for batch in rows.batches(found))
+            return task.load, _file(form, lsn, batches)
 
     yield write
 

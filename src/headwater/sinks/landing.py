@@ -9,7 +9,8 @@
             ->  one commit a table, with the LSN of the last transaction in it; then the state behind it all  (driver)
 
 A run is one pass over the WAL (:mod:`headwater.sinks.landing_pass`) or, where the log is followed, pass after pass,
-each to the end of what is there.
+each to the end of what is there. A window that is cut begins another pass, so does one that a table is left out of
+(:mod:`headwater.sinks.paused_tables`).
 
 Exactly once: what a table has landed, it says itself, and tasks leave out transactions up to there. So a run that was
 killed anywhere begins at the last state that was kept, and what it lands again is only what is missing. Files that no
@@ -67,6 +68,16 @@ from headwater.sinks.existing_rows import ExistingRows
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import Mode, mode_of
+from headwater.sinks.paused_tables import (
+    PAUSE,
+    exclude,
+    exclude_by_names,
+    excluded_tables,
+    pause,
+    tell_of_paused,
+    waiting,
+)
+from headwater.sinks.replaced_tables import take_back
 from headwater.sinks.window_cuts import CrowdedWindowError
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
@@ -81,6 +92,7 @@ def land(
     bounds: WindowBounds = DEFAULT_BOUNDS,
     following: Following | None = None,
     watch: LandingWatch = NOBODY_WATCHES,
+    on_table_error: str | None = None,
 ) -> LandingResult:
     """Land a window of WAL, from where the last run has come to.
 
@@ -92,33 +104,41 @@ def land(
         bounds: of what is committed at a time.
         following: how to go on behind the end of the log until the run is told to end; None to end there.
         watch: told of what has landed.
+        on_table_error: one of :data:`~headwater.sinks.paused_tables.ON_TABLE_ERROR`; None to pause tables where the log
+            is followed, and else to stop.
 
     Raises:
         LakeError: the tables cannot be written, or are another's.
         HeadwaterError: any reason not to decode. What was committed stays.
     """
+    pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
     with Lake(target) as lake:
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
         told = None if progress is None else StepProgress(progress)
-        run = _Run(spark, request, lake, bounds, told, watch)
+        run = LandingRun(spark, request, lake, bounds, told, watch, pauses)
+        tell_of_paused(lake, request.tables)
+        run.tell_watch()
         if following is None:
             run.once(kept)
         else:
             run.follow(kept, following)
         lake.write_state()
+        run.result.paused = tuple(waiting(lake))
         return run.result
 
 
 @dataclass
-class _Run:
+class LandingRun:
     """One call of :func:`land`: passes over WAL, one if it is not followed and no tables are added.
 
     Attributes:
         spark, bounds, told: see :class:`~headwater.pipeline.planned_ahead.PlannedAhead`.
         request: the window.
         lake: where to; watch: told of what has landed.
+        pauses: a table that cannot go on is paused; else the run stops.
+        only: OIDs of paused tables that catch up with the others; None to land those that are not paused.
         result: of all passes so far.
         tables: that land; those that the request asks for, until when some of them have to wait for their rows.
         until: LSN at or behind which these can be had; None if it is not known.
@@ -131,6 +151,8 @@ class _Run:
     bounds: WindowBounds
     told: StepProgress | None
     watch: LandingWatch
+    pauses: bool = False
+    only: frozenset[int] | None = None
     result: LandingResult = field(default_factory=LandingResult)
     tables: TablePatterns | None = None
     until: int | None = None
@@ -178,7 +200,16 @@ class _Run:
     ) -> OpenRequest:
         """The request from where the last run has come to, or from the backup; with the tables that land, or others."""
         request = self._request_of(tables or self.tables or self.request.tables)
-        return open_request(request, partial(_row_changes, request, self.mode), kept, directory).of_rows()
+        return open_request(request, partial(self.row_changes, request.tables), kept, directory).of_rows()
+
+    def row_changes(self, tables: TablePatterns, store: CatalogStore) -> RowChanges:
+        """What says which changes are wanted.
+
+        Args:
+            tables: those that are chosen; store: a catalog of the database.
+        """
+        choice = TableChoice(tables, left_out=self.lake.paused.oids - (self.only or frozenset()), only=self.only)
+        return RowChanges(choice, (), store.major, encoding=store.encoding, mirrors=self.mode.mirrors)
 
     def _request_of(self, tables: TablePatterns) -> DecodeRequest:
         return replace(self.request, tables=tables)
@@ -188,7 +219,8 @@ class _Run:
     ) -> KeptState | None:
         """Land from where the last run has come to, to the end of the WAL or to where tables can be added.
 
-        A window that has too much of a table is cut: it lands up to there, and then the rest.
+        A window that has too much of a table is cut: it lands up to there, and then the rest. One that a table cannot
+        take in lands without it, if tables are to be paused.
 
         Args:
             kept: the state where to begin; None to begin at the backup.
@@ -201,24 +233,18 @@ class _Run:
         cut: CrowdedWindowError | None = None
         causes: dict[int | None, HeadwaterError] = {}
         while True:
+            if self.only is not None and not self.only:
+                return kept  # none of the tables that were to catch up can
             landing_pass = None
             try:
                 with self._pass(kept, directory, cut, following) as landing_pass:
                     until = self._until(landing_pass, cut)
                     behind = landing_pass.run(following, until, goes_on=cut is not None) or kept
-            except CrowdedWindowError as error:
-                causes.setdefault(error.cause.lsn, error.cause)
+            except HeadwaterError as error:
                 landed = None if landing_pass is None else landing_pass.kept
-                kept, cut = landed or kept, error.beside(None if landed else cut)
+                kept = landed or kept
+                cut = self._begun_again(_cause(error, cut, causes), None if landed else cut, kept)
                 continue
-            except AwaitedCatalogError as error:
-                if cut is None or cut.cut is None:
-                    raise
-                # A copied catalog is complete behind the cut only: so the window cannot be cut.
-                raise cut.cause from error
-            except LakeError as error:
-                # What was known of the window as a whole tells more of a refusal than what is known behind the cut.
-                raise (causes.get(error.lsn) if error.lsn is not None else None) or error from None
             if cut is None or self._is_over(behind, following):
                 return behind
             kept, cut = behind, None
@@ -226,6 +252,45 @@ class _Run:
     def _until(self, landing_pass: LandingPass, cut: CrowdedWindowError | None) -> int | None:
         """Where a pass ends early: what is chosen besides is so for its first window only."""
         return start_of(landing_pass.opened) + 1 if cut is not None and cut.oids else self.until
+
+    def _begun_again(
+        self, error: HeadwaterError, cut: CrowdedWindowError | None, kept: KeptState | None
+    ) -> CrowdedWindowError | None:
+        """How a window is begun once more that could not land; None where a table is left out of it.
+
+        Args:
+            error: why; cut: how the same window was cut already.
+            kept: the state where it begins.
+
+        Raises:
+            HeadwaterError: neither would help.
+        """
+        if isinstance(error, CrowdedWindowError):
+            return error.beside(cut)
+        self._pause(error, kept)
+        return None
+
+    def _pause(self, error: HeadwaterError, kept: KeptState | None) -> None:
+        """Leave the table out from here on that stands in the way.
+
+        Args:
+            error: why; kept: the state where it stands, None if it may lack rows that it had at first.
+
+        Raises:
+            HeadwaterError: no table does alone, or none is to be paused.
+        """
+        is_left_out = error.table is not None and error.table[0] in self.lake.paused.oids - (self.only or frozenset())
+        if not self.pauses or is_left_out:
+            raise error
+        oid = pause(self.lake, error, kept)
+        take_back(self.lake, oid, 0 if kept is None else kept.state.lsn)
+        if self.only is not None:
+            self.only -= {oid}
+        self.tell_watch()
+
+    def tell_watch(self) -> None:
+        """Tell who watches which tables are paused."""
+        self.watch.paused(waiting(self.lake))
 
     def _is_over(self, behind: KeptState | None, following: Following | None) -> bool:
         """Tell whether a run is to end before the end of the WAL."""
@@ -247,11 +312,17 @@ class _Run:
             end = Lsn(scope_of(opened).end_before(cut.cut))
             opened = replace(opened, request=replace(opened.request, end=end))
         wants_existing = _wants_existing(opened, self.lake.target)
-        with self._passing(opened, wants_existing, is_followed=following is not None) as landing_pass:
+        with self.passing(opened, wants_existing, is_followed=following is not None) as landing_pass:
             yield landing_pass
 
     @contextmanager
-    def _passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
+    def passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
+        """A pass, with what hands work to tasks.
+
+        Args:
+            opened: from where; wants_existing: rows that were there before have to land yet.
+            is_followed: the log is.
+        """
         with ExitStack() as stack:
             exchange = stack.enter_context(open_exchange(self.spark.sparkContext))
             near = stack.enter_context(NearExchange(exchange)) if is_followed else None
@@ -271,7 +342,10 @@ class _Run:
                 scope_of(opened),
             )
             ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds, near)
-            yield LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing)
+            yield LandingPass(
+                *(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing),
+                catches_up=self.only is not None,
+            )
 
     def has_all(self, kept: KeptState | None) -> bool:
         """Whether all tables land that are asked for; those that do not yet are added, if that can be done at a state.
@@ -291,6 +365,7 @@ class _Run:
         if known is not None and (adding is not None or known.as_text != asked.as_text):
             if kept is None or not kept.state.control.builder.is_consistent:
                 require_all_chosen(self.lake, asked)
+                exclude_by_names(self.lake, asked)
             elif not self._added(kept, known, adding):
                 self.tables = known
                 return False
@@ -303,7 +378,9 @@ class _Run:
         lsn = kept.state.lsn
         directory = unbroken(GrowingDirectory(self.request.source).look(None), lsn)
         opened = self.opened(kept, directory, self.request.tables)
-        before = _row_changes(self._request_of(known), self.mode, opened.store)
+        before = self.row_changes(known, opened.store)
+        for oid, name in excluded_tables(opened.store.view(lsn), before, opened.plugin, self.lake):
+            exclude(self.lake, oid, name, kept)
         tables = added_tables(opened.store, before, opened.plugin, lsn - 1)
         if not tables:
             return True
@@ -325,18 +402,29 @@ class _Run:
         return True
 
     def _load(self, opened: OpenRequest, known: TablePatterns, rows: ExistingRows) -> None:
-        with self._passing(opened, wants_existing=False, is_followed=False) as landing_pass:
-            waiting = landing_pass.waiting(rows)
+        is_there = False
+        while not is_there:
+            try:
+                self._load_all(opened, known, rows)
+                is_there = True
+            except HeadwaterError as error:
+                self._pause(error, None)
+                rest = (table for table in rows.tables if table.source.last.oid not in self.lake.paused.oids)
+                rows = replace(rows, tables=tuple(rest))
+        self.lake.note_added(rows.lsn + 1)
+
+    def _load_all(self, opened: OpenRequest, known: TablePatterns, rows: ExistingRows) -> None:
+        with self.passing(opened, wants_existing=False, is_followed=False) as landing_pass:
+            lacking = landing_pass.waiting(rows)
             self.lake.write_state()
             self.lake.note_adding(Adding(self.request.tables, rows.lsn + 1))
             try:
-                landing_pass.load(rows, waiting)
+                landing_pass.load(rows, lacking)
             except (CatalogError, WalError):
                 # Another backup may be of another LSN, which only tables that have landed rule out.
                 if len(landing_pass.waiting(rows)) == len(rows.tables):
                     self.lake.choose(known)
                 raise
-        self.lake.note_added(rows.lsn + 1)
 
     def _warn_of_waiting(self, kept: KeptState) -> None:
         self.has_warned = True
@@ -346,6 +434,28 @@ class _Run:
             f"{Lsn(kept.state.lsn)}",
             hint="run it again when there is more WAL",
         )
+
+
+def _cause(
+    error: HeadwaterError, cut: CrowdedWindowError | None, causes: dict[int | None, HeadwaterError]
+) -> HeadwaterError:
+    """The error that tells most of why a window cannot land.
+
+    Args:
+        error: what has ended a pass; cut: how that was cut.
+        causes: why windows were cut so far, by LSNs; gets one more.
+    """
+    if isinstance(error, CrowdedWindowError):
+        causes.setdefault(error.cause.lsn, error.cause)
+    elif isinstance(error, AwaitedCatalogError) and cut is not None and cut.cut is not None:
+        # A copied catalog is complete behind the cut only: so the window cannot be cut.
+        return cut.cause
+    elif isinstance(error, LakeError) and error.lsn in causes and error.lsn is not None:
+        # What was known of the window as a whole tells more of a refusal than what is known behind the cut.
+        found = causes[error.lsn]
+        found.table = found.table or error.table
+        return found
+    return error
 
 
 def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
@@ -372,7 +482,3 @@ def _warn_of_mirrors(target: LandingTarget) -> None:
             "mirrors have only rows that came behind the backup: those that tables had before are missing",
             hint="land them, too (--snapshot initial), unless the tables were empty",
         )
-
-
-def _row_changes(request: DecodeRequest, mode: Mode, store: CatalogStore) -> RowChanges:
-    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding, mirrors=mode.mirrors)

@@ -12,21 +12,17 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import BinaryIO
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import HeadwaterError, LakeError
-from headwater.lakes.data_files import write_data_file
+from headwater.errors import HeadwaterError, LakeError, errors_of_table
 from headwater.lakes.lake import Lake
-from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
+from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit
+from headwater.lakes.paused import PausedTable
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.exchange import Arrived, Handed, Work, Write
+from headwater.pipeline.exchange import Arrived, Handed, Work
 from headwater.pipeline.following import Following
 from headwater.pipeline.one_behind import OneBehind
 from headwater.pipeline.open_output import OpenOutput, scope_of
@@ -34,26 +30,29 @@ from headwater.pipeline.open_request import OpenRequest, settings_together
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope
+from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.reorder.schema_memory import NO_TIME
 from headwater.sinks.brought_rows import brought_rows
 from headwater.sinks.catalog_changes import CatalogWindow
-from headwater.sinks.change_rows import STAGED, ChangeTable
 from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
 from headwater.sinks.column_changes import ColumnChange, column_changes
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
-from headwater.sinks.landed_files import Landing, MergeTask, Merging, Settled, Written, notes
+from headwater.sinks.landed_files import Landing, MergeTask, Merging, Settled, Written
+from headwater.sinks.landing_tasks import files_by_table, run_merge, write_changes
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merged
 from headwater.sinks.modes import Mode
+from headwater.sinks.moved_rows import Departure
 from headwater.sinks.name_changes import NameChange, name_changes
 from headwater.sinks.replaced_tables import (
     Arrival,
     Bringing,
     Naming,
     Replacing,
+    replace_marker,
     replacing_at,
     warn_of_names_without_table,
 )
@@ -72,6 +71,7 @@ class LandingResult:
 
     Attributes:
         rows: by table; files: how many; bytes: theirs.
+        paused: tables that are paused in the end, though they were asked for.
         resolved_lsn: LSN up to which all tables have everything; None if there was no window.
         seconds: wall-clock time of each step.
     """
@@ -81,6 +81,7 @@ class LandingResult:
     bytes: int = 0
     resolved_lsn: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    paused: tuple[PausedTable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -259,6 +260,7 @@ class LandingPass:
         result: grows; watch: told of it.
         with_rows: rows that were there before land, too.
         kept: the state behind the last window that all tables have; None before there is one.
+        catches_up: the pass is of tables that lag behind the others, of which the target's own notes tell.
     """
 
     ahead: PlannedAhead[Part]
@@ -269,6 +271,7 @@ class LandingPass:
     watch: LandingWatch
     with_rows: bool
     kept: KeptState | None = None
+    catches_up: bool = False
     _has_other_columns: bool = True
 
     def run(self, following: Following | None, until: int | None = None, *, goes_on: bool = False) -> KeptState | None:
@@ -329,7 +332,7 @@ class LandingPass:
         self._has_other_columns = bool(replacing) or any(one.schema != one.table.landed.schema for one in landings)
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
         block = ExitStack()
-        written = block.enter_context(self._job(part, partial(_write, self._decoder, changes)))
+        written = block.enter_context(self._job(part, partial(write_changes, self._decoder, changes)))
         return _Staged(part, lo, hi, turn, landings, written, block, began, before, replacing, bringing)
 
     def _replacing(self, part: Part, lo: int, behind: OneBehind) -> Replacing | None:
@@ -343,7 +346,7 @@ class LandingPass:
             self.lake.write_state()
 
         living = part.living | {version.oid for table in part.tables for version in table.versions}
-        naming = Naming(self.lake, self.mode.mirrors, living)
+        naming = Naming(self.lake, self.mode.mirrors, living, self._left_out)
         return replacing_at(naming, part.names, lo, scope_of(self.opened), ready)
 
     def _brought(self, arrival: Arrival, landing: Landing) -> list[DataFile]:
@@ -352,7 +355,8 @@ class LandingPass:
             raise CrowdedWindowError(LakeError("a window is planned once more"), None)
         context, exchange, progress = self.ahead.spark.sparkContext, self.ahead.exchange, self.ahead.job_progress()
         places = self.lake.replaced, self.lake.scratch
-        return brought_rows(self.opened, arrival, landing, places, context, exchange, progress)
+        with errors_of_table(*landing.changes.source):
+            return brought_rows(self.opened, arrival, landing, places, context, exchange, progress)
 
     @contextmanager
     def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:
@@ -375,7 +379,8 @@ class LandingPass:
             if self.lake.has(one.table):
                 name, table = self._table(SourceTable(one.table, ()))
                 if -1 < table.landed.commit_lsn < one.lsn:
-                    raise one.refusal(name)
+                    with errors_of_table(one.table.oid, name):
+                        raise one.refusal(name)
 
     def _is_apart(self, part: Part) -> bool:
         """Whether a window is staged the same way before and behind the commit of the one before.
@@ -395,13 +400,14 @@ class LandingPass:
         before, part = staged.before or self._so_far, staged.part
         with self._cutting(part, staged.lo):
             with timed(self.ahead.seconds, "land"), staged.block:
-                written = _by_table(staged.written, staged.bringing)
+                written = files_by_table(staged.written, staged.bringing)
             with timed(self.ahead.seconds, "merge"):
                 settled = list(self.mode.settled(staged.landings, written, self._merging))
         with timed(self.ahead.seconds, "commit"):
             self._commit(settled)
             self.lake.clear_staging(staged.turn)
-            self.lake.resolve(part.kept, part.commit_time)
+            if not self.catches_up:
+                self.lake.resolve(part.kept, part.commit_time)
             if staged.replacing is not None:
                 self.lake.write_state()
                 staged.replacing.is_over()
@@ -438,7 +444,10 @@ class LandingPass:
         return f"{self.opened.directory.system_identifier}/{self.opened.store.database_oid}"
 
     def _landing(self, number: int, source: SourceTable) -> Landing:
-        return self.mode.landing(number, source, self._table(source), self.lake, self._decoder)
+        with errors_of_table(source.last.oid, qualified_name(source.last)):
+            if source.refusal is not None:
+                raise source.refusal
+            return self.mode.landing(number, source, self._table(source), self.lake, self._decoder)
 
     def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
@@ -450,6 +459,12 @@ class LandingPass:
     def _decoder(self) -> SliceDecoder:
         return SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
 
+    @property
+    def _left_out(self) -> frozenset[int]:
+        """OIDs of tables that are paused."""
+        assert isinstance(self.opened.plugin, RowChanges)
+        return self.opened.plugin.choice.left_out
+
     def waiting(self, rows: ExistingRows) -> list[ExistingTable]:
         """The tables that have not the rows yet that they had before.
 
@@ -459,26 +474,57 @@ class LandingPass:
         self.lake.require_source(self._source)
         return [one for one in rows.tables if self._waits(one.source, rows.lsn)]
 
-    def load(self, rows: ExistingRows, waiting: Sequence[ExistingTable]) -> None:
+    def lacking(self, rows: ExistingRows) -> list[ExistingTable]:
+        """The tables that have not the rows of an LSN, whatever others they have.
+
+        Raises:
+            LakeError: one is further than that.
+        """
+        self.lake.require_source(self._source)
+        landed = [self._table(one.source) for one in rows.tables]
+        for name, table in landed:
+            if table.landed.commit_lsn > rows.lsn:
+                raise LakeError(
+                    f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, further than the others",
+                    file=str(self.lake.target.place),
+                    hint="headwater land brings these there first",
+                )
+        return [one for one, (_, table) in zip(rows.tables, landed, strict=True) if table.landed.commit_lsn < rows.lsn]
+
+    def load(self, rows: ExistingRows, waiting: Sequence[ExistingTable], *, replaces: bool = False) -> None:
         """Land rows that were there before.
 
         Args:
             rows: them; waiting: the tables that do not have them.
+            replaces: they take the place of what the tables have.
 
         Raises:
             HeadwaterError: they cannot be read or written; tables that were committed have theirs.
         """
         require_wal([lost for one in waiting for lost in one.without_wal], is_mirror=self.mode.mirrors)
-        landings = [self._landing(number, self.mode.existing(one.source)) for number, one in enumerate(waiting)]
+        sources = [self._existing(one.source, rows.lsn, replaces) for one in waiting]
+        landings = [self._landing(number, source) for number, source in enumerate(sources)]
         loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
 
         def commit(number: int, files: list[DataFile]) -> None:
-            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merging)])
+            landing = landings[number]
+            has_marker = landing.source.replaces is not None and not self.mode.mirrors
+            marker = [replace_marker(landing).file] if has_marker else []
+            self._commit([self.mode.loaded(landing, [*marker, *files], rows.lsn, self._merging)])
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
             load.run(self.ahead.spark.sparkContext, self.ahead.exchange, commit, self.ahead.job_progress())
         self.lake.clear_staging()
+
+    def _existing(self, source: SourceTable, lsn: int, replaces: bool) -> SourceTable:
+        """A table whose rows were there before; what it has ends just before these come, if they replace it."""
+        with errors_of_table(source.last.oid, qualified_name(source.last)):
+            found = self.mode.existing(source)
+        if not replaces or self._table(source)[1].landed.commit_lsn < 0:
+            return found
+        # Without versions: that it has been a partition, and has rows from then, does not matter any more.
+        return replace(found, versions=(), replaces=Departure(source.last.oid, lsn - 1))
 
     def _waits(self, source: SourceTable, lsn: int) -> bool:
         """Whether a table has not the rows of an LSN yet.
@@ -509,7 +555,7 @@ class LandingPass:
         """What tasks have merged."""
         found: list[Merged] = []
         exchange = self.ahead.exchange_for(sum(merge.size for merge in merges))
-        with exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
+        with exchange.run("merge", run_merge, merges, self.ahead.job_progress()) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
                 found.append(arrived.summary)
@@ -534,40 +580,3 @@ class LandingPass:
     def _commit_of(self, settled: Settled) -> TableCommit:
         landed = Landed(settled.last, settled.landing.schema, self._source)
         return TableCommit(settled.landing.table, settled.added, landed, settled.removed)
-
-
-def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
-    """Runs once per slice, in a task: one file for each table, several where rows of another one come between."""
-
-    def write(_: BinaryIO) -> list[Written]:
-        located = decoder.located(task.load())
-        found = [(number, form.rows(located)) for number, form in enumerate(forms)]
-        return [
-            _file(number, forms[number], part)
-            for number, rows in found
-            if rows is not None
-            for part in forms[number].parts(rows)
-        ]
-
-    yield write
-
-
-def _by_table(arriving: Iterable[list[Arrived[list[Written]]]], bringing: Bringing) -> dict[int, list[Written]]:
-    """What tasks have written, by table, in the order of the output, behind what comes before that."""
-    found = {number: list(files) for number, files in bringing.items() if files}
-    for (arrived,) in arriving:
-        arrived.remove()
-        for one in arrived.summary:
-            found.setdefault(one.table, []).append(one)
-    return found
-
-
-def _merge(task: MergeTask) -> Iterator[Write[Merged]]:
-    """Runs once per group of a mirror's files, in a task."""
-    yield lambda _: task.run()
-
-
-def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
-    """Write rows into a file of a name that no other attempt has."""
-    last = pc.max(rows[STAGED["_commit_lsn"] if form.is_staged else "_commit_lsn"]).as_py()
-    return notes(number, form, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.lakes.paused import PausedTable
+
 
 @dataclass(frozen=True)
 class CommittedTable:
@@ -79,6 +81,9 @@ class LandingWatch:
     def passed(self, window: LandedWindow) -> None:
         """All tables have a window."""
 
+    def paused(self, tables: Sequence[PausedTable]) -> None:
+        """These tables are paused, and no others: at the beginning of a run, and whenever that changes."""
+
 
 class SeveralWatch(LandingWatch):
     """Tells others.
@@ -104,6 +109,11 @@ class SeveralWatch(LandingWatch):
         """See :class:`LandingWatch`."""
         for one in self._watches:
             one.passed(window)
+
+    def paused(self, tables: Sequence[PausedTable]) -> None:
+        """See :class:`LandingWatch`."""
+        for one in self._watches:
+            one.paused(tables)
 
 
 NOBODY_WATCHES = LandingWatch()

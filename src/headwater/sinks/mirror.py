@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from headwater.errors import LakeError
+from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.history_rows import (
     FROM_LSN,
@@ -89,6 +89,7 @@ class Merge:
         last: START of the last commit record of the window.
         size: bytes of all these files.
         leaving: rows that go to other mirrors.
+        source: OID and name of the source's table.
     """
 
     table: int
@@ -101,6 +102,7 @@ class Merge:
     last: int
     size: int
     leaving: tuple[Handover, ...] = ()
+    source: tuple[int, str] = (0, "")
 
     def run(self) -> Merged:
         """Do it.
@@ -108,7 +110,8 @@ class Merge:
         Raises:
             LakeError: changes do not fit the mirror's rows.
         """
-        return _Merging(self).run()
+        with errors_of_table(*self.source):
+            return _Merging(self).run()
 
 
 @dataclass(frozen=True)

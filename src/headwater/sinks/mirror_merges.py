@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from headwater.errors import LakeError
+from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.history_rows import TO_LSN
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
 from headwater.sinks.change_rows import STAGED, StagedChanges
@@ -36,7 +36,8 @@ def settled_mirrors(
         LakeError: changes do not fit the tables.
     """
     for landing in landings:
-        _require_columns(landing, written.get(landing.number, []))
+        with errors_of_table(*landing.changes.source):
+            _require_columns(landing, written.get(landing.number, []))
     staged = {landing.number: list(written.get(landing.number, [])) for landing in landings}
     done: dict[int, list[Merged]] = {landing.number: [] for landing in landings}
     leaving = _leaving(landings)
@@ -102,9 +103,11 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
             assert giver.mirror is not None
             assert isinstance(giver.changes, StagedChanges)
             assert isinstance(landing.changes, StagedChanges)
-            if not giver.mirror.is_steady:
-                raise changes_besides(giver.name, landing.name, arrival.lsn)
-            found[giver.number].append(Handover.of(arrival, giver.changes, landing.number, landing.changes))
+            with errors_of_table(*landing.changes.source):
+                if not giver.mirror.is_steady:
+                    raise changes_besides(giver.name, landing.name, arrival.lsn)
+                handover = Handover.of(arrival, giver.changes, landing.number, landing.changes)
+            found[giver.number].append(handover)
     return found
 
 
@@ -114,6 +117,7 @@ def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover
     Raises:
         LakeError: rows go in a circle.
     """
+    known = {landing.number: landing for landing in landings}
     sorter = TopologicalSorter[int]({landing.number: () for landing in landings})
     for giver, found in leaving.items():
         for one in found:
@@ -122,12 +126,12 @@ def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover
         sorter.prepare()
     except CycleError:
         (first, *_) = (one for found in leaving.values() for one in found)
-        raise LakeError(
-            "partitions with rows go from one table to another, and others back, in one window",
-            lsn=first.arrival.lsn,
-            hint="end the window before that (--end), and go on from there",
-        ) from None
-    known = {landing.number: landing for landing in landings}
+        with errors_of_table(*known[first.table].changes.source):
+            raise LakeError(
+                "partitions with rows go from one table to another, and others back, in one window",
+                lsn=first.arrival.lsn,
+                hint="end the window before that (--end), and go on from there",
+            ) from None
     while sorter.is_active():
         ready = sorter.get_ready()
         yield [known[number] for number in sorted(ready)]
@@ -171,6 +175,7 @@ def _merges(
             _last(landing, files),
             sum(one.size for one in group.files) + sum(one.file.size for one in files),
             tuple(leaving[landing.number]),
+            landing.changes.source,
         )
 
 

@@ -364,6 +364,8 @@ class _Story:
             if before is not None:
                 yield from self._back(before, lsn)
             return
+        if not self.wants(after):
+            return  # an excluded partition, whose rows are none of the table's
         brought = list(self._brought(oid, after, lsn))
         if not any(self._was_apart(other, lsn) or not self._is_new(other, lsn) for other in brought):
             return

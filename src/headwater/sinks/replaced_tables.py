@@ -26,7 +26,7 @@ from shutil import rmtree
 import pyarrow as pa
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import LakeError, warn
+from headwater.errors import LakeError, errors_of_table, warn
 from headwater.lakes.bound_names import save_object
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake import Lake
@@ -85,11 +85,13 @@ class Naming:
         lake: where they land.
         is_mirror: rows are kept, not changes.
         living: OIDs of the tables that there are.
+        left_out: OIDs of those that are paused.
     """
 
     lake: Lake
     is_mirror: bool
     living: Container[int]
+    left_out: Container[int] = ()
 
     def arrivals(self, changes: Iterable[NameChange]) -> list[Arrival]:
         """Return the tables that land under other names than before, in the order of the commits.
@@ -108,10 +110,11 @@ class Naming:
         names, target = self.lake.names, self.lake.target
         giver, holder = names.name_of(table.oid), names.holder(change.name)
         if names.has(change.name) and holder != table.oid:
-            if target.on_table_replaced == STOP:
-                raise self._unwanted(change)
+            with errors_of_table(table.oid, change.name):
+                self._require_landing(change, holder)
             if not numbers_taken(target) or (target.follows_oid and holder not in self.living):
-                self._require_python(change)
+                with errors_of_table(table.oid, change.name):
+                    self._require_python(change)
                 return Arrival(change, table, giver if change.was_known else None, replaces=True)
             return None
         if not self.is_mirror or target.follows_oid:
@@ -134,6 +137,21 @@ class Naming:
                 "go on with",
                 lsn=change.lsn,
                 hint="land the newer one beside the older one (--on-table-replaced new)",
+            )
+
+    def _require_landing(self, change: NameChange, holder: int | None) -> None:
+        """See that a table takes the place of one that lands, and may.
+
+        Raises:
+            LakeError: that one is paused, and what it has had until then would be missing; or it is not to go on so.
+        """
+        if self.lake.target.on_table_replaced == STOP:
+            raise self._unwanted(change)
+        if holder in self.left_out and not numbers_taken(self.lake.target):
+            raise LakeError(
+                f'table "{change.name}" takes the place of one that is paused',
+                lsn=change.lsn,
+                hint="headwater lake resume lands both, headwater lake reload takes its rows from a backup",
             )
 
     def _unwanted(self, change: NameChange) -> LakeError:
@@ -171,7 +189,7 @@ class Replacing:
         """
         if _Note.read(self.lake) is None:
             own = {one.change.name: Bound(one.table.oid, one.giver, one.replaces) for one in self.arrivals}
-            _Note(self.lsn, own, None).write(self.lake)
+            _Note(self.lsn, own, None, dict(self.lake.names.by_key)).write(self.lake)
         self.lake.bind({one.change.name: one.table.oid for one in self.arrivals})
 
     def sources(self, tables: Iterable[SourceTable]) -> list[SourceTable]:
@@ -224,7 +242,7 @@ class Replacing:
             LakeError: they cannot be read or written, or columns are others by the window's end.
         """
         if not self.is_mirror:
-            return {one.number: [self._marker(one)] for one in landings if one.source.replaces is not None}
+            return {one.number: [replace_marker(one)] for one in landings if one.source.replaces is not None}
         note = _Note.read(self.lake)
         assert note is not None
         by_oid = {landing.source.last.oid: landing for landing in landings}
@@ -247,26 +265,6 @@ class Replacing:
             landing.number: [self._written(landing, file) for file in note.staged.get(one.change.name, ())]
             for one, landing in coming
         }
-
-    def _marker(self, landing: Landing) -> Written:
-        """A row of a table of changes: those behind it are of another table of the source."""
-        source, gone = landing.source, landing.source.replaces
-        assert gone is not None
-        columns = {
-            "_change_type": pa.array([REPLACE]),
-            "_commit_lsn": pa.array([gone.lsn]),
-            "_lsn": pa.array([min(source.first, gone.lsn)]),
-            "_seq": pa.array([-1]),
-            "_commit_time": commit_times([gone]),
-            "_schema": pa.array([source.last.namespace]),
-            "_table": pa.array([source.last.name]),
-            "_is_key": pa.array([False]),
-            "_unchanged": pa.array([[]], NAMES),
-            "_relation_oid": pa.array([source.last.oid]),
-        }
-        rows = framed(columns, 1, landing.schema)
-        file = write_data_file(rows, landing.table.staging, file_name(gone.lsn), landing.schema)
-        return Written(landing.number, file, gone.lsn)
 
     def _written(self, landing: Landing, file: DataFile) -> Written:
         place = os.path.relpath(self.lake.replaced, landing.changes.staging)
@@ -312,6 +310,27 @@ class Replacing:
         with errors_at(self.lake.replaced):
             self.lake.replacing.unlink(missing_ok=True)
             rmtree(self.lake.replaced, ignore_errors=True)
+
+
+def replace_marker(landing: Landing) -> Written:
+    """A row of a table of changes: those behind it are of another table of the source."""
+    source, gone = landing.source, landing.source.replaces
+    assert gone is not None
+    columns = {
+        "_change_type": pa.array([REPLACE]),
+        "_commit_lsn": pa.array([gone.lsn]),
+        "_lsn": pa.array([min(source.first, gone.lsn)]),
+        "_seq": pa.array([-1]),
+        "_commit_time": commit_times([gone]),
+        "_schema": pa.array([source.last.namespace]),
+        "_table": pa.array([source.last.name]),
+        "_is_key": pa.array([False]),
+        "_unchanged": pa.array([[]], NAMES),
+        "_relation_oid": pa.array([source.last.oid]),
+    }
+    rows = framed(columns, 1, landing.schema)
+    file = write_data_file(rows, landing.table.staging, file_name(gone.lsn), landing.schema)
+    return Written(landing.number, file, gone.lsn)
 
 
 Bringing = Mapping[int, Sequence[Written]]
@@ -378,6 +397,27 @@ def warn_of_names_without_table(changes: Sequence[NameChange], lake: Lake, *, is
             warn(f'table "{change.name}" is called "{renamed.name}" now, and lands {where}', lsn=change.lsn)
 
 
+def take_back(lake: Lake, oid: int, lo: int) -> None:
+    """Undo what a window has begun with that is to land without a table, if the table was to land under another name.
+
+    Nothing of the table has been committed with the window: whenever it is resumed, it begins so again.
+
+    Args:
+        lake: where it lands; oid: of the table.
+        lo: LSN where the window begins.
+
+    Raises:
+        LakeError: it cannot be written.
+    """
+    note = _Note.read(lake)
+    if note is None or not note.before or note.lsn < lo or all(bound.oid != oid for bound in note.bound.values()):
+        return
+    lake.bind_again(note.before)
+    with errors_at(lake.replaced):
+        lake.replacing.unlink(missing_ok=True)
+        rmtree(lake.replaced, ignore_errors=True)
+
+
 def _require_changes(arrivals: Iterable[Arrival]) -> None:
     """See that the window has the changes that the tables got before they were called so."""
     lacking = [one for one in arrivals if one.change.has_passed_over]
@@ -412,11 +452,13 @@ class _Note:
     Attributes:
         lsn: START of the commit's record; bound: tables, by their names.
         staged: by name, files that have a table's rows; None before they were staged.
+        before: names by their keys, as they were bound until then.
     """
 
     lsn: int
     bound: Mapping[str, Bound]
     staged: Mapping[str, list[DataFile]] | None
+    before: Mapping[str, str]
 
     @classmethod
     def read(cls, lake: Lake) -> _Note | None:
@@ -428,7 +470,7 @@ class _Note:
         bound = {name: Bound(**one) for name, one in known["bound"].items()}
         staged = known["staged"]
         files = None if staged is None else {name: [DataFile(**one) for one in own] for name, own in staged.items()}
-        return cls(int(Lsn.parse(known["lsn"])), bound, files)
+        return cls(int(Lsn.parse(known["lsn"])), bound, files, known.get("before", {}))
 
     def write(self, lake: Lake) -> None:
         """Write it."""
@@ -436,7 +478,8 @@ class _Note:
         files = None if staged is None else {name: [_shown(one) for one in own] for name, own in staged.items()}
         bound = {name: asdict(one) for name, one in self.bound.items()}
         with errors_at(lake.target.place):
-            save_object(lake.replacing, {"lsn": str(Lsn(self.lsn)), "bound": bound, "staged": files})
+            said = {"lsn": str(Lsn(self.lsn)), "bound": bound, "staged": files, "before": dict(self.before)}
+            save_object(lake.replacing, said)
 
     def arrivals(self, changes: Iterable[NameChange]) -> list[Arrival]:
         """Return the tables, with what the source has done."""

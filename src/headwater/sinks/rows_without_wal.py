@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.errors import LakeError, warn
+from headwater.errors import LakeError, errors_of_table, warn
 from headwater.pg.catalogs import PG_CLASS
 from headwater.pipeline.row_changes import TableChoice
 from headwater.plugins.table_patterns import qualified_name
@@ -106,12 +106,13 @@ def require_wal(found: Iterable[WithoutWal], *, is_mirror: bool) -> None:
         if not is_mirror:
             _warn(one)
         elif one.root is not None:
-            raise LakeError(
-                f"{one.what}: its rows are not in the WAL, and would be missing",
-                lsn=one.lsn,
-                hint="land changes (--mode changelog), or leave the table out (--tables), to another place; or anew, "
-                "from a backup of after the partition was set logged",
-            )
+            with errors_of_table(one.root.oid, qualified_name(one.root)):
+                raise LakeError(
+                    f"{one.what}: its rows are not in the WAL, and would be missing",
+                    lsn=one.lsn,
+                    hint="land changes (--mode changelog), or leave the table out (--exclude); or take its rows, once "
+                    "the partition was set logged, from a backup of after that",
+                )
 
 
 def _warn(one: WithoutWal) -> None:

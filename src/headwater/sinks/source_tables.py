@@ -56,6 +56,7 @@ class SourceTable:
         first: LSN of the first of them; NEVER for none.
         changed_at: STARTs of the commit records that change its definition in the window, or a partition's; ascending.
         replaces: it has taken another table's place in the lake at the window's beginning: what ended that one's rows.
+        refusal: why its changes cannot land; None if they can.
     """
 
     last: RelationSchema
@@ -67,6 +68,7 @@ class SourceTable:
     first: int = NEVER
     changed_at: tuple[int, ...] = ()
     replaces: Departure | None = None
+    refusal: LakeError | None = field(default=None, compare=False)
 
     @property
     def relations(self) -> frozenset[int]:
@@ -89,26 +91,40 @@ def source_tables(
         since: transactions whose commit record starts up to there do not count.
         shapes: see :class:`~headwater.sinks.modes.Changelog`.
 
-    Raises:
-        LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
+    Returns:
+        them; refused where columns of a partition cannot be told apart, or those of its root cannot be known.
     """
     store = window.store
     touched = [*_changed(plan, since), *_truncated(plan, window, since)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
-    found = []
+    found: list[SourceTable] = []
     for oid, own in groups.items():
-        if shapes is not None:
-            found += [_of_shape(stage, window) for stage in _stages(oid, own, window, shapes)]
-            continue
-        versions = tuple(dict.fromkeys(version for _, version in own))
-        last = _last(oid, own, window)
-        _require_names(last, versions, window)
-        dropped = frozenset(column.number for column in last.columns if column.is_dropped)
-        first = min(lsn for lsn, _ in own)
-        found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped, first=first))
+        try:
+            found += _of_table(oid, own, window, shapes)
+        except LakeError as error:
+            versions = tuple(dict.fromkeys(version for _, version in own))
+            last = window.end.relation(oid) or replace(versions[-1], oid=oid, is_partition=False)
+            found.append(SourceTable(last, versions, refusal=error))
     return found
+
+
+def _of_table(
+    oid: int,
+    touched: Sequence[tuple[int, RelationSchema]],
+    window: CatalogWindow,
+    shapes: Callable[[RelationSchema], Shape] | None,
+) -> Iterator[SourceTable]:
+    if shapes is not None:
+        yield from [_of_shape(stage, window) for stage in _stages(oid, touched, window, shapes)]
+        return
+    versions = tuple(dict.fromkeys(version for _, version in touched))
+    last = _last(oid, touched, window)
+    _require_names(last, versions, window)
+    dropped = frozenset(column.number for column in last.columns if column.is_dropped)
+    first = min(lsn for lsn, _ in touched)
+    yield SourceTable(_with_dropped(last, versions), versions, dropped=dropped, first=first)
 
 
 @dataclass
@@ -167,8 +183,8 @@ def mirrored_tables(
         window, since: see :func:`source_tables`.
         wants: whether a table's rows are wanted, as it is at the window's end.
 
-    Raises:
-        LakeError: see there.
+    Returns:
+        see there.
     """
     catalog = WindowCatalog(window, assembly)
     tables = {one.last.oid: one for one in source_tables(assembly.plan, window, since)}
@@ -179,6 +195,8 @@ def mirrored_tables(
     roots, firsts = _roots(tables.values()), {oid: one.first for oid, one in tables.items()}
     told = {
         oid: replace(one, story=catalog.story(one.last, one.versions, roots, firsts, wants))
+        if one.refusal is None
+        else replace(one, story=TableStory(members=one.relations, refusal=one.refusal, refused_at=NEVER))
         for oid, one in tables.items()
     }
     return [_with_givers(one, told) for one in told.values()]

@@ -81,3 +81,51 @@ def test_a_pattern_that_matches_nothing_is_named() -> None:
         patterns.require_matches(["shop.orders"])
     with pytest.raises(CatalogError, match=r"there is a\.orders, shop\.orders"):
         TablePatterns(("orders",)).require_matches(["shop.orders", "a.orders", "a.b"])
+
+
+def test_what_is_excluded_counts_before_what_is_chosen() -> None:
+    patterns = TablePatterns.parse(["shop.*"], ["shop.log*, shop.orders"])
+    assert patterns == TablePatterns(("shop.*",), ("shop.log*", "shop.orders"))
+    assert patterns.matches("shop.items")
+    assert not patterns.matches("shop.orders")
+    assert not patterns.matches("shop.logs")
+    assert not patterns.matches("other.items")
+    assert not patterns.chooses(ORDERS, NOTHING)
+    assert patterns.excludes(ORDERS, NOTHING)
+    all_but = TablePatterns((), ("shop.orders",))
+    assert not all_but.are_all
+    assert all_but.matches("any.thing")
+    assert not all_but.chooses(ORDERS, NOTHING)
+    assert EVERY_TABLE.are_all
+    assert not EVERY_TABLE.excludes(ORDERS, NOTHING)
+
+
+def test_partitions_of_an_excluded_table_are_excluded() -> None:
+    root = replace(ORDERS, oid=1, name="root", kind="p")
+    leaf = replace(ORDERS, oid=3, name="leaf", is_partition=True, ancestors=(1,))
+    heap = replace(ORDERS, oid=4, name="pg_temp_3", rewrite_of=3)
+    catalog = Catalog((root, leaf, heap))
+    for excluded in ("shop.root", "shop.leaf"):
+        patterns = TablePatterns(("shop.*",), (excluded,))
+        assert not patterns.chooses(leaf, catalog)
+        assert not patterns.chooses(heap, catalog)
+    assert TablePatterns((), ("shop.leaf",)).chooses(root, catalog)
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        EVERY_TABLE,
+        TablePatterns(("a.b", "c.*")),
+        TablePatterns((), ("a.b",)),
+        TablePatterns(("a.b", "c.*"), ("c.x", "c.z")),
+    ],
+)
+def test_patterns_as_text(patterns: TablePatterns) -> None:
+    assert TablePatterns.of_text(patterns.as_text) == patterns
+
+
+def test_texts_of_older_targets_are_read() -> None:
+    assert TablePatterns.of_text("all") == EVERY_TABLE
+    assert TablePatterns.of_text("a.b, c.*") == TablePatterns(("a.b", "c.*"))
+    assert TablePatterns((), ("a.b",)).as_text == "all, without, a.b"
