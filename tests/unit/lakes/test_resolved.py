@@ -15,9 +15,9 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 def made(place: Path) -> ResolvedLog:
     log = ResolvedLog(place)
-    log.add(100, DAY, {"a": 1})
-    log.add(200, None, {"a": 1, "b": 1})
-    log.add(300, DAY + timedelta(days=2), {"b": 2})
+    log.add(100, DAY, {"a": 1}, {})
+    log.add(200, None, {"a": 1, "b": 1}, {})
+    log.add(300, DAY + timedelta(days=2), {"b": 2}, {})
     return log
 
 
@@ -41,7 +41,7 @@ def test_a_line_that_was_cut_off_is_none(tmp_path: Path) -> None:
     for length in range(len(text) - 40, len(text)):
         path.write_bytes(text[:length])
         assert resolved_at(tmp_path).lsn == 200
-        ResolvedLog(tmp_path).add(300, None, {"b": 2})
+        ResolvedLog(tmp_path).add(300, None, {"b": 2}, {})
         assert [one.lsn for one in resolved_states(tmp_path)] == [100, 200, 300]
 
 
@@ -61,5 +61,5 @@ def test_what_is_forgotten(tmp_path: Path) -> None:
     log.forget(second + timedelta(microseconds=1))
     assert [dict(one.tables) for one in resolved_states(tmp_path)] == [{"a": 1, "b": 1}, {"a": 1, "b": 2}]
     log.forget(datetime.now(UTC) + timedelta(days=1))
-    log.add(400, None, {"a": 5})
+    log.add(400, None, {"a": 5}, {})
     assert [dict(one.tables) for one in resolved_states(tmp_path)] == [{"a": 1, "b": 2}, {"a": 5, "b": 2}]
