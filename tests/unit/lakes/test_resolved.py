@@ -63,3 +63,13 @@ def test_what_is_forgotten(tmp_path: Path) -> None:
     log.forget(datetime.now(UTC) + timedelta(days=1))
     log.add(400, None, {"a": 5}, {})
     assert [dict(one.tables) for one in resolved_states(tmp_path)] == [{"a": 1, "b": 2}, {"a": 5, "b": 2}]
+
+
+def test_tables_that_are_paused_are_named_with_where_they_stand(tmp_path: Path) -> None:
+    log = ResolvedLog(tmp_path)
+    log.add(0x100, None, {"a": 1, "b": 1}, {})
+    log.add(0x200, None, {"a": 2}, {"b": 0x100})
+    log.add(0x300, None, {"b": 2}, {})
+    assert [one.paused for one in resolved_states(tmp_path)] == [{}, {"b": 0x100}, {}]
+    assert resolved_at(tmp_path, 0x250).tables == {"a": 2, "b": 1}
+    assert "paused" not in (tmp_path / NAME).read_text().splitlines()[0]  # as all lines were before there were any
