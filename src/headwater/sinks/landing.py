@@ -446,7 +446,8 @@ def _cause(
         causes: why windows were cut so far, by LSNs; gets one more.
     """
     if isinstance(error, CrowdedWindowError):
-        causes.setdefault(error.cause.lsn, error.cause)
+        if error.cause.hint is not None:  # a refusal, and no mere place for a cut
+            causes.setdefault(error.cause.lsn, error.cause)
     elif isinstance(error, AwaitedCatalogError) and cut is not None and cut.cut is not None:
         # A copied catalog is complete behind the cut only: so the window cannot be cut.
         return cut.cause
