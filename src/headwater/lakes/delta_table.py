@@ -145,7 +145,7 @@ class DeltaLakeTable(LakeTable):
         """Make a commit: of columns and all rows at once where no file stays, else of columns first."""
         self._require_unchanged(table)
         actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
-        if self._files.keys() == set(removed) == set(_files_of(table)) and added:
+        if added and not has_same_rows and self._files.keys() == set(removed) == set(_files_of(table)):
             # Delta itself removes all files of before, and has the columns that it is given.
             mode = "overwrite"
         else:
