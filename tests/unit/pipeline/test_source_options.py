@@ -75,7 +75,7 @@ def test_options_of_some_words(option: str, given: dict[str, str], value: object
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("onUnrepresentable", "error, null or string"),
+        ("onUnrepresentable", "error, null, string or bytes"),
         ("onTableReplaced", "error, skip"),
         ("pushFilters", "false or true"),
     ],
