@@ -562,14 +562,14 @@ def test_messages_name_the_column_of_the_source(mirrored: Mirrored) -> None:
 def test_messages_name_the_table_that_is_written_anew(mirrored: Mirrored) -> None:
     """Not the transient heap that it is written to."""
     work = [
-        "INSERT INTO anew VALUES (1, 'x', 1)",
+        "INSERT INTO named VALUES (1, 'x', 1)",
         NEXT_WINDOW,
-        "ALTER TABLE anew ALTER c TYPE numeric(10,2) USING 'NaN'",
+        "ALTER TABLE named ALTER c TYPE numeric(10,2) USING 'NaN'",
         NEXT_WINDOW,
     ]
-    backup, _ = mirrored.source.after(_table("anew", ", c integer"), work, [])
+    backup, _ = mirrored.source.after(_table("named", ", c integer"), work, [])
     with pytest.raises(HeadwaterError) as told:
         mirrored.land(backup)
-    expected = 'column "c" of table "public.anew" holds NaN, which Parquet\'s decimal128(10, 2) cannot hold (at '
+    expected = 'column "c" of table "public.named" holds NaN, which Parquet\'s decimal128(10, 2) cannot hold (at '
     assert str(told.value).startswith(expected)
     assert "--on-unrepresentable null" in str(told.value)
