@@ -135,6 +135,8 @@ def _expression(name: str, type: str, kind: str) -> str:
         form = "format('%%s', {0})"
     elif type == "real":
         form = "{0}::float8"
+    elif type.startswith("numeric("):  # a decimal of the lake has no NaN: it lands as null, where anything does
+        form = "nullif({0}, 'NaN')"
     else:
         return quoted
     return f"CASE WHEN num_nonnulls({quoted}) = 1 THEN {form.replace('%%', '%').format(quoted)} END"

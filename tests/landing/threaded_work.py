@@ -2,7 +2,8 @@
 
 Records of several transactions interleave inside statements, autovacuum runs, transactions are prepared, tables are
 rebuilt. Between two rounds nobody does anything: what is committed then, the server's tables say. Transactions may be
-open over such a moment. What landing refuses, as its documentation says, is not done: so each window can be landed.
+open over such a moment. What landing refuses, as its documentation says, is not done: so each window can be landed, but
+for one table that has a value now and then which the lake does not hold.
 """
 
 from __future__ import annotations
@@ -57,12 +58,16 @@ CREATE TABLE nightly (id int PRIMARY KEY, note text);
 CREATE TABLE blue (id int PRIMARY KEY, note text);
 CREATE TABLE green (id int PRIMARY KEY, note text);
 ALTER TABLE blue ALTER note SET STORAGE EXTERNAL;
+CREATE TABLE halting (id int PRIMARY KEY, amount numeric(6,2), note text);
+ALTER TABLE halting ALTER note SET STORAGE EXTERNAL;
 CREATE UNLOGGED TABLE unlogged (id int);
 CREATE MATERIALIZED VIEW seen AS SELECT id, note FROM keyed
 """
 REPLACED = ("nightly", "blue", "green")
 """Tables that others take the place of."""
-MORE_TABLES = ("typed", "parent", "child", "log", "deep", "figures", "shelf", '"Odd"', *REPLACED)
+HALTING = "halting"
+"""A table that has values which the lake does not hold, now and then."""
+MORE_TABLES = ("typed", "parent", "child", "log", "deep", "figures", "shelf", '"Odd"', HALTING, *REPLACED)
 KEYS = {
     "pair": ("a", "b"),
     "event": ("id", "region"),
@@ -335,6 +340,16 @@ class Writer(Work):
             f"""INSERT INTO "Odd" ("Id", "select", "größe") VALUES ({one}, 'ü', {one}) ON CONFLICT DO NOTHING""",
             f"""UPDATE "Odd" SET "select" = {BIG} WHERE "Id" = {one}""",
             f"""DELETE FROM "Odd" WHERE "Id" = {one}""",
+        )
+
+    def _halting(self) -> str:
+        one, amount = self._id(), "'NaN'" if self.random.random() < 0.05 else "1.5"
+        return self._pick(
+            f"INSERT INTO halting VALUES ({one}, {amount}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO halting SELECT i, i, 'x' FROM generate_series({one}, {one + 5}) i ON CONFLICT DO NOTHING",
+            f"UPDATE halting SET amount = {amount} WHERE id = {one}",
+            f"UPDATE halting SET id = id + 100 WHERE id = {one}",
+            f"DELETE FROM halting WHERE id BETWEEN {one} AND {one + 3}",
         )
 
     def _nightly(self) -> str:
