@@ -160,7 +160,7 @@ class BoundNames:
         if self.has(name) or "/" in name:
             raise LakeNameError(
                 f'"{name}" is another table now, of OID {schema.oid}, or no name of a directory',
-                hint="land it to another place, or leave it out (--tables)",
+                hint="land it to another place, or leave it out (--exclude)",
             )
         own = self._identifier(name)
         other = next((known for known in self.by_key.values() if self._identifier(known) == own), None)
@@ -168,7 +168,7 @@ class BoundNames:
             raise LakeNameError(
                 f'tables "{other}" and "{name}" would both be {".".join(own)} in the catalog',
                 file=str(self._place),
-                hint="leave one of them out (--tables), and land it to another place with another --namespace, or none",
+                hint="leave one of them out (--exclude), and land it elsewhere with another --namespace, or none",
             )
 
     def _save(self, name: str, value: dict[str, Any]) -> None:

@@ -257,7 +257,7 @@ def _address(place: Path) -> str:
         raise kind(
             f"deltalake does not find a directory with {found[0]!r} in its path",
             file=str(place),
-            hint="land to another place, or in another format; if it is the name of a table, leave that out (--tables)",
+            hint="land to another place, or in another format; if a table is called so, leave it out (--exclude)",
         )
     return whole.as_uri()
 

@@ -149,7 +149,7 @@ def _catalog_lies_there(name: str, place: Path) -> LakeError:
     return LakeNameError(
         f'the directory of table "{name}" would be called as a file of the catalog is',
         file=str(place),
-        hint="leave it out (--tables), or take a catalog of pyiceberg's configuration (--iceberg-catalog)",
+        hint="leave it out (--exclude), or take a catalog of pyiceberg's configuration (--iceberg-catalog)",
     )
 
 

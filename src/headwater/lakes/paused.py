@@ -28,6 +28,13 @@ from headwater.slots.kept_state import KeptState, file_name, find_state, keep_st
 NAME = "paused.json"
 _NEVER = datetime.fromtimestamp(0, UTC)
 
+RELOADED = (
+    "let the others go on (--on-table-error pause), then give it the rows of a backup of after that (headwater lake "
+    "reload)"
+)
+"""What helps a table that its changes alone do not bring further."""
+RELOADED_OR_CHANGES = f"{RELOADED}, or land its changes only (--mode changelog)"
+
 LANDING, PAUSED, EXCLUDED = "landing", "paused", "excluded"
 """States of a table: it lands, it cannot go on, or the user has excluded it."""
 

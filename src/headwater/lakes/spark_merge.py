@@ -75,7 +75,7 @@ def take(spark: SparkSession, name: str, schema: pa.Schema, sought: Sought, plac
     if has_history and not is_keyed:
         raise LakeError(
             f"table {name}: versions of rows that no key tells cannot be merged by Spark, or its columns are new",
-            hint="land changes (--mode changelog), or without --catalog-impl spark, or leave the table out (--tables)",
+            hint="land changes (--mode changelog), or without --catalog-impl spark, or leave the table out (--exclude)",
         )
     is_all = sought.is_all or not is_keyed
     rows = spark.table(name)

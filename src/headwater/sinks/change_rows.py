@@ -328,7 +328,7 @@ class StagedChanges(ChangeTable):
                 f'table "{version.namespace}.{version.name}" has no replica identity, and a row of it '
                 f"{'is updated' if kinds[at] == UPDATE else 'is deleted'}: the WAL does not say which",
                 lsn=int(items.lsn[found[at]]),
-                hint="land its changes (--mode changelog), or leave it out (--tables)",
+                hint="land its changes (--mode changelog), or leave it out (--exclude)",
             )
 
     def _has(self, version: RelationSchema) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from headwater.errors import LakeError
 from headwater.lakes.lake_schema import is_wider
+from headwater.lakes.paused import RELOADED
 from headwater.rows.arrow import repeated
 from headwater.sinks.mirror_form import MirrorForm
 from headwater.sinks.mirrored import says_otherwise
@@ -111,7 +112,7 @@ class FileRows:
         return LakeError(
             f"{self.form.column(wanted.name)} has become {wanted.type}, its rows have {type}, and the server has not "
             "written them anew",
-            hint="land the table anew, to another place",
+            hint=RELOADED,
         )
 
 
@@ -152,5 +153,5 @@ def unlike_key(form: MirrorForm, lsn: int) -> LakeError:
         f"({names}), and by that it cannot be told",
         lsn=lsn,
         hint="end the window before that ALTER TABLE (--end), and go on from there; where both are of one transaction, "
-        "land the table anew, to another place",
+        f"{RELOADED}",
     )

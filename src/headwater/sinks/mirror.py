@@ -39,6 +39,7 @@ from headwater.lakes.history_rows import (
     ended_rows,
 )
 from headwater.lakes.lake_table import DataFile, file_name
+from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
 from headwater.lakes.value_order import comparable, has_place
 from headwater.rows.arrow import no_rows
 from headwater.sinks.change_rows import STAGED, STAGED_FIELDS
@@ -332,7 +333,7 @@ class _Merging:
                     f"{self.form.column(self.form.names[one.number])} has got another type, and the server has not "
                     "written its rows anew",
                     lsn=one.lsn,
-                    hint="land the table anew, to another place, or its changes only (--mode changelog)",
+                    hint=RELOADED_OR_CHANGES,
                 )
 
     def _told_apart(self, events: Events) -> Events:
@@ -375,7 +376,7 @@ class _Merging:
         return LakeError(
             f"{self.form.table}: {what.get(kind, 'a row is updated or deleted that is not there')}",
             lsn=changes[STAGED["_lsn"]][at].as_py(),
-            hint="a mirror needs all of a table's rows: those from before the backup must have landed",
+            hint=f"a mirror needs all of a table's rows, those from before the backup, too: {RELOADED}",
         )
 
     def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
@@ -410,7 +411,7 @@ class _Merging:
         if self.form.is_partition and is_left.any():
             raise LakeError(
                 f"{self.form.table} is a partition of another one, and was changed while a transaction had it detached",
-                hint="land changes (--mode changelog), or this table anew, from a backup of after that",
+                hint=RELOADED_OR_CHANGES,
             )
 
     def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:

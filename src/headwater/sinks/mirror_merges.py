@@ -198,7 +198,7 @@ def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
         raise LakeError(
             f'table "{schema.namespace}.{schema.name}" has no columns, and has rows: a mirror cannot have them',
             lsn=first.as_py(),
-            hint="land it to another place, as changes (--mode changelog), or leave it out there (--tables)",
+            hint="land it to another place, as changes (--mode changelog), or leave it out there (--exclude)",
         )
 
 

@@ -26,6 +26,7 @@ from itertools import pairwise
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
+from headwater.lakes.paused import RELOADED_OR_CHANGES
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_INHERITS
 from headwater.pipeline.assemble import Assembly
 from headwater.reorder.passed_over import PassedOver
@@ -451,7 +452,7 @@ class _Story:
         return LakeError(
             f'{what} "{which.namespace}.{which.name}" {why}',
             lsn=lsn,
-            hint=hint or "land changes (--mode changelog), or this table anew, from a backup of after that",
+            hint=hint or RELOADED_OR_CHANGES,
         )
 
 
@@ -470,7 +471,7 @@ def says_otherwise(name: str, column: Retyped) -> LakeError:
     return LakeError(
         f"{what}, and the server has not written its rows anew",
         lsn=column.lsn,
-        hint="land the table anew, to another place, or its changes only (--mode changelog)",
+        hint=RELOADED_OR_CHANGES,
     )
 
 
@@ -479,7 +480,7 @@ def left_with_rows(table: RelationSchema, lsn: int | None = None) -> LakeError:
     return LakeError(
         f'table "{table.namespace}.{table.name}" was a partition and has rows from then, which its mirror has not',
         lsn=lsn,
-        hint="land changes (--mode changelog), or anew, from a backup of after that, or leave it out (--tables)",
+        hint=f"{RELOADED_OR_CHANGES}, or leave it out (--exclude)",
     )
 
 

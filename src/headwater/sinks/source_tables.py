@@ -269,7 +269,7 @@ def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], window: Catal
     if found is None:
         raise LakeError(
             f"the partitioned table of OID {oid}, whose partitions have changes, is gone before it could be seen",
-            hint="leave its partitions out (--tables)",
+            hint="leave its partitions out (--exclude)",
         )
     return found
 
