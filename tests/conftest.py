@@ -17,9 +17,10 @@ from typing import Any
 import hypothesis
 import pytest
 
+from copied_clusters import CopiedClusters
 from headwater import option_names
 from headwater.caches import SERVER_CACHE_VARIABLE, server_cache
-from headwater.demo.embedded_postgres import ServerPrograms
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from packaged_servers import is_packaged
 
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
@@ -145,6 +146,15 @@ def _idle_majors(config: pytest.Config) -> list[int]:
 def _idle_rungs(config: pytest.Config) -> list[str]:
     wanted = rungs() if config.getoption("--all-majors") else rungs() - SLOW_RUNGS
     return sorted(rung for rung in wanted if not RUNG_PASSES[rung])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clusters_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """``initdb`` makes one cluster of each kind."""
+    clusters = CopiedClusters(tmp_path_factory.mktemp("clusters"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EmbeddedPostgres, "initdb", lambda server: clusters.make(server))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -79,8 +79,12 @@ def make_cluster(directory: Path) -> Cluster:
 
 
 def make_other_cluster(directory: Path, major: int) -> Path:
-    """A cluster that has nothing to do with the main one; returns its data directory."""
-    with EmbeddedPostgres(find_programs(major), wal_segment_megabytes=1, autovacuum=False) as server:
+    """A cluster that has nothing to do with the main one; returns its data directory.
+
+    It has checksums: one without would be a copy of what the main one was made as (:mod:`copied_clusters`).
+    """
+    programs = find_programs(major)
+    with EmbeddedPostgres(programs, wal_segment_megabytes=1, autovacuum=False, data_checksums=True) as server:
         _make_types_database(server)
         _work(server, lambda: None)
         server.stop()

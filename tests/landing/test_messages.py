@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from headwater import option_names
 from headwater.cli.main import cli
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError
@@ -198,12 +197,6 @@ STORIES = {
 def server() -> Iterator[EmbeddedPostgres]:
     with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def _flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command says which flags it has, for the whole process."""
-    monkeypatch.setattr(option_names, "_flags", option_names._flags)
 
 
 @pytest.mark.usefixtures("spark")

@@ -207,7 +207,7 @@ class EmbeddedPostgres:
         try:
             _make_for_server(self.data_directory)
             _make_for_server(self.socket_directory)
-            self._initdb()
+            self.initdb()
             self._configure()
             self.start()
         except BaseException:
@@ -343,7 +343,12 @@ class EmbeddedPostgres:
         shutil.copytree(self.data_directory, destination, symlinks=True)
         return destination
 
-    def _initdb(self) -> None:
+    def initdb(self) -> None:
+        """Make the cluster in the data directory, which is empty.
+
+        Raises:
+            EmbeddedPostgresError: initdb failed.
+        """
         command = [str(self.programs.program("initdb")), "-D", str(self.data_directory), "-U", SUPERUSER]
         command += ["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"]
         command += [f"--wal-segsize={self.wal_segment_megabytes}"]
