@@ -356,7 +356,7 @@ TYPED = {
 """Statements behind a typed table, and those that are told of them; None for: those that make the same."""
 
 
-@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize("major", [16, *(pytest.param(one, marks=pytest.mark.slow) for one in (14, 18))])
 @pytest.mark.parametrize("case", TYPED)
 def test_typed_tables(tmp_path: Path, major: int, case: str) -> None:
     """Attributes come, go and change with those of the type, by one statement with CASCADE, which a server takes."""

@@ -132,7 +132,9 @@ WITHIN = {
 """What one transaction does to a table before it gives it a chosen name."""
 
 
-@pytest.mark.parametrize("what", WITHIN)
+@pytest.mark.parametrize(
+    "what", ["moved", "schema", *(pytest.param(one, marks=pytest.mark.slow) for one in ("made", "table", "root"))]
+)
 def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
     spark: SparkSession, tmp_path: Path, what: str
 ) -> None:

@@ -26,11 +26,13 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 SLOW = [
+    ("rows", "parquet", SEGMENT, "current"),
     ("rows", "parquet", SEGMENT, "history"),
     ("rows", "iceberg", SEGMENT, "current"),
     ("rows", "iceberg", SEGMENT, "history"),
     ("rows", "delta", ALL, "current"),
     ("ddl", "iceberg", ALL, "current"),
+    ("ddl", "iceberg", ALL, "history"),
     ("ddl", "parquet", SEGMENT, "history"),
 ]
 
@@ -39,10 +41,8 @@ SLOW = [
 @pytest.mark.parametrize(
     ("log", "format", "window", "mode"),
     [
-        ("rows", "parquet", SEGMENT, "current"),
         ("rows", "delta", ALL, "history"),
         ("ddl", "parquet", SEGMENT, "current"),
-        ("ddl", "iceberg", ALL, "history"),
         *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW),
     ],
     indirect=["log"],

@@ -193,6 +193,9 @@ STORIES = {
 }
 
 
+EVERY_DAY = {"paused", "label", "replaced", "segment", "locked"}
+
+
 @pytest.fixture
 def server() -> Iterator[EmbeddedPostgres]:
     with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as running:
@@ -200,7 +203,9 @@ def server() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(
+    "name", [one if one in EVERY_DAY else pytest.param(one, marks=pytest.mark.slow) for one in STORIES]
+)
 def test_what_the_page_tells_brings_the_table_back(server: EmbeddedPostgres, tmp_path: Path, name: str) -> None:
     story = STORIES[name]
     work(server, story.setup)

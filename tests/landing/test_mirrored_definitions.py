@@ -198,7 +198,9 @@ def test_keys_become_text_behind_changes_of_their_rows(mirrored: Mirrored) -> No
     assert {name: mirrored.rows(name, held[name][0]) for name in tables} == {name: held[name][1] for name in tables}
 
 
-@pytest.mark.parametrize(("name", "type"), [("moments", "timestamptz"), ("reals", "float8")])
+@pytest.mark.parametrize(
+    ("name", "type"), [pytest.param("moments", "timestamptz", marks=pytest.mark.slow), ("reals", "float8")]
+)
 def test_a_key_becomes_text_in_several_forms(mirrored: Mirrored, name: str, type: str) -> None:
     """The window is cut; what one transaction does is not."""
     value = "'2024-01-01'" if type == "timestamptz" else "0.5"
@@ -211,7 +213,9 @@ def test_a_key_becomes_text_in_several_forms(mirrored: Mirrored, name: str, type
     assert "end the window before that ALTER TABLE (--end)" in told
 
 
-@pytest.mark.parametrize("altered", ["ADD ATTRIBUTE c int", "RENAME ATTRIBUTE a TO z"])
+@pytest.mark.parametrize(
+    "altered", ["ADD ATTRIBUTE c int", pytest.param("RENAME ATTRIBUTE a TO z", marks=pytest.mark.slow)]
+)
 def test_a_composite_that_changes_is_told(mirrored: Mirrored, altered: str) -> None:
     setup, work = _composite(f"of_composite_{altered.split()[0].lower()}", altered)
     told = mirrored.error(setup, work)
@@ -270,10 +274,16 @@ def test_decimals_become_text_as_the_server_prints_them(mirrored: Mirrored) -> N
     mirrored.require(_table("fine", ", n numeric(20,10)"), work, "fine")
 
 
-@pytest.mark.parametrize("between", ["SELECT", NEXT_WINDOW], ids=["at once", "later"])
+@pytest.mark.parametrize(
+    "between", ["SELECT", pytest.param(NEXT_WINDOW, marks=pytest.mark.slow)], ids=["at once", "later"]
+)
 @pytest.mark.parametrize(
     ("older", "newer", "value"),
-    [("integer", "oid", "-1"), ("cidr", "inet", "'1.2.3.4/32'"), ("xml", "text", "'<a/>'")],
+    [
+        ("integer", "oid", "-1"),
+        ("cidr", "inet", "'1.2.3.4/32'"),
+        pytest.param("xml", "text", "'<a/>'", marks=pytest.mark.slow),
+    ],
 )
 def test_types_that_print_stored_values_otherwise_are_refused(
     mirrored: Mirrored, older: str, newer: str, value: str, between: str
@@ -317,7 +327,14 @@ def test_an_attribute_that_comes_again_is_refused_though_no_row_changes(mirrored
     assert told.lsn
 
 
-@pytest.mark.parametrize(("name", "labels"), [("hue", "c {0}"), ("hues", "c {0}[]"), ("tint", "c {0}_d")])
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("hues", "c {0}[]"),
+        pytest.param("hue", "c {0}", marks=pytest.mark.slow),
+        pytest.param("tint", "c {0}_d", marks=pytest.mark.slow),
+    ],
+)
 def test_a_label_that_is_renamed_is_refused(mirrored: Mirrored, name: str, labels: str) -> None:
     setup = [f"CREATE TYPE {name} AS ENUM ('red', 'green')", f"CREATE DOMAIN {name}_d AS {name}"]
     setup += _table(f"of_{name}", ", " + labels.format(name))
@@ -416,8 +433,10 @@ def test_a_partition_that_a_transaction_changes_while_it_is_detached_is_refused(
     assert 'partition "public.aside_1" was changed while a transaction had it detached' in mirrored.refused(setup, work)
 
 
-@pytest.mark.parametrize("mode", ["current", "history"])
-@pytest.mark.parametrize("leaving", ["DROP TABLE {0}_1", "ALTER TABLE {0} DETACH PARTITION {0}_1"])
+@pytest.mark.parametrize(
+    "leaving", ["DROP TABLE {0}_1", pytest.param("ALTER TABLE {0} DETACH PARTITION {0}_1", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("mode", ["current", pytest.param("history", marks=pytest.mark.slow)])
 def test_a_partition_that_leaves_with_the_transaction_that_made_it_leaves_no_rows(
     spark: SparkSession, source: Source, tmp_path: Path, mode: str, leaving: str
 ) -> None:
@@ -460,7 +479,9 @@ def test_a_table_without_identity_takes_inserts_alone(mirrored: Mirrored) -> Non
     mirrored.require(setup, ["INSERT INTO nameless VALUES (1), (1), (2)"], "nameless")
 
 
-@pytest.mark.parametrize("change", ["UPDATE unknown SET id = 2", "DELETE FROM unknown"])
+@pytest.mark.parametrize(
+    "change", ["UPDATE unknown SET id = 2", pytest.param("DELETE FROM unknown", marks=pytest.mark.slow)]
+)
 def test_a_change_of_a_row_that_nothing_tells_is_told(mirrored: Mirrored, source: Source, change: str) -> None:
     setup = ["DROP TABLE IF EXISTS unknown", "CREATE TABLE unknown (id int)"]
     told = mirrored.refused(setup, ["INSERT INTO unknown VALUES (1)", change])

@@ -107,9 +107,9 @@ def as_of(lsn: int | None) -> pc.Expression:
 @pytest.mark.parametrize(
     ("format", "window"),
     [
-        ("parquet", SEGMENT),
         ("delta", ALL),
         ("iceberg", SEGMENT),
+        pytest.param("parquet", SEGMENT, marks=pytest.mark.slow),
         pytest.param("parquet", ALL, marks=pytest.mark.slow),
         pytest.param("delta", SEGMENT, marks=pytest.mark.slow),
         pytest.param("iceberg", ALL, marks=pytest.mark.slow),

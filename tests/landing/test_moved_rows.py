@@ -214,8 +214,8 @@ def works(source: Source) -> dict[str, Moved]:
 @pytest.mark.parametrize(
     ("window", "mode"),
     [
-        ("one window", "history"),
         ("windows", "current"),
+        pytest.param("one window", "history", marks=pytest.mark.slow),
         pytest.param("windows", "history", marks=pytest.mark.slow),
         pytest.param("one window", "current", marks=pytest.mark.slow),
     ],
@@ -231,7 +231,7 @@ def test_rows_go_with_their_partition(
     works[name].require_same(target)
 
 
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("format", [pytest.param("delta", marks=pytest.mark.slow), "iceberg"])
 def test_rows_go_with_their_partition_in_other_formats(
     spark: SparkSession, source: Source, tmp_path: Path, format: str
 ) -> None:
@@ -245,7 +245,7 @@ def test_rows_go_with_their_partition_in_other_formats(
     ("mode", "fails"),
     [
         ("current", "_apart"),
-        ("current", ""),
+        pytest.param("current", "", marks=pytest.mark.slow),
         pytest.param("current", "_9", marks=pytest.mark.slow),
         ("history", "_apart"),
         pytest.param("history", "", marks=pytest.mark.slow),
@@ -321,7 +321,9 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("name", AT_ONCE)
+@pytest.mark.parametrize(
+    "name", ["types", *(pytest.param(one, marks=pytest.mark.slow) for one in AT_ONCE if one != "types")]
+)
 def test_what_cannot_go_at_once_goes_one_after_the_other(
     spark: SparkSession, source: Source, tmp_path: Path, name: str
 ) -> None:

@@ -231,7 +231,13 @@ class Landing:
 
 
 @pytest.mark.parametrize(
-    ("mode", "form"), [*((mode, "parquet") for mode in MODES), ("current", "delta"), ("current", "iceberg")]
+    ("mode", "form"),
+    [
+        ("changelog", "parquet"),
+        ("current", "delta"),
+        *(pytest.param(mode, "parquet", marks=pytest.mark.slow) for mode in MIRRORS),
+        pytest.param("current", "iceberg", marks=pytest.mark.slow),
+    ],
 )
 def test_what_one_table_cannot_take_in_does_not_stop_the_others(
     spark: SparkSession, source: Source, tmp_path: Path, mode: str, form: str
@@ -263,7 +269,9 @@ BEGINS = f"{GOOD};\n{DATED.format('value')};\n{KINDS['takes'].setup}"
 """Tables of which some will be paused: one for a value, one that gives its rows to a third, and that."""
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", ["history", *(pytest.param(one, marks=pytest.mark.slow) for one in ("changelog", "current"))]
+)
 def test_tables_come_back_from_where_they_stand(spark: SparkSession, source: Source, tmp_path: Path, mode: str) -> None:
     """Those that depend on each other together; rows that they give each other go at their commit."""
     source.run(BEGINS)
@@ -294,7 +302,10 @@ def test_tables_come_back_from_where_they_stand(spark: SparkSession, source: Sou
         assert found == source.finite_rows(table)
 
 
-@pytest.mark.parametrize(("mode", "form"), [("changelog", "parquet"), ("current", "delta"), ("history", "iceberg")])
+@pytest.mark.parametrize(
+    ("mode", "form"),
+    [("changelog", "parquet"), pytest.param("current", "delta", marks=pytest.mark.slow), ("history", "iceberg")],
+)
 def test_tables_come_back_with_the_rows_of_a_backup(
     spark: SparkSession, source: Source, tmp_path: Path, mode: str, form: str
 ) -> None:
@@ -347,7 +358,7 @@ def test_excluded_tables_stop_where_they_are_and_come_back(spark: SparkSession, 
         landing.require(table, ["id"])
 
 
-@pytest.mark.parametrize("mode", MIRRORS)
+@pytest.mark.parametrize("mode", ["current", pytest.param("history", marks=pytest.mark.slow)])
 def test_a_table_that_takes_the_place_of_a_paused_one_is_paused(
     spark: SparkSession, source: Source, tmp_path: Path, mode: str
 ) -> None:

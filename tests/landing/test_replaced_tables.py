@@ -30,6 +30,13 @@ from landing.test_mirrored_definitions import NEXT_WINDOW, Source, Statements
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 WINDOWS = {"one window": 1 << 30, "windows": 1 << 20}
+MORE_CASES = [
+    ("parquet", "current", "one window"),
+    *(("parquet", "history", window) for window in WINDOWS),
+    *(("delta", "current", window) for window in WINDOWS),
+    ("delta", "history", "windows"),
+    ("iceberg", "current", "one window"),
+]
 
 PLAIN = "CREATE TABLE {} (id int PRIMARY KEY, note text, n int)"
 ROWS = "INSERT INTO {} SELECT i, 'old', i FROM generate_series(1, 20) i"
@@ -166,15 +173,13 @@ def _rows(target: LandingTarget, name: str, numbers: list[int]) -> Rows:
     return mirror_rows(rows, [names[number] for number in numbers])
 
 
-@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize(
-    ("format", "mode"),
+    ("format", "mode", "window"),
     [
-        ("parquet", "current"),
-        ("parquet", "history"),
-        ("delta", "current"),
-        ("delta", "history"),
-        ("iceberg", "current"),
+        ("parquet", "current", "windows"),
+        ("delta", "history", "one window"),
+        ("iceberg", "current", "windows"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE_CASES),
     ],
 )
 def test_mirrors_are_what_select_says_of_their_names(
@@ -237,8 +242,15 @@ def renamed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("default:.*which --tables does not choose")
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("mode", ["current", "history"])
+@pytest.mark.parametrize(
+    ("mode", "window"),
+    [
+        ("current", "windows"),
+        ("history", "one window"),
+        pytest.param("current", "one window", marks=pytest.mark.slow),
+        pytest.param("history", "windows", marks=pytest.mark.slow),
+    ],
+)
 def test_tables_that_get_a_chosen_name_bring_their_rows(
     spark: SparkSession, renamed: Any, tmp_path: Path, mode: str, window: str
 ) -> None:
@@ -270,7 +282,9 @@ def _changes(target: LandingTarget, name: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"]))
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    "format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("delta", "iceberg"))]
+)
 def test_a_table_of_changes_goes_on_behind_a_row_that_says_so(
     spark: SparkSession, replaced: Any, tmp_path: Path, format: str
 ) -> None:

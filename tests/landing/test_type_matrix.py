@@ -177,8 +177,9 @@ def _differences(landed: Rows, held: Rows, table: Table) -> list[str]:
     ]
 
 
+EVERY_DAY = {("parquet", CHANGELOG), ("delta", CURRENT), ("iceberg", CURRENT)}
 FORMATS_AND_MODES = [
-    pytest.param(format, mode, marks=[] if mode == CURRENT or format == "parquet" else pytest.mark.slow)
+    pytest.param(format, mode, marks=[] if (format, mode) in EVERY_DAY else pytest.mark.slow)
     for format in FORMATS
     for mode in (CURRENT, HISTORY, CHANGELOG)
 ]

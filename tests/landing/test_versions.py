@@ -50,7 +50,9 @@ def changes(target: LandingTarget) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format", ["delta", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS if one != "delta")]
+)
 def test_tables_as_of_a_moment_are_what_the_server_had(
     spark: SparkSession, log: Log, tmp_path: Path, format: str
 ) -> None:
