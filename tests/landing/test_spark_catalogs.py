@@ -35,8 +35,11 @@ from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.spark_catalog import CONNECTORS
 from headwater.lakes.spark_table import SparkTable
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.landing import land
+from headwater.sinks.paused_tables import PAUSE
+from headwater.sinks.resuming import resume
 from landing.connector_catalogs import Catalog, sql_name
 from landing.mirror_workload import TABLES
 from landing.mirrors import mirror_rows
@@ -45,15 +48,17 @@ from landing.test_mirrored_definitions import Source, source
 from landing.test_mirrors import Log as MirroredLog
 from landing.test_mirrors import as_of, worked
 from landing.test_moved_rows import WINDOWS, WORK, Moved
+from landing.test_replaced_tables import replaced
 from landing.two_parts import Log
 from landing.work import Work
 
-__all__ = ["log", "mirrored", "source"]
+__all__ = ["log", "mirrored", "replaced", "source"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 KEYED = ("keyed", "pair", "full_key", "by_index", "event")
 """Tables whose rows are told by keys."""
+MADE = "CREATE TABLE {0} (id int PRIMARY KEY, at timestamptz); INSERT INTO {0} VALUES (1, '2024-01-01')"
 FEW_KILLS, MOST_STEPS = 2, 60
 DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
 
@@ -214,6 +219,41 @@ def test_rows_go_with_their_partition(spark: Any, catalog: Catalog, source: Sour
         name = sql_name(target, f"public.{table}")
         if rows or spark.catalog.tableExists(name):
             assert mirror_rows(spark.table(name).toArrow(), [one.name for one in held]) == rows, table
+
+
+def test_mirrors_are_what_select_says_of_their_names(
+    spark: Any, catalog: Catalog, replaced: Any, tmp_path: Path
+) -> None:
+    """Also where tables are dropped and made again, renamed, swapped."""
+    work, backup, tables = replaced
+    target = catalog.target(tmp_path / "lake", "named", "current")
+    asked = DecodeRequest(str(work.server.wal_directory), str(backup), "postgres")
+    land(spark, asked, target, bounds=WindowBounds(1 << 20))
+    wrong = []
+    for name, (numbers, rows) in tables.items():
+        spark.catalog.refreshTable(sql_name(target, name))
+        columns = columns_by_number(spark, target, name)
+        if mirror_rows(rows_of(spark, target, name), [columns[number] for number in numbers]) != rows:
+            wrong.append(name)
+    assert wrong == []
+
+
+@pytest.mark.filterwarnings("ignore:table public.halting:headwater.errors.HeadwaterWarning")
+@pytest.mark.parametrize("mode", ["changelog", "current"])
+def test_a_paused_table_comes_back(spark: Any, catalog: Catalog, source: Source, tmp_path: Path, mode: str) -> None:
+    target = catalog.target(tmp_path / "lake", f"paused_{mode}", mode)
+    setup = ["DROP TABLE IF EXISTS halting, going", *map(MADE.format, ("halting", "going"))]
+    work = ["INSERT INTO halting VALUES (2, 'infinity')", "INSERT INTO going VALUES (2, '2025-01-01')"]
+    backup, _ = source.after(setup, work, [])
+    tables = TablePatterns(("public.halting", "public.going"))
+    asked = DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", tables=tables)
+    result = land(spark, asked, target, on_table_error=PAUSE)
+    assert [table.name for table in result.paused] == ["public.halting"]
+    assert not resume(spark, replace(asked, database=None), replace(target, on_unrepresentable="null")).paused
+    for name in ("halting", "going"):
+        rows = rows_of(spark, target, f"public.{name}").to_pylist()
+        wanted = [(1, True), (2, name == "going")]
+        assert sorted((row["id"], row["at"] is not None) for row in rows) == wanted
 
 
 @pytest.fixture(scope="module")
