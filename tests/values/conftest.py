@@ -57,7 +57,9 @@ def locale_source(places: Sequence[tuple[int, int, int]]) -> str:
 def conventions_of(source: str) -> str:
     """The lines of a locale for ``LC_MONETARY``: to ``copy "ja_JP"`` alone, ``localedef`` of glibc 2.36 crashes."""
     text = (SOURCES / source).read_text(encoding="utf-8")
-    return text.partition("\nLC_MONETARY\n")[2].partition("\nEND LC_MONETARY")[0]
+    lines = text.partition("\nLC_MONETARY\n")[2].partition("\nEND LC_MONETARY")[0]
+    assert lines, f"locale {source} has no LC_MONETARY"
+    return lines
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def added_tables(store: CatalogStore, before: SlicePlugin, after: SlicePlugin, l
         if any(before.wants(version, view) for version in one.source.versions):
             raise LakeError(
                 f"only some partitions of table {qualified_name(one.source.last)} have landed",
-                hint="leave the others out (--exclude), or land the table to another place",
+                hint="leave the others out (--tables), or land the table to another place",
             )
     return tuple(found)
 
