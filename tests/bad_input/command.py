@@ -17,6 +17,9 @@ import pytest
 import headwater.cli.decode
 from headwater.cli.main import main
 from headwater.errors import HeadwaterWarning
+from headwater.jobs.engine import Engine
+from headwater.jobs.local_engine import LocalEngine
+from headwater.pipeline.engines import SPARK, engine_of
 
 COMMAND = Path(sys.executable).with_name("headwater")
 TIMEOUT_SECONDS = 300
@@ -37,17 +40,17 @@ class Outcome:
     Attributes:
         status: exit status.
         stdout, stderr: what it wrote.
-        used_spark: it asked for a Spark session (None: unknown).
+        begun: it asked for an engine to run tasks on (None: unknown).
         left: files in its output and scratch directories.
     """
 
     status: int
     stdout: bytes
     stderr: str
-    used_spark: bool | None
+    begun: bool | None
     left: tuple[str, ...]
 
-    def check_failed(self, *expected: str, status: int = 1, used_spark: bool | None = False) -> None:
+    def check_failed(self, *expected: str, status: int = 1, begun: bool | None = False) -> None:
         """One line on standard error that has all these pieces, and nothing else of any kind."""
         assert (status, b"", ()) == (self.status, self.stdout, self.left), self.stderr
         lines = self.stderr.splitlines()
@@ -55,8 +58,8 @@ class Outcome:
         assert lines[0].startswith("headwater: ")
         assert not re.search(r"Traceback|Error\b|\bat org\.|\bWARN\b", lines[0].split(" (in ")[0]), lines[0]
         assert [piece for piece in expected if piece not in lines[0]] == [], lines[0]
-        if None not in (used_spark, self.used_spark):
-            assert used_spark == self.used_spark
+        if None not in (begun, self.begun):
+            assert begun == self.begun
 
     def check_passed(self) -> bytes:
         """Standard output of a run that went well and said nothing else."""
@@ -93,15 +96,15 @@ class CommandHere:
         self.out.mkdir()
         self.scratch.mkdir()
         self._monkeypatch, self._capture, self._spark = monkeypatch, capture, spark
-        self._used_spark = False
+        self._begun = False
 
     def __call__(self, *arguments: object) -> Outcome:
         words = ["headwater", "decode", "--quiet", *map(str, arguments)]
         if "--scratch" not in words:
             words += ["--scratch", str(self.scratch)]
-        self._used_spark = False
+        self._begun = False
         self._monkeypatch.setattr(sys, "argv", words)
-        self._monkeypatch.setattr(headwater.cli.decode, "spark_session", self._session)
+        self._monkeypatch.setattr(headwater.cli.decode, "engine_of_flags", self._engine)
         self._capture.readouterr()
         status = 0
         try:
@@ -113,11 +116,12 @@ class CommandHere:
             status = int(end.code or 0)
         written = self._capture.readouterr()
         errors = IDLE_WORKER.sub("", written.err.decode())
-        return Outcome(status, written.out, errors, self._used_spark, self._left())
+        return Outcome(status, written.out, errors, self._begun, self._left())
 
-    def _session(self, master: str | None) -> Any:
-        self._used_spark = True
-        return self._spark()
+    def _engine(self, name: str, *_: object) -> Engine:
+        """Give the engine: Spark where it is asked for by name, else this process."""
+        self._begun = True
+        return engine_of(self._spark()) if name == SPARK else LocalEngine()
 
     def _left(self) -> tuple[str, ...]:
         return tuple(sorted(path.name for folder in (self.out, self.scratch) for path in folder.iterdir()))

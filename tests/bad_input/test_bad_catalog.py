@@ -127,7 +127,7 @@ def test_unsupported_type(headwater: CommandHere, cluster: Cluster, table: str) 
     options = ["--plugin", "pgoutput", "-o", "proto_version=1", "-o", f"publication_names=pub_{table}"]
     run = headwater(*window, *options, "--out", headwater.out / "rows.parquet")
     name = UNSUPPORTED[table]
-    run.check_failed(name, f'column "body" of table "public.{table}"', "(at 0/", "--unknown-types", used_spark=True)
+    run.check_failed(name, f'column "body" of table "public.{table}"', "(at 0/", "--unknown-types", begun=True)
 
 
 @pytest.mark.filterwarnings("default")

@@ -44,13 +44,13 @@ def test_plugin_refuses(headwater: CommandHere, cluster: Cluster, arguments: tup
 
 def test_tables_that_there_are_not(headwater: CommandHere, cluster: Cluster) -> None:
     run = headwater(*_window(cluster), "--tables", "public.item,item", "--tables", "public.i*")
-    run.check_failed('no table matches "item"', "there is public.item", used_spark=True)
+    run.check_failed('no table matches "item"', "there is public.item", begun=True)
 
 
 def test_unknown_publication(headwater: CommandHere, cluster: Cluster) -> None:
     options = (*PGOUTPUT, "-o", "proto_version=1", "-o", "publication_names=pub_all,nobody")
     run = headwater(*_window(cluster), *options)
-    run.check_failed('publication "nobody" does not exist', used_spark=True)
+    run.check_failed('publication "nobody" does not exist', begun=True)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_required_option(headwater: CommandHere, cluster: Cluster, left_out: str
 
 def test_full_device(headwater: CommandHere, cluster: Cluster) -> None:
     run = headwater(*_window(cluster), "--out", "/dev/full")
-    run.check_failed("could not write output: No space left on device", "in /dev/full", used_spark=True)
+    run.check_failed("could not write output: No space left on device", "in /dev/full", begun=True)
     assert Path("/dev/full").is_char_device()
 
 
@@ -124,6 +124,6 @@ def test_failed_run_leaves_the_output_of_the_one_before(
     out = tmp_path / "lines"
     out.write_text("before")
     options = (*PGOUTPUT, "-o", "proto_version=1", "-o", "publication_names=nobody")
-    headwater(*_window(cluster), *options, "--out", out).check_failed("nobody", used_spark=True)
+    headwater(*_window(cluster), *options, "--out", out).check_failed("nobody", begun=True)
     assert out.read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines", "out", "scratch"]

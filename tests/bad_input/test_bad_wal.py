@@ -123,13 +123,13 @@ def test_catalog_newer_than_the_wal_inside_a_segment(headwater: CommandHere, clu
 
 def test_wal_level_below_logical(headwater: CommandHere, cluster: Cluster) -> None:
     run = headwater("--wal", cluster.replica / "pg_wal", "--catalog", cluster.replica, "--database", "postgres")
-    run.check_failed("wal_level = replica, expected logical", "set wal_level = logical", used_spark=None)
+    run.check_failed("wal_level = replica, expected logical", "set wal_level = logical", begun=None)
 
 
 def test_wal_level_lowered_midway(headwater: CommandHere, cluster: Cluster, whole: bytes) -> None:
     window = ["--wal", cluster.lowered, "--catalog", cluster.backup, "--database", "postgres"]
     run = headwater(*window)
-    run.check_failed("wal_level fell to replica, expected logical", "--end ", used_spark=True)
+    run.check_failed("wal_level fell to replica, expected logical", "--end ", begun=True)
     end = run.stderr.split("--end ")[1].strip()
     assert headwater(*window, "--end", end).check_passed().startswith(whole)
 
@@ -207,28 +207,28 @@ def test_flipped_byte(
     run = headwater(
         "--wal", wal, "--catalog", cluster.backup, "--database", "postgres", "--out", headwater.out / "lines"
     )
-    run.check_failed(expected, str(place.file), "restore the segment from another copy", used_spark=True)
+    run.check_failed(expected, str(place.file), "restore the segment from another copy", begun=True)
 
 
 def test_flipped_byte_near_the_end(headwater: CommandHere, cluster: Cluster, wal: Path) -> None:
     place = heap_inserts(wal, cluster.backup)[-2]
     flip(place.file, (place.lsn + place.length - 5) % SEGMENT)
     run = headwater("--wal", wal, "--catalog", cluster.backup, "--database", "postgres")
-    run.check_failed(f"at {place.text}", str(place.file), used_spark=True)
+    run.check_failed(f"at {place.text}", str(place.file), begun=True)
 
 
 def test_flipped_byte_in_a_segment_header(headwater: CommandHere, cluster: Cluster, wal: Path) -> None:
     file = used_segments(wal, cluster.backup)[3]
     flip(file, 0)
     run = headwater("--wal", wal, "--catalog", cluster.backup, "--database", "postgres")
-    run.check_failed("invalid magic number of page", f"in {file}", used_spark=True)
+    run.check_failed("invalid magic number of page", f"in {file}", begun=True)
 
 
 def test_page_full_of_noise(headwater: CommandHere, cluster: Cluster, wal: Path) -> None:
     place = middle(wal, cluster.backup)
     overwrite(place.file, page_header(place.lsn), random.Random(1).randbytes(PAGE))
     run = headwater("--wal", wal, "--catalog", cluster.backup, "--database", "postgres")
-    run.check_failed("invalid magic number of page", str(place.file), used_spark=True)
+    run.check_failed("invalid magic number of page", str(place.file), begun=True)
 
 
 @pytest.mark.parametrize("length", [0, 23, 1 << 24, 1 << 30, 0xFFFFFFFF])
@@ -236,7 +236,7 @@ def test_absurd_record_length(headwater: CommandHere, cluster: Cluster, wal: Pat
     place = middle(wal, cluster.backup)
     overwrite(place.file, place.lsn % SEGMENT, u32(length))
     run = headwater("--wal", wal, "--catalog", cluster.backup, "--database", "postgres")
-    run.check_failed("length", "found", f"at {place.text}", str(place.file), used_spark=True)
+    run.check_failed("length", "found", f"at {place.text}", str(place.file), begun=True)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -253,4 +253,4 @@ def test_random_flips_never_change_the_output(
     if run.status == 0:
         assert whole == run.check_passed()
     else:
-        run.check_failed(str(wal), "(at ", "restore the segment from another copy", used_spark=None)
+        run.check_failed(str(wal), "(at ", "restore the segment from another copy", begun=None)

@@ -88,7 +88,7 @@ def test_window_that_ends_before_the_backup(headwater: CommandHere, online: Onli
     window = ["--wal", online.wal, "--catalog", online.backup, "--database", "postgres", "--start", online.slot]
     run = headwater(*window, "--end", online.renamed, "--with-lsn")
     run.check_failed(
-        "the window ends at", f"expected {online.complete} at least", f"--end {online.complete}", used_spark=True
+        "the window ends at", f"expected {online.complete} at least", f"--end {online.complete}", begun=True
     )
 
 
@@ -117,7 +117,7 @@ def test_wal_that_ends_before_the_backup(headwater: CommandHere, online: Online,
         if int(path.name[8:16], 16) == high and int(path.name[16:], 16) > low >> 20:
             path.unlink()
     run = headwater("--wal", wal, "--catalog", online.backup, "--database", "postgres")
-    run.check_failed("the WAL ends at", "before the copy of the catalog was complete", "more WAL", used_spark=True)
+    run.check_failed("the WAL ends at", "before the copy of the catalog was complete", "more WAL", begun=True)
 
 
 def comes_with_visibility(server: EmbeddedPostgres, relation: str, start: str) -> bool:
@@ -258,7 +258,7 @@ def test_window_that_ends_before_the_copy_of_a_standby(headwater: CommandHere, t
     """A standby says in its control file how far it had replayed when it was copied, however it was stopped."""
     window = ["--wal", timelines.wal, "--catalog", getattr(timelines, copy), "--database", "postgres"]
     failed = headwater(*window, "--start", timelines.slot, "--end", timelines.early)
-    failed.check_failed("the window ends at", "before the copy of the catalog was complete", "--end ", used_spark=True)
+    failed.check_failed("the window ends at", "before the copy of the catalog was complete", "--end ", begun=True)
     reach = failed.stderr.split("--end ")[1].split()[0]
     found = headwater(*window, "--start", timelines.slot, "--end", reach, "--with-lsn").check_passed()
     assert timelines.expected.startswith(found)
@@ -336,7 +336,7 @@ def test_copy_of_a_crashed_server(headwater: CommandHere, crashed: Crashed, copy
 def test_window_that_ends_before_the_crash(headwater: CommandHere, crashed: Crashed, copy: str) -> None:
     window = ["--wal", crashed.directory / "pg_wal", "--catalog", getattr(crashed, copy), "--database", "postgres"]
     run = headwater(*window, "--start", crashed.slot, "--end", crashed.early)
-    run.check_failed("the window ends at", "before the copy of the catalog was complete", "--end ", used_spark=True)
+    run.check_failed("the window ends at", "before the copy of the catalog was complete", "--end ", begun=True)
 
 
 def test_running_server(headwater: CommandHere) -> None:
@@ -367,7 +367,7 @@ def test_missing_catalog_of_a_crashed_server(
     if name in ("pg_attribute", "pg_class"):
         assert run.check_passed().startswith(crashed.expected)
     else:
-        run.check_failed(f"{name} has no file", f"in {file}", used_spark=None)
+        run.check_failed(f"{name} has no file", f"in {file}", begun=None)
 
 
 def test_missing_segment_of_a_catalog(headwater: CommandHere, cluster: Cluster, catalog: Path) -> None:

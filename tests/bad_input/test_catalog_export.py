@@ -244,7 +244,7 @@ def test_wal_that_ends_before_it(headwater: CommandHere, exported: Exported, tmp
         if int(path.name[16:], 16) >= exported.origin.consistent_lsn >> 20:
             path.unlink()
     run = headwater("--wal", wal, "--catalog", exported.file)
-    run.check_failed("the WAL ends ", "expected ", used_spark=None)
+    run.check_failed("the WAL ends ", "expected ", begun=None)
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> N
         found = headwater("--wal", wal, "--catalog", file, "--start", slot, "--with-lsn").check_passed()
         assert found.decode() == expected.decode()
         failed = headwater("--wal", wal, "--catalog", f"{address}&user={ROLE}", "--plugin", "test_decoding")
-        failed.check_failed("the WAL ends", used_spark=None)
+        failed.check_failed("the WAL ends", begun=None)
 
 
 def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_prepared_before_the_wal_and_still_open(headwater: CommandHere, prepared
     wal = _without_older(prepared, tmp_path / "wal")
     window = ["--wal", wal, "--catalog", prepared.backup, "--database", "postgres"]
     run = headwater(*window, "--end", prepared.open_until)
-    run.check_failed("no consistent point", '"to commit" (xid', '"to roll back" (xid', "give more WAL", used_spark=True)
+    run.check_failed("no consistent point", '"to commit" (xid', '"to roll back" (xid', "give more WAL", begun=True)
 
 
 def test_prepared_in_another_database(headwater: CommandHere, prepared: Prepared, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_wal_level_raised_halfway(headwater: CommandHere, tmp_path: Path) -> Non
 def test_wal_level_minimal_in_the_window(headwater: CommandHere, tmp_path: Path) -> None:
     raised = _raised(tmp_path, "minimal")
     run = headwater("--wal", raised.wal, "--catalog", raised.backup, "--database", "postgres")
-    run.check_failed("WAL was generated with wal_level = minimal", "take a new base backup", used_spark=True)
+    run.check_failed("WAL was generated with wal_level = minimal", "take a new base backup", begun=True)
 
 
 @pytest.mark.parametrize("is_prepared", [False, True], ids=["running", "prepared"])

@@ -73,7 +73,7 @@ def test_a_backup_of_a_server_that_decodes_on_demand(headwater: CommandHere, tmp
         run(server, "INSERT INTO t VALUES (2, 'not decoded')")
         server.stop()
         window = ["--wal", copy_wal(server, tmp_path / "wal"), "--catalog", backup, "--database", "postgres"]
-        headwater(*window).check_failed("wal_level fell to replica, expected logical", "--end ", used_spark=True)
+        headwater(*window).check_failed("wal_level fell to replica, expected logical", "--end ", begun=True)
         assert headwater(*window, "--with-lsn", "--end", end).check_passed() == expected
         assert b"'needed by the slot'" in expected
 

@@ -126,7 +126,7 @@ def test_a_plugin_that_ends_its_process(cluster: Cluster, tmp_path: Path, kind: 
     does, expected = ENDS[kind]
     text = WHOLE.replace("ctx.write(change.action)", does)
     run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"))
-    run.check_failed(expected, used_spark=None)
+    run.check_failed(expected, begun=None)
 
 
 def test_the_traceback_where_it_is_asked_for(cluster: Cluster, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_one_that_is_created_goes_to_standard_output(headwater: CommandHere, win
 def test_nothing_is_left_of_what_fails(headwater: CommandHere, window: Window) -> None:
     names = ["--database", "b/c", "--database", "nobody"]
     failed = headwater(*window.flags, *names, "--out", f"{headwater.out}/parts/")
-    failed.check_failed('database "nobody" does not exist, and the WAL creates none of that name', used_spark=True)
+    failed.check_failed('database "nobody" does not exist, and the WAL creates none of that name', begun=True)
     assert list(headwater.out.iterdir()) == []
 
 
@@ -161,13 +161,13 @@ def test_the_plugin_needs_what_each_database_has(headwater: CommandHere, window:
     flags = [*window.flags[:4], "--plugin", "pgoutput", "-o", "proto_version=1", "-o", "publication_names=p"]
     several = ["--database", "a", "--database", "b/c", "--out", f"{headwater.out}/parts/"]
     failed = headwater(*flags, *several)
-    failed.check_failed('publication "p" does not exist', 'database "', used_spark=True)
+    failed.check_failed('publication "p" does not exist', 'database "', begun=True)
 
 
 def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: Window) -> None:
     several = ["--database", "b/c", "--database", "new", "--out", f"{headwater.out}/{{database}}"]
     failed = headwater(*window.flags, *several, "--tables", "public.nothing")
-    failed.check_failed('no table matches "public.nothing"', used_spark=True)
+    failed.check_failed('no table matches "public.nothing"', begun=True)
     assert headwater(*window.flags, *several[:4], "--out", f"{headwater.out}/x/", "--tables", "public.t").status == 0
 
 

@@ -125,7 +125,7 @@ def test_an_output_that_fails_ends_the_run(headwater: CommandHere, cluster: Clus
     good = ("--plugin", "test_decoding", "--out", f"{headwater.out}/good")
     bad = ("--plugin", "pgoutput", "-o", "proto_version=1", "-o", "publication_names=nobody")
     failed = headwater(*_window(cluster), *good, *bad, "--out", f"{headwater.out}/bad/", "--window-bytes", "1")
-    failed.check_failed(f'output "{headwater.out}/bad/": publication "nobody" does not exist', used_spark=True)
+    failed.check_failed(f'output "{headwater.out}/bad/": publication "nobody" does not exist', begun=True)
 
 
 @pytest.mark.spark

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
-from headwater.pipeline.decode import decode
+from headwater.pipeline.decode import RunSettings, decode
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from oracle.decoded_run import CALLBACKS
@@ -194,7 +194,7 @@ def request_of(run: Run, name: str) -> DecodeRequest:
 
 def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
     """Our messages of a stream."""
-    with decode(spark, request_of(run, name), bounds=bounds) as result:
+    with decode(spark, request_of(run, name), settings=RunSettings(bounds=bounds)) as result:
         return joined(result.tables())
 
 

@@ -23,6 +23,7 @@ from headwater.demo.stream_comparison import first_difference, joined, messages_
 from headwater.errors import CatalogError
 from headwater.pipeline import DatabaseChoice, DecodeRequest, Output, decode, decode_outputs
 from headwater.pipeline.databases import ChosenDatabases
+from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.windows import Pass
@@ -224,7 +225,9 @@ NEW = ("fresh", "logged", "copied", "grandchild", "empty")
     ],
 )
 def test_each_database_says_what_its_slot_says(spark: Any, many: ManyDatabases, plugin: str, window_bytes: int) -> None:
-    with decode_outputs(spark, [Output(many.request(plugin))], ALL, bounds=WindowBounds(window_bytes)) as result:
+    with decode_outputs(
+        spark, [Output(many.request(plugin))], ALL, settings=RunSettings(bounds=WindowBounds(window_bytes))
+    ) as result:
         found = {name: joined(one.tables()) for name, (one,) in result.databases.items()}
     assert sorted(found) == sorted([*FIRST, *NEW, "own"])
     for name in (*FIRST, *NEW):

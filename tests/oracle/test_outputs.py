@@ -10,6 +10,7 @@ import pytest
 
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.pipeline import DecodeRequest, Output, decode, decode_outputs
+from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from oracle.streams import RANDOM_PGOUTPUT
@@ -74,7 +75,9 @@ def test_each_output_says_what_it_says_alone(
     threaded_run: DecodedRun, asked: Sequence[dict[str, Any]], bounds: WindowBounds
 ) -> None:
     requests = requests_of(threaded_run, asked)
-    with decode_outputs(threaded_run.spark, [Output(one) for one in requests], bounds=bounds) as decoded:
+    with decode_outputs(
+        threaded_run.spark, [Output(one) for one in requests], settings=RunSettings(bounds=bounds)
+    ) as decoded:
         ((*results,),) = decoded.databases.values()
         for request, result in zip(requests, results, strict=True):
             expected, _ = alone(threaded_run.spark, request)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import joined
-from headwater.pipeline.decode import decode
+from headwater.pipeline.decode import RunSettings, decode
 from headwater.slots.kept_state import KeptState
 from oracle.streamed_runs import (
     AT_ONCE,
@@ -108,7 +108,7 @@ def test_another_session_streams_all_anew(spark: SparkSession, tmp_path: Path) -
     request = request_of(run, "test_decoding")
     kept: list[KeptState] = []
     middle = sorted(message["lsn"] for message in said)[len(said) // 2]
-    with decode(spark, replace(request, end=middle), keep=kept.append) as result:
+    with decode(spark, replace(request, end=middle), settings=RunSettings(keep=kept.append)) as result:
         first = changes_by_xid(joined(result.tables()).to_pylist())
     anew = replace(kept[-1], state=kept[-1].state.in_new_session)
     with decode(spark, replace(request, start=None), kept=anew) as result:

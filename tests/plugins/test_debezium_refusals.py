@@ -49,4 +49,4 @@ def test_what_the_connector_stops_at(tmp_path: Path, case: str) -> None:
             "-o",
             "skipped.operations=" + ("c" if case == "old row" else "none"),
         )
-    run.check_failed(expected, "(at 0/", "leave its table out with table.exclude.list", used_spark=None)
+    run.check_failed(expected, "(at 0/", "leave its table out with table.exclude.list", begun=None)

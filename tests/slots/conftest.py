@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ import headwater.cli.decode
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
 from headwater.cli.main import main
 from headwater.errors import HeadwaterWarning
+from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 
 Command = Callable[..., tuple[int, bytes, str]]
@@ -52,9 +52,9 @@ def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], spark: Any) -> Command:
-    """The command in this process, with the shared Spark session."""
-    monkeypatch.setattr(headwater.cli.decode, "spark_session", lambda master: spark)
+def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
+    """The command in this process, tasks and all."""
+    monkeypatch.setattr(headwater.cli.decode, "engine_of_flags", lambda *_: LocalEngine())
 
     def run_here(*arguments: object) -> tuple[int, bytes, str]:
         monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])

@@ -11,7 +11,6 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,12 +21,12 @@ import pytest
 from pyspark import cloudpickle
 
 from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, WalError, warn
+from headwater.jobs.exchange import Exchange, Handed
+from headwater.jobs.local_engine import LocalExchange
+from headwater.jobs.value_files import store_value
 from headwater.pipeline import spark_exchange
-from headwater.pipeline.exchange import Exchange, Handed
-from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.file_exchange import FileExchange
-from headwater.pipeline.near_exchange import NearExchange
-from headwater.pipeline.scratch import store_value
+from headwater.pipeline.spark_engine import SparkEngine
 from headwater.pipeline.spark_exchange import SparkExchange
 from headwater.pipeline.task_run import run_tasks
 from headwater.rows.items import Messages
@@ -37,12 +36,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 TASKS = 7
 
 
-@contextmanager
-def here(spark: Any, place: Path) -> Iterator[Exchange]:
-    with FileExchange(spark.sparkContext, str(place), is_shared=False) as far, NearExchange(far) as near:
-        yield near
-
-
 @pytest.fixture(params=["private", "shared", "spark", "here"])
 def exchange(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iterator[Exchange]:
     """On one of the ways; nothing of it is left in its directory."""
@@ -50,7 +43,7 @@ def exchange(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iter
         "private": lambda: FileExchange(spark.sparkContext, str(tmp_path), is_shared=False),
         "shared": lambda: FileExchange(spark.sparkContext, str(tmp_path), is_shared=True),
         "spark": lambda: SparkExchange(spark.sparkContext, str(tmp_path)),
-        "here": lambda: here(spark, tmp_path),
+        "here": lambda: LocalExchange(str(tmp_path)),
     }
     with made[request.param]() as opened:
         yield opened
@@ -120,7 +113,7 @@ def wait_for_ever(task: int, sink: BinaryIO) -> int:
 
 def test_what_runs_can_be_ended_from_elsewhere(exchange: Exchange) -> None:
     """Whoever waits gets an error, and nothing more begins."""
-    if isinstance(exchange, NearExchange):
+    if isinstance(exchange, LocalExchange):
         pytest.skip("who waits is who works")
     with exchange.run("endless", writing(wait_for_ever), range(3)) as arriving:
         threading.Thread(target=exchange.stop).start()
@@ -154,7 +147,7 @@ def test_the_first_error_in_order_is_raised_where_its_turn_is(exchange: Exchange
                 next(arriving)
     assert taken == [0, 1]
     said = [str(one.message) for one in caught]
-    assert (said[:2] if isinstance(exchange, NearExchange) else said) == ["some are even", "some are odd"]
+    assert (said[:2] if isinstance(exchange, LocalExchange) else said) == ["some are even", "some are odd"]
 
 
 def raising(function: Callable[[], Any]) -> Callable[[Any, BinaryIO], int]:
@@ -237,7 +230,7 @@ def kill(number: int) -> None:
     ids=["exit", "interrupt", "SIGINT", "SIGKILL", "SIGSEGV", "SIGTERM", "_exit"],
 )
 def test_a_process_that_ends_is_a_sentence(exchange: Exchange, function: Callable[[], Any], words: str) -> None:
-    if isinstance(exchange, NearExchange):
+    if isinstance(exchange, LocalExchange):
         pytest.skip("that process is this one")
     with (
         pytest.raises(SparkError) as caught,
@@ -261,8 +254,8 @@ def test_a_task_that_cannot_be_read_is_a_sentence(spark: Any) -> None:
     assert caught.value.one_line().startswith(words)
 
 
-def test_nothing_begins_here_once_it_was_ended(spark: Any, tmp_path: Path) -> None:
-    with here(spark, tmp_path) as near:
+def test_nothing_begins_here_once_it_was_ended(tmp_path: Path) -> None:
+    with LocalExchange(str(tmp_path)) as near:
         with near.run("write", writing(write), range(3)) as arriving:
             assert next(arriving)[0].summary == 0
             near.stop()
@@ -312,8 +305,8 @@ def test_who_may_enter(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_local_master_needs_no_shared_directory(spark: Any, tmp_path: Path) -> None:
-    with open_exchange(spark.sparkContext, None, str(tmp_path)) as exchange:
+    with SparkEngine(spark).open_exchange(None, str(tmp_path)) as exchange:
         assert isinstance(exchange, FileExchange)
         assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o700
     with pytest.raises(HeadwaterError, match=r"could not make a directory: .* \(in .*nowhere"):
-        open_exchange(spark.sparkContext, str(tmp_path / "nowhere"))
+        SparkEngine(spark).open_exchange(str(tmp_path / "nowhere"))

@@ -18,10 +18,11 @@ import os, signal, sys
 from pathlib import Path
 
 from headwater.errors import HeadwaterError, WalError
-from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.spark import spark_session, warm_up
+from headwater.pipeline.spark_engine import SparkEngine
 marks = Path(sys.argv[1])
-context = spark_session("local-cluster[2,1,1024]").sparkContext
+spark = spark_session("local-cluster[2,1,1024]")
+context = spark.sparkContext
 scratch = None if sys.argv[2] == "spark" else sys.argv[2]
 
 def executor():
@@ -39,7 +40,7 @@ def work(task, sink):
         os.kill(executor(), signal.SIGKILL)
     return task
 
-with open_exchange(context, scratch) as exchange:
+with SparkEngine(spark).open_exchange(scratch) as exchange:
     with exchange.run("lose", lambda task: [lambda sink: work(task, sink)], range(8)) as arriving:
         for number, (one,) in enumerate(arriving):
             assert one.summary == number and Path(one.path).read_bytes() == bytes([number]) * 3_000_000
@@ -52,7 +53,7 @@ def work(task):
         raise WalError("it would fail alike")
 
 try:
-    with open_exchange(context, scratch) as exchange, exchange.run("fail", work, range(2)) as arriving:
+    with SparkEngine(spark).open_exchange(scratch) as exchange, exchange.run("fail", work, range(2)) as arriving:
         list(arriving)
 except WalError as error:
     print("done:", error, len(list(marks.glob("1-*"))))

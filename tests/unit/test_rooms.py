@@ -9,7 +9,7 @@ import headwater
 
 PACKAGE = Path(headwater.__file__).parent
 ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "definitions", "plugins", "slots"]
-ROOMS += ["pipeline", "lakes", "sinks", "walsender", "apply", "demo", "cli"]
+ROOMS += ["jobs", "pipeline", "lakes", "sinks", "walsender", "apply", "demo", "cli"]
 FOUNDATIONS = (
     "errors",
     "option_names",

@@ -19,6 +19,7 @@ from headwater.cli.flag_declarations import (
     PLACE,
     Paths,
     database_flag,
+    engine_flag,
     flags_like,
     flags_of,
     version_flag,
@@ -158,6 +159,7 @@ _SLOT = click.argument("path", type=Paths(path_type=Path))
     "databases DIR/, DIR/{database}.parquet or DIR/{database}.txt.",
 )
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
+@engine_flag(_decode_flag)
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 @_decode_flag(
     "--scratch", type=PATH, metavar="DIR", help="Directory that driver and workers share for unfinished output."
@@ -429,6 +431,7 @@ def ddl_command(**flags: Any) -> None:
     help="On standard error: a bar on a terminal, else lines now and then; or an object of JSON a window, one a line.",
 )
 @_land_flag("--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there. Needs headwater[metrics].")
+@engine_flag(_land_flag)
 @_land_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 @_land_flag("--stats-json", is_flag=True, help="Print what has landed, and how long each step took, as JSON.")
 @_land_flag("-q", "--quiet", is_flag=True, help="Do not show progress, nor what has landed at the end.")
@@ -461,7 +464,7 @@ def lake_tables_command(directory: Path, as_of: str | None, as_json: bool) -> No
 
 _RESUMED = (
     *("wal", "timeline", "storage_options", "catalog", "client_encoding", "on_unrepresentable"),
-    *("schema_evolution", "on_table_replaced", "follow_oid", "window_bytes", "progress", "master", "quiet"),
+    *("schema_evolution", "on_table_replaced", "follow_oid", "window_bytes", "progress", "engine", "master", "quiet"),
 )
 _TABLES = "tables"
 

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
+from headwater.cli.engine_choice import engine_of_flags
 from headwater.cli.message_output import (
     OneDatabase,
     RunOutput,
@@ -30,14 +31,11 @@ from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import HeadwaterError, UsageError, errors_of_output
 from headwater.kept_memory import peak_memory
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.databases import ChosenDatabases
-from headwater.pipeline.decode import decode_outputs
+from headwater.pipeline.decode import RunSettings, decode_run
 from headwater.pipeline.message_files import MessageForm
-from headwater.pipeline.open_request import open_requests
+from headwater.pipeline.open_run import open_run
 from headwater.pipeline.outputs import Decoded, DecodeResult, Output
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.spark import spark_session, warm_up
-from headwater.pipeline.task_run import Progress
 from headwater.slots.kept_state import KeptState, keep_state
 
 
@@ -66,26 +64,24 @@ def run_decode(flags: DecodeFlags) -> None:
 
 def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageForm], began: float) -> dict[str, object]:
     """All of it, once it is known what is read; returns figures."""
-    if source.choice is None:
-        open_requests(source.requests, kept=source.kept)
-    else:
-        ChosenDatabases.open(source.requests, source.choice)
+    run = open_run(source.requests, source.choice, source.kept)
     places = [split_out(one.out)[0] if flags.is_of_several else one.out for one in flags.outputs]
     with step_progress(flags.quiet) as progress, ExitStack() as stack:
-        spark = _started_spark(flags.master, progress)
+        engine = engine_of_flags(flags.engine, flags.master, progress).for_bytes(run.wal_bytes)
         started = time.perf_counter()
         writing = [stack.enter_context(_opened(one.out, flags, source)) for one in flags.outputs]
         decoded = stack.enter_context(
-            decode_outputs(
-                spark,
+            decode_run(
+                engine,
+                run,
                 [Output(*own) for own in zip(source.requests, forms, (one.deliver for one in writing), strict=True)],
-                source.choice,
-                progress,
-                flags.scratch,
-                next(filter(None, map(unfinished_place, places)), None),
-                WindowBounds(flags.window_bytes),
-                source.kept,
-                _keeper(flags.keep_states),
+                RunSettings(
+                    progress=progress,
+                    scratch=flags.scratch,
+                    place=next(filter(None, map(unfinished_place, places)), None),
+                    bounds=WindowBounds(flags.window_bytes),
+                    keep=_keeper(flags.keep_states),
+                ),
             )
         )
         write_began = time.perf_counter()
@@ -107,14 +103,6 @@ def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunO
     else:
         with message_output(out, source.placing(out)) as output:
             yield OneDatabase(output)
-
-
-def _started_spark(master: str | None, progress: Progress) -> Any:
-    progress("start Spark", 0, 1)
-    spark = spark_session(master)
-    warm_up(spark)
-    progress("start Spark", 1, 1)
-    return spark
 
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:

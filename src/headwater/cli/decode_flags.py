@@ -24,7 +24,8 @@ class DecodeFlags:
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
         outputs: what is made of it, one at least.
-        master: for Spark; scratch: directory of unfinished output.
+        engine: one of :data:`headwater.pipeline.engines.ENGINES`; master: for Spark.
+        scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
         quiet: nothing of progress on standard error.
         stats: figures on standard error; stats_json: a file for them.
@@ -47,6 +48,7 @@ class DecodeFlags:
     on_level_gap: str
     from_replica_level: bool
     outputs: tuple[OutputFlags, ...]
+    engine: str
     master: str | None
     scratch: str | None
     window_bytes: int

@@ -127,6 +127,18 @@ def version_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
     )
 
 
+def engine_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
+    """Declare the flag that chooses what a command's tasks run on."""
+    return flag(
+        "--engine",
+        type=click.Choice(["auto", "spark", "local"]),
+        default="auto",
+        show_default=True,
+        help="What tasks run on. auto: this process for up to 16 MB of WAL, without Java, and Spark for more, or where "
+        "--master is given. What comes out is the same.",
+    )
+
+
 def wal_flags(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Callable[[F], F]:
     """The flags of a command that say where the WAL is."""
 

@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headwater.cli.land import exit_status, summary
+from headwater.cli.land import exit_status, landing_engine, summary
 from headwater.cli.landing_progress import NONE, landing_progress
 from headwater.cli.name_values import settings_of_flags, source_of_flags
 from headwater.lakes.landing_target import LandingTarget
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.spark import spark_session, warm_up
-from headwater.sinks import landing_worker_daemon
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.resuming import Settings, reload, resume
 
@@ -31,7 +29,7 @@ class ResumeFlags:
         follow_oid: mirrors stay with a table that is renamed.
         window_bytes: WAL that is committed at a time.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
-        master: Spark's.
+        engine: one of :data:`headwater.pipeline.engines.ENGINES`; master: Spark's.
         quiet: no progress.
     """
 
@@ -46,6 +44,7 @@ class ResumeFlags:
     follow_oid: bool
     window_bytes: int
     progress: str
+    engine: str
     master: str | None
     quiet: bool
 
@@ -87,12 +86,9 @@ def _run(
         settings=settings_of_flags((), flags.client_encoding),
     )
     with landing_progress(NONE if flags.quiet else flags.progress) as (progress, watch):
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master, landing_worker_daemon.MODULE)
-        warm_up(spark, landing_worker_daemon.preload_landing)
-        progress("start Spark", 1, 1)
+        engine = landing_engine(flags.engine, flags.master, target.catalog_impl, progress)
         settings = Settings(progress, WindowBounds(flags.window_bytes), watch)
-        result = bring(spark, request, target, tables, settings)
+        result = bring(engine, request, target, tables, settings)
     if not flags.quiet:
         sys.stderr.write(f"{summary(result)}\n")
     return exit_status(result)

@@ -10,17 +10,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.cli.engine_choice import engine_of_flags
 from headwater.cli.land_metrics import serve_metrics
 from headwater.cli.landing_progress import NONE, landing_progress, paused_object
 from headwater.cli.name_values import settings_of_flags, source_of_flags
 from headwater.cli.signals import told_first
 from headwater.errors import UsageError
+from headwater.jobs.engine import Engine
+from headwater.jobs.outcome import Progress
 from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.engines import LOCAL, SPARK
 from headwater.pipeline.following import Following, Stopping
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.column_types import AS_VARIANT
 from headwater.sinks import landing_worker_daemon
@@ -51,7 +54,7 @@ class LandFlags:
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
         metrics: ``HOST:PORT``, None for none.
-        master: Spark's.
+        engine: one of :data:`headwater.pipeline.engines.ENGINES`; master: Spark's.
         stats_json: figures go to standard output as JSON.
         quiet: no progress.
     """
@@ -84,6 +87,7 @@ class LandFlags:
     poll_seconds: float
     progress: str
     metrics: str | None
+    engine: str
     master: str | None
     stats_json: bool
     quiet: bool
@@ -134,20 +138,32 @@ def run_land(flags: LandFlags) -> int:
         metrics = stack.enter_context(serve_metrics(flags.metrics))
         following = stack.enter_context(_following(request.source, flags))
         began = time.perf_counter()
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master, landing_worker_daemon.MODULE)
-        warm_up(spark, landing_worker_daemon.preload_landing)
-        progress("start Spark", 1, 1)
+        engine = landing_engine(flags.engine, flags.master, target.catalog_impl, progress)
         started = time.perf_counter()
         watches = SeveralWatch([watch, metrics])
         bounds = WindowBounds(flags.window_bytes)
-        result = land(spark, request, target, progress, bounds, following, watches, flags.on_table_error)
+        result = land(engine, request, target, progress, bounds, following, watches, flags.on_table_error)
     if flags.stats_json:
         seconds = started - began, time.perf_counter() - started
         sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
     elif not flags.quiet:
         sys.stderr.write(f"{summary(result)}\n")
     return exit_status(result)
+
+
+def landing_engine(engine: str, master: str | None, catalog_impl: str, progress: Progress) -> Engine:
+    """Return the engine that flags ask for; Spark's own writers are Spark's.
+
+    Raises:
+        UsageError: these are not to use Spark.
+    """
+    if catalog_impl == SPARK_IMPL:
+        if engine == LOCAL:
+            raise UsageError("--catalog-impl spark writes with Spark, and --engine local does without")
+        engine = SPARK
+    return engine_of_flags(
+        engine, master, progress, landing_worker_daemon.MODULE, landing_worker_daemon.preload_landing
+    )
 
 
 def _check_catalog(flags: LandFlags) -> None:

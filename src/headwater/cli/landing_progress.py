@@ -21,9 +21,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headwater.cli.progress import ProgressLines, duration, ticking
 from headwater.cli.surroundings import STANDARD_ERROR, forget, say
+from headwater.jobs.outcome import Progress as Report
 from headwater.lakes.paused import PausedTable, lsn_text
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.task_run import Progress as Report
 from headwater.sinks.landing_watch import LandedWindow, LandingWatch
 
 AUTO, JSON, NONE = "auto", "json", "none"

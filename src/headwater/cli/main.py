@@ -91,7 +91,7 @@ def main() -> None:
         forget(STANDARD_OUTPUT)
         _fail(_reason(error), 1)
     except Exception as error:
-        from headwater.pipeline.plain_errors import unforeseen
+        from headwater.jobs.unforeseen import unforeseen
 
         _show_traceback()
         _fail(unforeseen("the command", error).one_line(), 1)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from headwater.cli.surroundings import STANDARD_ERROR, forget
-from headwater.pipeline.task_run import Progress as Report
+from headwater.jobs.outcome import Progress as Report
 
 FIRST_SECONDS, MOST_SECONDS = 20.0, 300.0
 """The first line comes after so long, the next when twice the time has passed, later ones at this distance."""

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headwater.jobs.unforeseen import system_error
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
 from headwater.lakes.parquet_options import parquet_options
-from headwater.pipeline.plain_errors import system_error
 from headwater.rows.arrow import no_rows
 
 _ARROW = b"ARROW:schema"

@@ -1,69 +1,92 @@
-"""The command's run: windows are planned (:mod:`headwater.pipeline.windows`), decoded in Spark tasks, and delivered.
+"""The command's run: windows are planned (:mod:`headwater.pipeline.windows`), decoded in tasks, and delivered.
 
 A run has one output or several, of one database or several: the WAL is indexed once for all of them, and a task that
 decodes what several outputs want of a stretch of WAL reads it once.
 
 The data source hands the same plans to Spark as partitions (:mod:`headwater.pipeline.source_plan`, ``stream_planner``);
 here the index is made in tasks, too, and one window is decoded while the next is planned. What driver and tasks hand
-each other goes through an exchange (:mod:`headwater.pipeline.exchange`): files, or Spark where they share no directory.
+each other goes through an exchange (:mod:`headwater.jobs.exchange`): files, or Spark where they share no directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import BinaryIO
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, BinaryIO
 
 from headwater.errors import errors_of, errors_of_output
+from headwater.jobs.engine import Engine
+from headwater.jobs.exchange import Arrived, Exchange, Handed, Write
+from headwater.jobs.outcome import Progress
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
-from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of, warn_of_namesakes
+from headwater.pipeline.databases import DatabaseChoice, label_of
 from headwater.pipeline.decode_job import SliceDecoder, collected_together, joined_ranges
-from headwater.pipeline.exchange import Arrived, Exchange, Handed, Write
-from headwater.pipeline.exchange_choice import open_exchange
+from headwater.pipeline.engines import engine_of
 from headwater.pipeline.message_files import MessageCounts, MessageForm, write_messages
-from headwater.pipeline.one_behind import OneBehind
-from headwater.pipeline.open_output import OpenOutput, scope_of
-from headwater.pipeline.open_request import OpenRequest, open_requests, settings_together
+from headwater.pipeline.open_request import OpenRequest, settings_together, start_of
+from headwater.pipeline.open_run import OpenRun, open_run
 from headwater.pipeline.outputs import Decoded, DecodeResult, Deliver, Output
-from headwater.pipeline.planned_ahead import HandedWindow, PlannedAhead, StepProgress, start_of, timed
+from headwater.pipeline.planned_ahead import PIECES, HandedWindow, PlannedAhead, StepProgress, timed
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.settling import Settlement
-from headwater.pipeline.task_run import Progress
-from headwater.pipeline.windows import NewPlans, nothing_new
+from headwater.pipeline.windows import NewPlans
 from headwater.reorder.cutting import cut_together, even_slice
 from headwater.reorder.plan import Ranges, Slice
 from headwater.reorder.state import State
 from headwater.rows.collect import SliceChanges
 from headwater.slots.kept_state import KeptState
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 SLICES_PER_CORE = 2
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
 
 
+TASK_VALUES = (PIECES, Slice)
+"""What goes between driver and tasks; see :mod:`headwater.pipeline.kernel_loading`."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is done; what comes out is the same.
+
+    Attributes:
+        progress: called with (step, tasks done, tasks in all); None for nobody.
+        scratch: an existing directory that driver and executors share; a temporary one is made inside it.
+        place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
+        bounds: of a window: WAL is planned window by window.
+        keep: called with the state behind each window, which has what every output needs.
+    """
+
+    progress: Progress | None = None
+    scratch: str | None = None
+    place: str | None = None
+    bounds: WindowBounds = DEFAULT_BOUNDS
+    keep: Callable[[KeptState], None] | None = None
+
+
+AS_USUAL = RunSettings()
+
+
 def decode(
-    spark: SparkSession,
+    spark: SparkSession | Engine,
     request: DecodeRequest,
-    progress: Progress | None = None,
     form: MessageForm = MessageForm.ARROW,
-    scratch: str | None = None,
     deliver: Deliver | None = None,
-    place: str | None = None,
-    bounds: WindowBounds = DEFAULT_BOUNDS,
     kept: KeptState | None = None,
-    keep: Callable[[KeptState], None] | None = None,
+    settings: RunSettings = AS_USUAL,
 ) -> DecodeResult:
     """Decode a window of WAL of one database for one output.
 
     Args:
         request: what to decode; form, deliver: see :class:`Output`.
-        spark, progress, scratch, place, bounds, kept, keep: as those of :func:`decode_outputs`.
+        spark, kept, settings: as those of :func:`decode_outputs`.
 
     Returns:
         the messages.
@@ -72,35 +95,27 @@ def decode(
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
     output = Output(request, form, lambda label: deliver)
-    decoded = decode_outputs(spark, [output], None, progress, scratch, place, bounds, kept, keep)
+    decoded = decode_outputs(spark, [output], None, kept, settings)
     ((result,),) = decoded.databases.values()
     return result
 
 
 def decode_outputs(
-    spark: SparkSession,
+    spark: SparkSession | Engine,
     outputs: Sequence[Output],
     choice: DatabaseChoice | None = None,
-    progress: Progress | None = None,
-    scratch: str | None = None,
-    place: str | None = None,
-    bounds: WindowBounds = DEFAULT_BOUNDS,
     kept: KeptState | None = None,
-    keep: Callable[[KeptState], None] | None = None,
+    settings: RunSettings = AS_USUAL,
 ) -> Decoded:
     """Decode a window of WAL for one output or several, in one pass over it.
 
     Args:
-        spark: the session whose workers decode.
+        spark: the session whose workers decode, or another engine.
         outputs: what is made of it, one at least.
         choice: of several databases of a cluster, each of which is decoded for every output; None for the one that the
             requests name.
-        progress: called with (step, tasks done, tasks in all).
-        scratch: an existing directory that driver and executors share; a temporary one is made inside it.
-        place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
-        bounds: of a window: WAL is planned window by window.
         kept: a state to go on from, in the catalog's place; of one database.
-        keep: called with the state behind each window, which has what every output needs.
+        settings: how.
 
     Returns:
         the messages of each.
@@ -108,11 +123,24 @@ def decode_outputs(
     Raises:
         HeadwaterError: any reason not to decode for any of them; nothing is left behind then.
     """
-    exchange = open_exchange(spark.sparkContext, scratch, place)
+    return decode_run(
+        engine_of(spark), open_run([output.request for output in outputs], choice, kept), outputs, settings
+    )
+
+
+def decode_run(engine: Engine, run: OpenRun, outputs: Sequence[Output], settings: RunSettings = AS_USUAL) -> Decoded:
+    """Decode what has been opened; see :func:`decode_outputs`.
+
+    Args:
+        engine: runs the tasks.
+        run: what is decoded; outputs: what is made of it, in the order of the requests that were opened.
+        settings: how.
+    """
+    engine = engine.for_bytes(run.wal_bytes)
+    exchange = engine.open_exchange(settings.scratch, settings.place)
     try:
-        told = None if progress is None else StepProgress(progress)
-        run = _Run(spark, told, exchange, outputs, bounds, keep)
-        return run.of_one(kept) if choice is None else run.of_several(choice)
+        report = None if settings.progress is None else StepProgress(settings.progress)
+        return _Run(engine, report, exchange, outputs, settings.bounds, settings.keep).decoded(run)
     except BaseException:
         exchange.close()
         raise
@@ -228,7 +256,7 @@ class _Begun:
 class _Run:
     """One call of :func:`decode_outputs`."""
 
-    spark: SparkSession
+    engine: Engine
     progress: StepProgress | None
     exchange: Exchange
     outputs: Sequence[Output]
@@ -240,37 +268,19 @@ class _Run:
     read_again: int = 0
 
     def __post_init__(self) -> None:
-        self._ahead = PlannedAhead(self.spark, self.exchange, self._handed_part, self.bounds, self.progress)
+        self._ahead = PlannedAhead(self.engine, self.exchange, self._handed_part, self.bounds, self.progress)
         self.seconds = self._ahead.seconds
 
-    def of_one(self, kept: KeptState | None) -> Decoded:
-        """The database that the requests name."""
-        with timed(self.seconds, "open"):
-            opened = open_requests(self._requests, kept=kept)
-        self._decode_all([DatabasePlan([OpenOutput(one, scope_of(one)) for one in opened])], warn_of_namesakes)
-        return self._decoded(self.results)
-
-    def of_several(self, choice: DatabaseChoice) -> Decoded:
-        """Databases of a cluster."""
-        with timed(self.seconds, "open"):
-            chosen = ChosenDatabases.open(self._requests, choice)
-        self._decode_all(chosen.first, chosen.new_plans)
-        last = chosen.first[0].store
-        chosen.check_found(last)
-        return self._decoded(plan for plan in chosen.plans if exists(plan, last))
-
-    @property
-    def _requests(self) -> list[DecodeRequest]:
-        return [output.request for output in self.outputs]
-
-    def _decoded(self, plans: Iterable[DatabasePlan]) -> Decoded:
-        results = {self.labels[plan]: self.results[plan] for plan in plans}
+    def decoded(self, run: OpenRun) -> Decoded:
+        """Decode what has been opened."""
+        self.seconds["open"] = run.seconds
+        self._decode_all(run.plans, run.new_plans)
+        results = {self.labels[plan]: self.results[plan] for plan in run.decoded_plans()}
         return Decoded(results, sum(self._ahead.indexed), self.read_again, self.seconds, self.exchange)
 
-    def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> None:
+    def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans) -> None:
         """Window by window: a window's job begins when it is planned, while messages of the one before are taken."""
-        with closing(self._ahead.windows(plans, new_plans)) as windows, OneBehind(self._ahead.stop) as behind:
-            self._ahead.finish = behind.wait
+        with self._ahead.driven(plans, new_plans) as (windows, behind):
             for window in windows:
                 begun = self._begun(window)
                 behind.begin(partial(self._finish, begun), begun.block.close)

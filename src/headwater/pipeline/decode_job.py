@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.errors import DecodingError, HeadwaterError
+from headwater.errors import DecodingError
 from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.reorder.plan import Ranges, RelationUse, Slice
 from headwater.rmgr.index import joined_stretches
@@ -243,16 +243,3 @@ def _read(directory: WalDirectory, ranges: Ranges) -> Iterator[Frames]:
     for lo, hi in ranges:
         for _, _, frames in read_stretches(directory, lo, hi, check=False):
             yield frames
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error that a task met, carried back as a value so that its type survives.
-
-    Attributes:
-        error: it.
-        trace: the traceback of what it was made of, where that was an exception that nobody foresaw.
-    """
-
-    error: HeadwaterError
-    trace: str = ""

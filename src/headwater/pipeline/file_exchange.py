@@ -24,10 +24,11 @@ from typing import Any, Generic, TypeVar
 from pyspark import SparkContext, TaskContext
 
 from headwater.errors import HeadwaterError
+from headwater.jobs.exchange import Arrived, Exchange, Handed, Work, remove_handed
+from headwater.jobs.outcome import Attempted, Progress
+from headwater.jobs.value_files import load_value, new_file, store_value
 from headwater.option_names import option, ways
-from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
-from headwater.pipeline.scratch import load_value, new_file, store_value
-from headwater.pipeline.task_run import Attempted, Job, Progress, TaskRun, Tell, attempt, collecting, one_a_task
+from headwater.pipeline.task_run import Job, TaskRun, Tell, attempt, collecting, one_a_task
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_mode, check_private
 

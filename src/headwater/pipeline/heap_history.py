@@ -1,4 +1,4 @@
-"""What the WAL between a copy's first LSN and another one did to heap pages, gone through by Spark tasks.
+"""What the WAL between a copy's first LSN and another one did to heap pages, gone through by tasks.
 
 In: the WAL and the files that are wanted. Out: a history for each run of WAL, in a directory that the tasks share
 with the driver, and what became of transactions. It is as large as the wanted files' part of that WAL.
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark import SparkContext
 
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.transaction_status import TransactionStatus, transaction_status
 from headwater.errors import CatalogError
+from headwater.jobs.engine import Engine
+from headwater.jobs.outcome import Progress
 from headwater.option_names import option, ways
 from headwater.pipeline.control_history import ControlHistory, check_levels, next_xid_at_start
 from headwater.pipeline.index_job import cut_runs
-from headwater.pipeline.task_run import Progress, run_tasks
 from headwater.rmgr.dbase import CREATE_FILE_COPY, parse_file_copy
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED
@@ -159,7 +159,7 @@ class HeapHistory:
 
 
 def heap_history(
-    context: SparkContext,
+    engine: Engine,
     directory: WalDirectory,
     copy: DataDirectory,
     stretch: tuple[int, int],
@@ -170,7 +170,7 @@ def heap_history(
     """Go through WAL.
 
     Args:
-        context: Spark's.
+        engine: runs the tasks.
         directory: the WAL; copy: of the cluster.
         stretch: LSNs, of the copy's first record and behind the last one.
         files: that are wanted.
@@ -180,8 +180,8 @@ def heap_history(
     Raises:
         HeadwaterError: WAL is missing, or a record stands in the way.
     """
-    tasks = history_tasks(directory, stretch, files, place, context.defaultParallelism)
-    return gathered_history(copy, run_tasks(context, "history of pages", HistoryTask.run, tasks, progress), place)
+    tasks = history_tasks(directory, stretch, files, place, engine.parallel)
+    return gathered_history(copy, engine.run_tasks("history of pages", HistoryTask.run, tasks, progress), place)
 
 
 def history_tasks(

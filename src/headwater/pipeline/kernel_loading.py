@@ -37,12 +37,13 @@ def import_rooms(more: Sequence[str] = ()) -> None:
 
 
 def prepare_values() -> None:
-    """Find out what the values are made of that come and go with tasks: that takes longer than one of them does."""
-    from headwater.pipeline.planned_ahead import PIECES
-    from headwater.reorder.plan import Slice
+    """Find out what the values are made of that come and go with tasks: that takes longer than one of them does.
 
-    for kind in (PIECES, Slice):
-        prepare(kind)
+    The rooms that are imported name them, as ``TASK_VALUES``.
+    """
+    for room in _ROOMS:
+        for kind in getattr(sys.modules.get(room), "TASK_VALUES", ()):
+            prepare(kind)
 
 
 def load_kernels(room: str = "headwater.") -> int:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headwater.errors import HeadwaterError
+from headwater.jobs.value_files import writing
 from headwater.pipeline._lines import LSN_AND_XID, join_lines
-from headwater.pipeline.scratch import writing
 from headwater.rows.items import HELD, Messages
 
 _VALUES_AT_ONCE = 1 << 16

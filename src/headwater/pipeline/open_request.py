@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -349,3 +350,13 @@ def following_definitions(request: DecodeRequest, missing: str, asks_plugin: boo
     if asked and missing and not request.with_ddl:
         warn(f"{request.plugin} does not tell {asked}, which takes the definitions of objects: {missing}")
     return replace(request, with_definitions=request.with_ddl or (asked != "" and missing == ""))
+
+
+def start_of(opened: OpenRequest) -> int:
+    """Return the LSN where the first window of a request begins."""
+    return opened.store.start_lsn if opened.state is None else opened.state.lsn
+
+
+def end_of(opened: OpenRequest) -> int:
+    """Return the LSN where the WAL of a request ends at the latest."""
+    return min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)

@@ -9,7 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from headwater.pipeline.exchange import Arrived, Exchange
+from headwater.jobs.exchange import Arrived, Exchange
 from headwater.pipeline.message_files import MessageCounts, MessageForm, message_table
 from headwater.pipeline.request import DecodeRequest
 from headwater.reorder.state import State

@@ -1,4 +1,4 @@
-"""Windows on their way to Spark's tasks: while one is worked on, the next is planned, the one behind that is indexed.
+"""Windows on their way to tasks: while one is worked on, the next is planned, the one behind that is indexed.
 
 In: the plans of databases, and what is kept of a planned window for the tasks (``hand``), which is called in the thread
 that plans: a plan itself is large and goes. Out: windows, one after the other. What the tasks do with them is the
@@ -7,7 +7,6 @@ caller's: the command writes messages (:mod:`headwater.pipeline.decode`).
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,20 +16,22 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from pyspark.sql import SparkSession
-
+from headwater.jobs.background_step import OneBehind
+from headwater.jobs.engine import Engine
+from headwater.jobs.exchange import Arrived, Exchange, Write
+from headwater.jobs.outcome import Progress
+from headwater.jobs.value_files import store_value
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
-from headwater.pipeline.exchange import Arrived, Exchange, Write
 from headwater.pipeline.index_job import IndexTask
-from headwater.pipeline.near_exchange import NEAR_BYTES
-from headwater.pipeline.open_request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest, end_of, start_of
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.scratch import store_value
-from headwater.pipeline.task_run import Progress
 from headwater.pipeline.windows import NewPlans, Pass, nothing_new
 from headwater.rmgr.index import WalIndex
 
 P = TypeVar("P")
+
+NEAR_BYTES = 4 << 20
+"""Bytes of WAL, or of files, up to which a job is done in this process where the log is followed."""
 
 Hand = Callable[[DatabasePlan, PlannedWindow], P]
 """Makes what the tasks need of a database's part of a window."""
@@ -56,20 +57,18 @@ class PlannedAhead(Generic[P]):
     """The windows of a run, planned on the driver and indexed in tasks.
 
     Attributes:
-        spark: the session whose workers index.
+        engine: runs the tasks that index.
         exchange: how they hand indexes over.
         hand: see :data:`Hand`.
         bounds: of a window.
         progress: told of tasks, and of how much of the WAL has been gone through.
         seconds: wall-clock time of each step.
-        near: takes jobs that are not worth one on Spark; None for none.
+        near: takes jobs that are too small for the engine; None for none.
         end: LSN behind which there is no record yet; None if that is not known.
-        finish: called where a window cannot be planned, before jobs are ended: what was begun of those before it is
-            brought to its end.
         indexed: bytes of WAL of each piece of the index.
     """
 
-    spark: SparkSession
+    engine: Engine
     exchange: Exchange
     hand: Hand[P]
     bounds: WindowBounds
@@ -77,14 +76,13 @@ class PlannedAhead(Generic[P]):
     seconds: dict[str, float] = field(default_factory=dict)
     near: Exchange | None = None
     end: int | None = None
-    finish: Callable[[], None] = lambda: None
     indexed: list[int] = field(default_factory=list)
     _is_long: bool = False
 
     @property
     def parallel(self) -> int:
         """Tasks that can run at once."""
-        return int(self.spark.sparkContext.defaultParallelism)
+        return self.engine.parallel
 
     def exchange_for(self, size: int) -> Exchange:
         """Where a job is run.
@@ -98,38 +96,47 @@ class PlannedAhead(Generic[P]):
         """For one more job."""
         return None if self.progress is None else self.progress.of_job()
 
-    def windows(
+    @contextmanager
+    def driven(
         self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new
-    ) -> Generator[HandedWindow[P], None, None]:
-        """Window by window; of one that is done nothing is kept, as what it leaves behind holds a catalog.
+    ) -> Iterator[tuple[Iterator[HandedWindow[P]], OneBehind]]:
+        """Go through the windows of a run, each worked on while the one before it is finished.
+
+        Where a window cannot be planned, what was begun of those before it is finished first.
 
         Args:
             plans: of the databases; new_plans: finds more.
 
+        Yields:
+            the windows, and what finishes the one before the window at hand.
+
         Raises:
-            HeadwaterError: any reason not to plan one.
+            HeadwaterError: any reason not to plan a window, or what finishing one raised.
         """
+        behind = OneBehind(self.stop)
+        with closing(self._windows(plans, new_plans, behind.wait)) as windows, behind:
+            yield windows, behind
+
+    def _windows(
+        self, plans: Sequence[DatabasePlan], new_plans: NewPlans, finish: Callable[[], None]
+    ) -> Generator[HandedWindow[P], None, None]:
+        """Window by window; of one that is done nothing is kept, as what it leaves behind holds a catalog."""
         over = Pass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans, end=self.end)
-        with closing(self._ahead(self._handed(over))) as windows:
+        with closing(self._ahead(self._handed(over), finish)) as windows:
             for window in windows:
                 yield window
                 self._report(plans[0].opened, window)
 
-    def _ahead(self, windows: Iterator[HandedWindow[P]]) -> Generator[HandedWindow[P], None, None]:
+    def _ahead(
+        self, windows: Iterator[HandedWindow[P]], finish: Callable[[], None]
+    ) -> Generator[HandedWindow[P], None, None]:
         """While one is worked on, the next is planned."""
         with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
             planned: Future[HandedWindow[P]] | None = planner.submit(next, windows)
             while planned is not None:
-                window = self._planned(planned)
+                window = _planned(planned, finish)
                 planned = None if window.is_last else planner.submit(next, windows)
                 yield window
-
-    def _planned(self, planned: Future[HandedWindow[P]]) -> HandedWindow[P]:
-        try:
-            return planned.result()
-        except Exception:
-            self.finish()
-            raise
 
     @contextmanager
     def _ending_what_runs(self) -> Iterator[None]:
@@ -178,13 +185,16 @@ class PlannedAhead(Generic[P]):
         self._is_long |= not window.is_last
         if self.progress is None or not self._is_long:
             return
-        hi = window.hi if window.is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
+        hi = window.hi if window.is_last else end_of(opened)
         self.progress.report("MB of WAL", (window.hi - lo) >> 20, (hi - lo) >> 20)
 
 
-def start_of(opened: OpenRequest) -> int:
-    """LSN where the first window of a request begins."""
-    return opened.store.start_lsn if opened.state is None else opened.state.lsn
+def _planned(planned: Future[HandedWindow[P]], finish: Callable[[], None]) -> HandedWindow[P]:
+    try:
+        return planned.result()
+    except Exception:
+        finish()
+        raise
 
 
 @dataclass

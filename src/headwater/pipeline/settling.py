@@ -20,6 +20,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from headwater.jobs.value_files import new_file, writing
 from headwater.pipeline.message_files import (
     MessageCounts,
     MessageForm,
@@ -28,7 +29,6 @@ from headwater.pipeline.message_files import (
     message_table,
     parquet_writer,
 )
-from headwater.pipeline.scratch import new_file, writing
 from headwater.reorder.plan import Slice
 from headwater.reorder.unit_flags import MAY_HAVE_WRITTEN
 from headwater.rows.items import COUNTED, DEPENDENT, HELD, Messages

@@ -24,10 +24,12 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.errors import PySparkException
 
 from headwater.errors import SparkError
-from headwater.flat_values import read_value, value_bytes
-from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
-from headwater.pipeline.scratch import new_file, writing
-from headwater.pipeline.task_run import Job, Progress, TaskRun, Tell, attempt, one_a_task, reason
+from headwater.flat_values import value_bytes
+from headwater.jobs.exchange import Arrived, Exchange, Handed, Work, remove_handed
+from headwater.jobs.local_engine import HandedBytes
+from headwater.jobs.outcome import Progress
+from headwater.jobs.value_files import new_file, writing
+from headwater.pipeline.task_run import Job, TaskRun, Tell, attempt, one_a_task, reason
 from headwater.temporary_directories import OwnDirectory
 
 T = TypeVar("T")
@@ -57,7 +59,7 @@ class SparkExchange(Exchange):
 
     def hand(self, value: V, kind: Any = None) -> Handed[V]:
         """See :class:`Exchange`."""
-        return _HandedBytes(value_bytes(value, kind), type(value) if kind is None else kind)
+        return HandedBytes(value_bytes(value, kind), type(value) if kind is None else kind)
 
     @contextmanager
     def run(
@@ -129,21 +131,6 @@ def _forget(made: list[Any]) -> None:
             one.unpersist()
     except (Py4JError, OSError):
         return  # Spark is gone, and with it the partitions.
-
-
-@dataclass(frozen=True)
-class _HandedBytes(Handed[V]):
-    """A value's bytes."""
-
-    data: bytes
-    kind: type[V]
-
-    def load(self) -> V:
-        """See :class:`Handed`."""
-        return read_value(self.kind, memoryview(bytearray(self.data)))
-
-    def remove(self) -> None:
-        """See :class:`Handed`."""
 
 
 @dataclass(frozen=True)

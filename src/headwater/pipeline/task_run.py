@@ -17,7 +17,6 @@ import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
@@ -27,29 +26,13 @@ from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
 from pyspark.errors import PySparkException
 
 from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_warnings
+from headwater.jobs.outcome import Attempted, Failure, Progress
+from headwater.jobs.unforeseen import system_error, unforeseen
 from headwater.option_names import option, ways
-from headwater.pipeline.decode_job import Failure
 from headwater.pipeline.kernel_travel import receive_kernels
-from headwater.pipeline.plain_errors import system_error, unforeseen
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-Progress = Callable[[str, int, int], None]
-"""Called with a step's name, tasks done and tasks in all, from any thread; must not raise."""
-
-
-@dataclass(frozen=True)
-class Attempted(Generic[R]):
-    """What became of a task.
-
-    Attributes:
-        result: what it returned, or the error of ours that it raised.
-        warned: what it warned of.
-    """
-
-    result: R | Failure
-    warned: list[HeadwaterWarning]
 
 
 def attempt(step: str, function: Callable[[], R]) -> Attempted[R]:

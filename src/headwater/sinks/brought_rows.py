@@ -9,16 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark import SparkContext
-
 from headwater.errors import AwaitedCatalogError, LakeError
+from headwater.jobs.engine import Engine
+from headwater.jobs.outcome import Progress
 from headwater.lakes.lake_table import DataFile
-from headwater.pipeline.exchange import Exchange
-from headwater.pipeline.open_request import OpenRequest
-from headwater.pipeline.planned_ahead import start_of
+from headwater.pipeline.open_request import OpenRequest, start_of
 from headwater.pipeline.reach import complete_at
 from headwater.pipeline.row_changes import RowChanges
-from headwater.pipeline.task_run import Progress
 from headwater.sinks.added_tables import catalog_of_backup
 from headwater.sinks.existing_rows import ExistingRows, rows_of_table
 from headwater.sinks.initial_load import InitialLoad, TableLoad
@@ -32,8 +29,7 @@ def brought_rows(
     arrival: Arrival,
     landing: Landing,
     places: tuple[Path, Path],
-    context: SparkContext,
-    exchange: Exchange,
+    engine: Engine,
     progress: Progress | None,
 ) -> list[DataFile]:
     """Stage the rows that a table had where a pass begins.
@@ -42,7 +38,7 @@ def brought_rows(
         opened: the pass; its catalog has not been rolled forward.
         arrival: the table, and the commit that it comes with; landing: it in the lake.
         places: where rows are staged, and a directory that is made and removed; all machines share them.
-        context, exchange: run tasks; progress: is told of them.
+        engine: runs tasks; progress: is told of them.
 
     Raises:
         LakeError: no backup has them.
@@ -70,5 +66,5 @@ def brought_rows(
     rows = ExistingRows(lsn, copy.start_lsn, tables, arrival.change.lsn)
     found: list[DataFile] = []
     load = InitialLoad(whole, rows, loads, places[1])
-    load.run(context, exchange, lambda _, files: found.extend(files), progress)
+    load.run(engine, lambda _, files: found.extend(files), progress)
     return found

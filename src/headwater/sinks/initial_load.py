@@ -26,21 +26,22 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import SparkContext
 
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heap_files import HeapFile
+from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, errors_of_table
+from headwater.jobs.engine import Engine
+from headwater.jobs.exchange import Exchange, Write
+from headwater.jobs.outcome import Progress
 from headwater.lakes.data_files import write_batches
 from headwater.lakes.lake_table import DataFile, errors_at, file_name
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.heap_history import HeapHistory, heap_history
 from headwater.pipeline.heap_pages import HeapPages
 from headwater.pipeline.heap_toast import ToastPart, ToastTask, ToastValues
 from headwater.pipeline.open_request import OpenRequest
-from headwater.pipeline.task_run import Progress, run_tasks
 from headwater.rows.arrow import NAMES
 from headwater.rows.items import INSERT, TOAST, UNCHANGED, Items
 from headwater.rows.layout import SliceLayouts, compile_layouts
@@ -91,8 +92,12 @@ class InitialLoad:
     loads: Sequence[TableLoad]
     place: Path
 
-    def run(self, context: SparkContext, exchange: Exchange, commit: Commit, progress: Progress | None) -> None:
+    def run(self, engine: Engine, commit: Commit, progress: Progress | None) -> None:
         """Load them, each committed as soon as its rows are there.
+
+        Args:
+            engine: runs the tasks; it may choose by the size of the tables.
+            commit: called with a table's number and its files; progress: with tasks done.
 
         Raises:
             HeadwaterError: a file, a record or a value stands in the way.
@@ -103,15 +108,39 @@ class InitialLoad:
         with errors_at(self.place):
             self.place.mkdir(parents=True)
         try:
-            reader = self._reader(context, progress)
-            leaves = [leaf for load in self.loads for leaf in load.table.leaves]
-            locators = sorted({leaf.toast for leaf in leaves if leaf.toast is not None})
-            toasts = reader.toasts(context, locators, progress)
-            self._write(exchange, reader, toasts, commit, progress)
+            copy = self._copy()
+            engine = engine.for_bytes(self._size(copy))
+            with engine.open_exchange() as exchange:
+                reader = self._reader(engine, copy, progress)
+                toasts = reader.toasts(engine, self._toast_files, progress)
+                self._write(exchange, reader, toasts, commit, progress)
         finally:
             shutil.rmtree(self.place, ignore_errors=True)
 
-    def _reader(self, context: SparkContext, progress: Progress | None) -> _Reader:
+    @property
+    def _leaves(self) -> list[Leaf]:
+        return [leaf for load in self.loads for leaf in load.table.leaves]
+
+    @property
+    def _toast_files(self) -> list[Locator]:
+        return sorted({leaf.toast for leaf in self._leaves if leaf.toast is not None})
+
+    @property
+    def _files(self) -> list[Locator]:
+        return sorted({leaf.locator for leaf in self._leaves}.union(self._toast_files))
+
+    @property
+    def _stretch(self) -> tuple[int, int]:
+        """The WAL that may have written to the tables since the backup began."""
+        return self.rows.start_lsn, self.rows.lsn + 1
+
+    def _size(self, copy: DataDirectory) -> int:
+        """Bytes of the tables' files, and of the WAL that is gone through for them."""
+        low, high = self._stretch
+        return high - low + sum(copy.heap_file(file).blocks * BLCKSZ for file in self._files)
+
+    def _copy(self) -> DataDirectory:
+        """Open the backup that has the rows."""
         catalog = self.opened.request.catalog
         copy = DataDirectory(catalog)
         if copy.start_lsn != self.rows.start_lsn:
@@ -122,16 +151,19 @@ class InitialLoad:
                 hint="give that backup, or begin anew in another place",
             )
         _require_reached(copy, self.rows.lsn)
-        leaves = [leaf for load in self.loads for leaf in load.table.leaves]
-        files = sorted({file for leaf in leaves for file in (leaf.locator, leaf.toast) if file is not None})
-        copy.expect_heaps(files)
-        stretch = self.rows.start_lsn, self.rows.lsn + 1
-        history = heap_history(context, self.opened.directory, copy, stretch, files, self.place, progress)
-        _require_files(copy, leaves, {file for number, file in enumerate(files) if history.has_made(number)})
+        copy.expect_heaps(self._files)
+        return copy
+
+    def _reader(self, engine: Engine, copy: DataDirectory, progress: Progress | None) -> _Reader:
+        files = self._files
+        history = heap_history(engine, self.opened.directory, copy, self._stretch, files, self.place, progress)
+        _require_files(copy, self._leaves, {file for number, file in enumerate(files) if history.has_made(number)})
         heaps = {file: copy.heap_file(file) for file in files}
         has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
         numbers = {file: number for number, file in enumerate(files)}
-        return _Reader(catalog, self.rows.start_lsn, numbers, heaps, history, self.place, has_checksums)
+        return _Reader(
+            self.opened.request.catalog, self.rows.start_lsn, numbers, heaps, history, self.place, has_checksums
+        )
 
     def _write(
         self,
@@ -224,13 +256,13 @@ class _Reader:
             yield HeapPages(file, heap, first, last, self.history, self.catalog, self.start_lsn, self.has_checksums)
 
     def toasts(
-        self, context: SparkContext, locators: Sequence[Locator], progress: Progress | None
+        self, engine: Engine, locators: Sequence[Locator], progress: Progress | None
     ) -> dict[Locator, ToastValues]:
         """The values out of line of some TOAST tables."""
         parts = [(locator, pages) for locator in locators for pages in self.parts(locator)]
         tasks = [ToastTask(pages, self.place, number) for number, (_, pages) in enumerate(parts)]
         found: dict[Locator, list[ToastPart]] = {locator: [] for locator in locators}
-        for (locator, _), part in zip(parts, run_tasks(context, "TOAST", ToastTask.run, tasks, progress), strict=True):
+        for (locator, _), part in zip(parts, engine.run_tasks("TOAST", ToastTask.run, tasks, progress), strict=True):
             found[locator].append(part)
         return {locator: ToastValues(self.heaps[locator], tuple(own)) for locator, own in found.items()}
 

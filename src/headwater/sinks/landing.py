@@ -26,8 +26,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from headwater.catalog.store import CatalogStore
 from headwater.errors import (
@@ -39,22 +38,23 @@ from headwater.errors import (
     WalError,
     warn,
 )
+from headwater.jobs.engine import Engine
+from headwater.jobs.local_engine import LocalExchange
+from headwater.jobs.outcome import Progress
 from headwater.lakes.lake import Adding, Lake
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.exchange_choice import open_exchange
+from headwater.pipeline.engines import engine_of
 from headwater.pipeline.following import Following
-from headwater.pipeline.near_exchange import NearExchange
 from headwater.pipeline.open_output import scope_of
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of
+from headwater.pipeline.open_request import OpenRequest, end_of, open_request, start_of
+from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress
 from headwater.pipeline.reach import complete_at
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.request_checks import check_database
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.task_run import Progress
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.added_tables import (
     added_tables,
@@ -83,9 +83,12 @@ from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.growing_directory import GrowingDirectory, unbroken
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def land(
-    spark: SparkSession,
+    spark: SparkSession | Engine,
     request: DecodeRequest,
     target: LandingTarget,
     progress: Progress | None = None,
@@ -97,7 +100,7 @@ def land(
     """Land a window of WAL, from where the last run has come to.
 
     Args:
-        spark: the session whose workers write.
+        spark: the session whose workers write, or another engine.
         request: the window, and which tables.
         target: where to.
         progress: called with (step, tasks done, tasks in all).
@@ -117,7 +120,7 @@ def land(
         if kept is not None:
             check_database(kept.state, request, str(target.place))
         told = None if progress is None else StepProgress(progress)
-        run = LandingRun(spark, request, lake, bounds, told, watch, pauses)
+        run = LandingRun(engine_of(spark), request, lake, bounds, told, watch, pauses)
         tell_of_paused(lake, request.tables)
         run.tell_watch()
         if following is None:
@@ -134,7 +137,8 @@ class LandingRun:
     """One call of :func:`land`: passes over WAL, one if it is not followed and no tables are added.
 
     Attributes:
-        spark, bounds, told: see :class:`~headwater.pipeline.planned_ahead.PlannedAhead`.
+        engine: runs the tasks; it may choose one for each pass.
+        bounds, told: see :class:`~headwater.pipeline.planned_ahead.PlannedAhead`.
         request: the window.
         lake: where to; watch: told of what has landed.
         pauses: a table that cannot go on is paused; else the run stops.
@@ -145,7 +149,7 @@ class LandingRun:
         has_warned: that some wait.
     """
 
-    spark: SparkSession
+    engine: Engine
     request: DecodeRequest
     lake: Lake
     bounds: WindowBounds
@@ -324,16 +328,16 @@ class LandingRun:
             is_followed: the log is.
         """
         with ExitStack() as stack:
-            exchange = stack.enter_context(open_exchange(self.spark.sparkContext))
-            near = stack.enter_context(NearExchange(exchange)) if is_followed else None
-            parallel = self.spark.sparkContext.defaultParallelism
+            engine = self.engine.for_bytes(max(0, end_of(opened) - start_of(opened)))
+            exchange = stack.enter_context(engine.open_exchange())
+            near = stack.enter_context(LocalExchange()) if is_followed else None
             keeps_columns = self.lake.target.schema_evolution == FAIL
             # Once a run: a mirror may be of before it was told of these, and a changelog has no rows to be read.
             is_first = self.result.resolved_lsn is None
             looks_back = is_first and (self.mode.mirrors or (opened.state is None and not wants_existing))
             handing = Handing(
                 exchange.hand,
-                parallel,
+                engine.parallel,
                 self.mode,
                 keeps_columns,
                 start_of(opened),
@@ -341,9 +345,10 @@ class LandingRun:
                 looks_back,
                 scope_of(opened),
             )
-            ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds, near)
+            ahead = PlannedAhead(engine, exchange, handing, self.bounds, self.told, self.result.seconds, near)
             yield LandingPass(
                 *(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing),
+                engine=self.engine,
                 catches_up=self.only is not None,
             )
 

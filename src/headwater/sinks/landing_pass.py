@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, LakeError, errors_of_table
+from headwater.jobs.background_step import OneBehind
+from headwater.jobs.engine import Engine
+from headwater.jobs.exchange import Arrived, Handed, Work
 from headwater.lakes.lake import Lake
 from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit
 from headwater.lakes.paused import PausedTable
@@ -22,12 +25,10 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.exchange import Arrived, Handed, Work
 from headwater.pipeline.following import Following
-from headwater.pipeline.one_behind import OneBehind
 from headwater.pipeline.open_output import OpenOutput, scope_of
-from headwater.pipeline.open_request import OpenRequest, settings_together
-from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
+from headwater.pipeline.open_request import OpenRequest, settings_together, start_of
+from headwater.pipeline.planned_ahead import PlannedAhead, timed
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope
 from headwater.plugins.table_patterns import qualified_name
@@ -259,6 +260,7 @@ class LandingPass:
         lake: where to; mode: what is kept there.
         result: grows; watch: told of it.
         with_rows: rows that were there before land, too.
+        engine: runs the tasks that read these; that of the windows is the planner's.
         kept: the state behind the last window that all tables have; None before there is one.
         catches_up: the pass is of tables that lag behind the others, of which the target's own notes tell.
     """
@@ -270,6 +272,7 @@ class LandingPass:
     result: LandingResult
     watch: LandingWatch
     with_rows: bool
+    engine: Engine
     kept: KeptState | None = None
     catches_up: bool = False
     _has_other_columns: bool = True
@@ -296,8 +299,7 @@ class LandingPass:
         end = self._end(None, lo) if following is None else end_of_log(self.opened.directory, lo)
         self.ahead.end = None if following is None else end
         self.watch.begins(lo, end)
-        with closing(self.ahead.windows([plan])) as windows, OneBehind(self.ahead.stop) as behind:
-            self.ahead.finish = behind.wait
+        with self.ahead.driven([plan]) as (windows, behind):
             for window in windows:
                 (part,) = window.parts
                 with self._cutting(part, lo):
@@ -353,10 +355,10 @@ class LandingPass:
         """Stage rows that a table had before it came into the choice."""
         if self.kept is not None:  # the catalog is that of where the pass begins
             raise CrowdedWindowError(LakeError("a window is planned once more"), None)
-        context, exchange, progress = self.ahead.spark.sparkContext, self.ahead.exchange, self.ahead.job_progress()
+        progress = self.ahead.job_progress()
         places = self.lake.replaced, self.lake.scratch
         with errors_of_table(*landing.changes.source):
-            return brought_rows(self.opened, arrival, landing, places, context, exchange, progress)
+            return brought_rows(self.opened, arrival, landing, places, self.engine, progress)
 
     @contextmanager
     def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:
@@ -514,7 +516,7 @@ class LandingPass:
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
-            load.run(self.ahead.spark.sparkContext, self.ahead.exchange, commit, self.ahead.job_progress())
+            load.run(self.engine, commit, self.ahead.job_progress())
         self.lake.clear_staging()
 
     def _existing(self, source: SourceTable, lsn: int, replaces: bool) -> SourceTable:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import errors_of_table
+from headwater.jobs.exchange import Arrived, Handed, Write
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_table import file_name
 from headwater.pipeline.decode_job import LocatedSlice, SliceDecoder
-from headwater.pipeline.exchange import Arrived, Handed, Write
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import STAGED, ChangeTable
 from headwater.sinks.landed_files import MergeTask, Written, notes

@@ -21,15 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import AwaitedCatalogError, CatalogError, LakeError, SegmentError, UsageError
+from headwater.jobs.engine import Engine
+from headwater.jobs.outcome import Progress
 from headwater.lakes.lake import Lake
 from headwater.lakes.landing_target import SPARK_IMPL, LandingTarget
 from headwater.lakes.paused import PausedTable
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.engines import engine_of
 from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.planned_ahead import StepProgress
 from headwater.pipeline.reach import complete_at
@@ -37,7 +39,6 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.request_checks import check_database
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.task_run import Progress
 from headwater.pipeline.window import Scope
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns, qualified_name
 from headwater.sinks.added_tables import catalog_of_backup, is_adding
@@ -50,6 +51,9 @@ from headwater.sinks.paused_tables import named
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.growing_directory import GrowingDirectory, unbroken
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ AS_USUAL = Settings()
 
 
 def resume(
-    spark: SparkSession,
+    spark: SparkSession | Engine,
     request: DecodeRequest,
     target: LandingTarget,
     names: Sequence[str] = (),
@@ -79,7 +83,7 @@ def resume(
     """Bring paused tables to where the others stand, from where they stand; then they land again.
 
     Args:
-        spark: the session whose workers write.
+        spark: the session whose workers write, or another engine.
         request: where the WAL is; the backup, for a table that may lack rows that it had before its first changes.
         target: where they land.
         names: of the tables there; none for all that are paused.
@@ -107,7 +111,7 @@ def resume(
 
 
 def reload(
-    spark: SparkSession,
+    spark: SparkSession | Engine,
     request: DecodeRequest,
     target: LandingTarget,
     names: Sequence[str],
@@ -116,7 +120,7 @@ def reload(
     """Give tables the rows that they have where the target stands, from a base backup; then they land again.
 
     Args:
-        spark: the session whose workers read and write.
+        spark: the session whose workers read and write, or another engine.
         request: where the WAL is, and the backup.
         target: where they land.
         names: of the tables there, paused or not.
@@ -152,11 +156,13 @@ def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake,
 
 
 def _run(
-    spark: SparkSession, request: DecodeRequest, lake: Lake, chosen: TablePatterns, settings: Settings
+    spark: SparkSession | Engine, request: DecodeRequest, lake: Lake, chosen: TablePatterns, settings: Settings
 ) -> LandingRun:
     told = None if settings.progress is None else StepProgress(settings.progress)
     request = replace(request, tables=chosen)
-    run = LandingRun(spark, request, lake, settings.bounds, told, settings.watch, pauses=True, only=frozenset())
+    run = LandingRun(
+        engine_of(spark), request, lake, settings.bounds, told, settings.watch, pauses=True, only=frozenset()
+    )
     run.tables = chosen
     return run
 

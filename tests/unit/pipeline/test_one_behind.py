@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from headwater.pipeline.one_behind import OneBehind
+from headwater.jobs.background_step import OneBehind
 
 
 class Refused(Exception):

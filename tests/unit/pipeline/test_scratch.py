@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from headwater.errors import FlatValueError, HeadwaterError
-from headwater.pipeline.scratch import load_value, new_file, store_value
+from headwater.jobs.value_files import load_value, new_file, store_value
 from headwater.temporary_directories import remove_directory
 
 

@@ -4,10 +4,11 @@ A task is handed values by the driver (:meth:`Exchange.hand`) and writes files, 
 driver as files of its own (:meth:`Exchange.run`), in the order of the tasks and while later ones still run. Two ways
 lead there:
 
-- :mod:`headwater.pipeline.file_exchange`: files in a directory that driver and tasks share;
-- :mod:`headwater.pipeline.spark_exchange`: Spark itself, where they share none.
+- files in a directory that driver and tasks share (:mod:`headwater.pipeline.file_exchange`);
+- Spark itself, where they share none (:mod:`headwater.pipeline.spark_exchange`).
 
-:mod:`headwater.pipeline.exchange_choice` chooses. Which it is changes nothing in what comes out.
+A third one is none at all: tasks run in the driver's process (:mod:`headwater.jobs.local_engine`). Which it is changes
+nothing in what comes out.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
 from headwater.errors import SparkError
-from headwater.pipeline.scratch import load_value
-from headwater.pipeline.task_run import Progress, TaskRun
+from headwater.jobs.outcome import Progress
+from headwater.jobs.value_files import load_value
 
 T = TypeVar("T")
 S = TypeVar("S")
-R = TypeVar("R")
 V = TypeVar("V")
 
 Write = Callable[[BinaryIO], S]
@@ -81,11 +81,27 @@ class Arrived(Generic[S]):
             os.unlink(self.path)
 
 
+class Running(Protocol):
+    """A job that runs inside its ``with`` block."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def stop(self) -> None:
+        """End the job, from any thread."""
+
+
+J = TypeVar("J", bound=Running)
+
+
 class Exchange(ABC):
     """One way; a context manager, at whose end all files are gone."""
 
     def __init__(self) -> None:
-        self._running: set[TaskRun[Any]] = set()
+        self._running: set[Running] = set()
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -95,8 +111,8 @@ class Exchange(ABC):
             run.stop()
 
     @contextmanager
-    def _watched(self, run: TaskRun[R]) -> Iterator[TaskRun[R]]:
-        """A job that :meth:`stop` ends."""
+    def _watched(self, run: J) -> Iterator[J]:
+        """Run a job that :meth:`stop` ends."""
         self._running.add(run)
         try:
             if self._is_stopped:
@@ -122,7 +138,7 @@ class Exchange(ABC):
     def run(
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
     ) -> AbstractContextManager[Iterator[list[Arrived[S]]]]:
-        """Run one Spark task per element, from the beginning of the ``with`` block on and no longer than to its end.
+        """Run one task per element, from the beginning of the ``with`` block on and no longer than to its end.
 
         Args:
             name: the step's name.

@@ -1,0 +1,44 @@
+"""Which engine a run has: Spark, this process, or the one of the two that suits how much there is to do.
+
+A session is Spark's engine. Nothing of Spark is imported before its engine is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.jobs.engine import Engine, EngineBySize
+from headwater.jobs.local_engine import LocalEngine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AUTO, SPARK, LOCAL = "auto", "spark", "local"
+ENGINES = (AUTO, SPARK, LOCAL)
+
+SMALL_BYTES = 16 << 20
+"""Bytes of WAL, or of files, up to which work is done in this process: Spark would take longer to start."""
+
+
+def engine_of(spark: SparkSession | Engine) -> Engine:
+    """Return a session's engine; one that is given is used as it is."""
+    if isinstance(spark, Engine):
+        return spark
+    from headwater.pipeline.spark_engine import SparkEngine
+
+    return SparkEngine(spark)
+
+
+def chosen_engine(name: str, start_spark: Callable[[], SparkSession]) -> Engine:
+    """Return the engine that a command asks for.
+
+    Args:
+        name: one of :data:`ENGINES`.
+        start_spark: starts Spark, or takes the session that there is; called when it is first needed.
+    """
+    if name == LOCAL:
+        return LocalEngine()
+    if name == SPARK:
+        return engine_of(start_spark())
+    return EngineBySize(LocalEngine(), lambda: engine_of(start_spark()), SMALL_BYTES)
