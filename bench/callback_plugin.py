@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headwater.plugins import Change, Context, OutputPlugin, Relation, Transaction
+from headwater import Change, Context, OutputPlugin, Relation, Transaction
 
 
 class JsonLines(OutputPlugin):

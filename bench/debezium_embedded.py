@@ -18,8 +18,8 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import find_programs
-from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.spark import spark_session, warm_up
 from log_figures import LAND_INSERTS
 from logs import written

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import headwater
-from headwater.pipeline.stream_metrics import StreamMetrics
+from headwater import StreamMetrics
 
 wal, backup, table, lake = sys.argv[1:5]
 spark = SparkSession.builder.master("local[*]").getOrCreate()

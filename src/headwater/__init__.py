@@ -1,19 +1,127 @@
 """Headwater: PostgreSQL's logical decoding outside the server, as a Spark pipeline.
 
-:func:`register` makes a Spark session know the data source ``headwater``. The rooms below this package stand in the
-order of the data flow; each imports only rooms before it (``docs/architecture.md`` has the list,
-``tests/unit/test_rooms.py`` enforces it). Importing the package alone imports none of them.
+The names in ``__all__`` are the public API, with the errors of :mod:`headwater.errors`; each is imported when it is
+first used. Everything else is internal, and may change with any release. The rooms below this package stand in the
+order of the data flow; each imports only rooms before it (``docs/architecture.md``, ``tests/unit/test_rooms.py``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["__version__", "register"]
+    from headwater.jobs.engine import Engine
+    from headwater.jobs.local_engine import LocalEngine
+    from headwater.lakes.lake_view import TableView, read_as_of
+    from headwater.lakes.landing_target import LandingTarget
+    from headwater.lakes.parquet_table import read_parquet_table
+    from headwater.pipeline.databases import DatabaseChoice
+    from headwater.pipeline.decode import RunSettings, decode, decode_outputs
+    from headwater.pipeline.message_files import MessageForm
+    from headwater.pipeline.outputs import Decoded, DecodeResult, Output
+    from headwater.pipeline.request import DecodeRequest
+    from headwater.pipeline.run_index import WindowBounds
+    from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
+    from headwater.pipeline.stream_metrics import StreamMetrics
+    from headwater.plugins.callbacks import (
+        UNCHANGED_TOAST,
+        Change,
+        Column,
+        Context,
+        OutputPlugin,
+        Relation,
+        Row,
+        Transaction,
+        Truncate,
+    )
+    from headwater.rows.added_types import AddedType
+    from headwater.sinks.landing import land
+    from headwater.sinks.landing_pass import LandingResult
+    from headwater.slots.kept_state import KeptState
+    from headwater.slots.slot import Slot
+    from headwater.slots.slot_directory import open_slot, read_slot
+
 __version__ = "0.1.0"
+
+_PLACES = {
+    "headwater.jobs.engine": ("Engine",),
+    "headwater.jobs.local_engine": ("LocalEngine",),
+    "headwater.lakes.lake_view": ("TableView", "read_as_of"),
+    "headwater.lakes.landing_target": ("LandingTarget",),
+    "headwater.lakes.parquet_table": ("read_parquet_table",),
+    "headwater.pipeline.databases": ("DatabaseChoice",),
+    "headwater.pipeline.decode": ("RunSettings", "decode", "decode_outputs"),
+    "headwater.pipeline.message_files": ("MessageForm",),
+    "headwater.pipeline.outputs": ("DecodeResult", "Decoded", "Output"),
+    "headwater.pipeline.request": ("DecodeRequest",),
+    "headwater.pipeline.run_index": ("WindowBounds",),
+    "headwater.pipeline.slot_request": ("kept_in_slot", "request_of_slot"),
+    "headwater.pipeline.stream_metrics": ("StreamMetrics",),
+    "headwater.plugins.callbacks": (
+        *("UNCHANGED_TOAST", "Change", "Column", "Context", "OutputPlugin"),
+        *("Relation", "Row", "Transaction", "Truncate"),
+    ),
+    "headwater.rows.added_types": ("AddedType",),
+    "headwater.sinks.landing": ("land",),
+    "headwater.sinks.landing_pass": ("LandingResult",),
+    "headwater.slots.kept_state": ("KeptState",),
+    "headwater.slots.slot": ("Slot",),
+    "headwater.slots.slot_directory": ("open_slot", "read_slot"),
+}
+"""Modules of the public names."""
+
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "UNCHANGED_TOAST",
+    "AddedType",
+    "Change",
+    "Column",
+    "Context",
+    "DatabaseChoice",
+    "DecodeRequest",
+    "DecodeResult",
+    "Decoded",
+    "Engine",
+    "KeptState",
+    "LandingResult",
+    "LandingTarget",
+    "LocalEngine",
+    "MessageForm",
+    "Output",
+    "OutputPlugin",
+    "Relation",
+    "Row",
+    "RunSettings",
+    "Slot",
+    "StreamMetrics",
+    "TableView",
+    "Transaction",
+    "Truncate",
+    "WindowBounds",
+    "__version__",
+    "decode",
+    "decode_outputs",
+    "kept_in_slot",
+    "land",
+    "open_slot",
+    "read_as_of",
+    "read_parquet_table",
+    "read_slot",
+    "register",
+    "request_of_slot",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
 def register(spark: SparkSession) -> None:

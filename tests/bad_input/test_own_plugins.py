@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.server]
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 
 WHOLE = """
-from headwater.plugins import OutputPlugin
+from headwater import OutputPlugin
 
 class Mine(OutputPlugin):
     def begin(self, ctx, txn):

@@ -17,7 +17,7 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_request import open_request
 from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.plugins.api import PluginContext
 from headwater.plugins.test_decoding import TestDecoding

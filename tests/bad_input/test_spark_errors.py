@@ -40,7 +40,7 @@ def of_the_user(number):
     raise ValueError("not ours")
 
 PLUGIN = '''
-from headwater.plugins import OutputPlugin
+from headwater import OutputPlugin
 
 
 class Mine(OutputPlugin):

@@ -16,7 +16,7 @@ from headwater.pipeline.assemble import RolledWindow
 from headwater.pipeline.ddl import open_ddl
 from headwater.pipeline.ddl_steps import ddl_of_window
 from headwater.pipeline.run_index import DEFAULT_BOUNDS
-from headwater.pipeline.window import NO_COMMIT, Scope
+from headwater.pipeline.scope import NO_COMMIT, Scope
 from headwater.pipeline.windows import windows_in_threads
 
 pytestmark = pytest.mark.server

@@ -22,7 +22,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pipeline.open_request import open_request
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.windows import windows_in_threads
 from headwater.slots.kept_state import KeptState, find_state, keep_state
 from headwater.wal.directory import WalDirectory

@@ -19,7 +19,7 @@ from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
 from headwater.plugins.api import SlicePlugin
 from headwater.plugins.table_patterns import EVERY_TABLE

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
-from headwater.plugins import (
+from headwater import (
     UNCHANGED_TOAST,
     Change,
     Context,
@@ -15,6 +14,7 @@ from headwater.plugins import (
     Transaction,
     Truncate,
 )
+from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
 
 RAW, BITS, BOOL = {20, 21, 23, 26, 700, 701, 1700}, {1560, 1562}, 16
 

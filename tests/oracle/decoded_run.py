@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import HeadwaterError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline import DecodeRequest, decode
 from oracle.oracle import OracleRun
 from oracle.streams import Stream
 from server_versions import saying

@@ -16,12 +16,12 @@ from typing import TypeAlias
 import pyarrow as pa
 from psycopg import pq
 
+from headwater import DecodeRequest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError, UsageError
 from headwater.pg.encodings import MULE_INTERNAL, SQL_ASCII, UTF8, can_send
 from headwater.pg.version import VERSIONS
-from headwater.pipeline import DecodeRequest
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions

@@ -15,8 +15,8 @@ from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.settling import Settlement
-from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice

@@ -12,10 +12,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from headwater import DecodeRequest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.demo.stream_comparison import first_difference
 from headwater.pg.version import VERSIONS
-from headwater.pipeline import DecodeRequest
 from oracle.encoded_databases import decoded_here
 from oracle.streams import call_slot, parse_lsn
 from packaged_servers import WITH_LZ4, is_of_debian, programs_of

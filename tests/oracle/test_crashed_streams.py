@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
-from headwater.pipeline import DecodeRequest, decode
 from server_versions import saying, version_text
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater import DatabaseChoice, DecodeRequest, Output, decode, decode_outputs
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
-from headwater.pipeline import DatabaseChoice, DecodeRequest, Output, decode, decode_outputs
 from headwater.pipeline.databases import ChosenDatabases
 from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.index_job import index_in_threads

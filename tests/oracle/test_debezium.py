@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.demo.embedded_postgres import ServerPrograms, find_programs
 from headwater.demo.stream_comparison import joined
-from headwater.pipeline import DecodeRequest, decode
 from headwater.plugins._debezium_values import put_value
 from headwater.plugins.debezium_forms import Forms, field_schema
 from headwater.plugins.debezium_options import DebeziumOptions

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from headwater import DecodeRequest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.pipeline import DecodeRequest
 from oracle.folding import one_window
 from peers.random_rows import SETUP, workload
 

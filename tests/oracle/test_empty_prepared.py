@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
-from headwater.pipeline import DecodeRequest, decode
 from oracle.streams import Options, parse_lsn
 from server_versions import saying, version_of
 

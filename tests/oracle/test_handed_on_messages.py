@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from psycopg.types.string import ByteaBinaryLoader
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
-from headwater.pipeline import DecodeRequest, decode
 from oracle.streams import parse_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]

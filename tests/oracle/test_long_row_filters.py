@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import UnsupportedFilterError
-from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 

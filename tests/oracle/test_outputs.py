@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater import DecodeRequest, Output, decode, decode_outputs
 from headwater.demo.stream_comparison import first_difference, joined
-from headwater.pipeline import DecodeRequest, Output, decode, decode_outputs
 from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.plugins.table_patterns import TablePatterns

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import ExpressionError, HeadwaterError, PluginError, UnsupportedFilterError, UsageError
-from headwater.pipeline import DecodeRequest, decode
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

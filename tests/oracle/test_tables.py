@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
-from headwater.pipeline import DecodeRequest, decode
 from headwater.plugins.table_patterns import TablePatterns
 from oracle.streams import parse_lsn
 

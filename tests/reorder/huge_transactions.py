@@ -15,7 +15,7 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice

@@ -12,7 +12,7 @@ from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_request import open_request
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.windows import PlanWindows
 from slots.conftest import ServerRun
 

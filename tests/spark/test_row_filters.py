@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError
-from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import plan_source

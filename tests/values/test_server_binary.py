@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from stored_tables import compare, type_info
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline import DecodeRequest, decode
 from server_versions import session_of
 
 pytestmark = pytest.mark.server

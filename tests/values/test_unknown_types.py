@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning, UnsupportedTypeError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline import DecodeRequest, decode
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

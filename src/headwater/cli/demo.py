@@ -27,7 +27,8 @@ from headwater.demo.shop_workload import SESSIONS, ShopWorkload
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.kernels import is_compiled
 from headwater.pg.lsn import Lsn
-from headwater.pipeline import DecodeRequest, decode
+from headwater.pipeline.decode import decode
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.temporary_directories import OwnDirectory
 

@@ -1,14 +1,7 @@
-"""The five steps on Spark: index, assemble, plan, decode, deliver.
+"""Runs: windows of WAL planned on the driver, their slices decoded in tasks of an engine, and what comes of it.
 
-In: a decode request. Out: messages or change rows, in files of the tasks' own or as DataFrames. This is the room that
-knows Spark, files and all rooms before it; it must not know PostgreSQL's formats.
+In: requests and an engine. Out: messages in files, DDL, reports. Requests, windows and slices have rooms of their own,
+which know no Spark.
 """
 
 from __future__ import annotations
-
-from headwater.pipeline.databases import DatabaseChoice
-from headwater.pipeline.decode import decode, decode_outputs
-from headwater.pipeline.outputs import Decoded, DecodeResult, Output
-from headwater.pipeline.request import DecodeRequest
-
-__all__ = ["DatabaseChoice", "DecodeRequest", "DecodeResult", "Decoded", "Output", "decode", "decode_outputs"]

@@ -20,7 +20,8 @@ from headwater.errors import PluginError, RecordError, errors_of_output, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.open_output import OpenOutput
-from headwater.pipeline.window import Int64s, Scope, check_consistent, check_window
+from headwater.pipeline.scope import Scope
+from headwater.pipeline.window import Int64s, check_consistent, check_window
 from headwater.reorder.accounting import StreamRules, account
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts

@@ -28,7 +28,7 @@ from headwater.pipeline.driver_messages import (
 )
 from headwater.pipeline.last_changes import MANY, changes_in_mind, last_changes, require_told, with_changes
 from headwater.pipeline.schema_sender import PluginSender
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.plugins.api import CatalogView, SlicePlugin
 from headwater.reorder.changes import (
     Candidates,

@@ -30,7 +30,7 @@ from headwater.pipeline.open_request import OpenRequest, following_definitions, 
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import Run
-from headwater.pipeline.window import NO_COMMIT, Scope
+from headwater.pipeline.scope import NO_COMMIT, Scope
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.rmgr.index import Request
 from headwater.rmgr.registry import DBASE

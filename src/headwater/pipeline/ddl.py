@@ -11,7 +11,7 @@ from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.window import NO_COMMIT, Scope
+from headwater.pipeline.scope import NO_COMMIT, Scope
 from headwater.pipeline.windows import windows_in_threads
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.reorder.wal_levels import is_decodable, starting_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.pipeline.open_request import OpenRequest
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.plugins.api import SlicePlugin
 
 

@@ -15,10 +15,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.kernel_travel import receive_kernels
+from headwater.pipeline.pickled_by_value import PickledByValue
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import record_batches
 from headwater.pipeline.source_options import PARTITION_BYTES, VIEW_RECORDS, parse_partition_bytes, view_of
-from headwater.pipeline.unpickling import PickledByValue
 from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.rmgr.outline import RecordChoice
 from headwater.wal.directory import WalDirectory

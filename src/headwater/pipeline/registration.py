@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 
 from headwater.pipeline.failure_log import shorten_failures
 from headwater.pipeline.kernel_travel import send_kernels
+from headwater.pipeline.pickled_source import SOURCE_NAME, PickledSource
 from headwater.pipeline.spark_settings import is_local
-from headwater.pipeline.unpickling import SOURCE_NAME, PickledSource
 
 _ANY_PYTHON = "python3"
 

@@ -14,8 +14,8 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, errors_of_table, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
-from headwater.pipeline.row_batches import ddl_message, truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
+from headwater.pipeline.row_messages import ddl_message, truncate_message
 from headwater.plugins.api import (
     WANT_ALL,
     WANT_DELETE,

@@ -13,7 +13,8 @@ from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.request import SKIP_GAP, DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent
+from headwater.pipeline.scope import NO_COMMIT, Scope
+from headwater.pipeline.window import check_consistent
 from headwater.pipeline.windows import PlannedWindow, PlanWindows, windows_in_threads
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState

@@ -28,16 +28,17 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from headwater.errors import UsageError
+from headwater.pipeline.pickled_by_value import PickledByValue
 from headwater.pipeline.plain_errors import plain_errors
+from headwater.pipeline.pushed_filters import column_of, pushed
 from headwater.pipeline.record_rows import SPARK_COLUMNS
 from headwater.pipeline.record_view import RecordOptions, RecordReader, shows_records
 from headwater.pipeline.row_batches import RowForm
-from headwater.pipeline.row_filter import EVERYTHING, RowFilter, column_of
+from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.slice_partition import SlicePartition, partitions_of, read_slice
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import SourcePlan, form_of_slot, kept_of, open_source, plan_source, rows_of_changes
 from headwater.pipeline.stream_reader import HeadwaterStreamReader
-from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
 
 _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -57,7 +58,7 @@ class HeadwaterDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name for ``format()``."""
-        return SOURCE_NAME
+        return "headwater"
 
     @plain_errors()
     def schema(self) -> str:
@@ -146,5 +147,5 @@ class FilteringReader(HeadwaterReader):
             return filters
         own = [one for one in filters if self.options.request.publish and column_of(one) == "_op"]
         others = [one for one in filters if one not in own]
-        self.where, rest = self.where.pushed(others, changes_operations=bool(self.options.publications))
+        self.where, rest = pushed(self.where, others, changes_operations=bool(self.options.publications))
         return own + rest

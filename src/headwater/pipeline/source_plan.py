@@ -24,10 +24,10 @@ from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice, require_text
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.scope import NO_COMMIT, Scope
 from headwater.pipeline.single_table import SingleTable
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SKIP, SourceOptions
-from headwater.pipeline.window import NO_COMMIT, Scope
 from headwater.pipeline.windows import PlanWindows, Rolled, windows_in_threads
 from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
 from headwater.reorder.cutting import cut_slices

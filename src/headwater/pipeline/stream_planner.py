@@ -21,11 +21,11 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.scope import Scope
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SourceOptions
 from headwater.pipeline.source_plan import first_changes, first_of_others, open_source
 from headwater.pipeline.stream_offsets import StreamOffset
-from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows, windows_in_threads
 from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
 from headwater.reorder.cutting import cut_slices

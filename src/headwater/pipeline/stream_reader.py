@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from headwater.errors import PluginError
+from headwater.pipeline.pickled_by_value import PickledByValue
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.settling import depends_on_others
@@ -28,7 +29,6 @@ from headwater.pipeline.slice_partition import SlicePartition, partitions_of, re
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.stream_offsets import StreamOffset
 from headwater.pipeline.stream_planner import StreamPlanner
-from headwater.pipeline.unpickling import PickledByValue
 from headwater.pipeline.worker_daemon import leave_if_alone
 from headwater.slots.slot_directory import open_slot
 

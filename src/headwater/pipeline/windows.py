@@ -20,7 +20,7 @@ from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_output import OpenOutput
 from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
-from headwater.pipeline.window import Scope, stop_lsn
+from headwater.pipeline.scope import Scope, stop_lsn
 from headwater.reorder.state import State
 from headwater.rmgr.index import GRID, Locator, Request, joined_stretches
 

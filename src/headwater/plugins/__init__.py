@@ -7,28 +7,3 @@ Must not know: WAL records, heap tuples, files, sockets, Spark.
 """
 
 from __future__ import annotations
-
-from headwater.plugins.callbacks import (
-    UNCHANGED_TOAST,
-    Change,
-    Column,
-    Context,
-    OutputPlugin,
-    Relation,
-    Row,
-    Transaction,
-    Truncate,
-)
-
-__all__ = [
-    "UNCHANGED_TOAST",
-    "Change",
-    "Column",
-    "Context",
-    "OutputPlugin",
-    "Relation",
-    "Row",
-    "Transaction",
-    "Truncate",
-]
-"""What a plugin of one's own is written with."""

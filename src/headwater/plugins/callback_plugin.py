@@ -47,7 +47,7 @@ from headwater.plugins.callbacks import (
     streams,
 )
 from headwater.plugins.callbacks import OutputPlugin as Callbacks
-from headwater.plugins.loading import PluginSource
+from headwater.plugins.plugin_file import PluginSource
 from headwater.reorder.unit_flags import BARE, STREAMED
 from headwater.rows.conversion import converted_text, refusal
 from headwater.rows.items import (

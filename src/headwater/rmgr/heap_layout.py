@@ -10,6 +10,9 @@ from headwater.rmgr.heap import HEADER_SIZE
 HEAP_HEADER_SIZE = 5
 """SizeOfHeapHeader: what stands before a tuple's bytes from its null bitmap on."""
 
+MOST_TUPLES = 2048
+"""Offset numbers of a page are smaller (MaxOffsetNumber)."""
+
 INFOMASK_AT, HOFF_AT = 2, 4
 """Offsets of ``t_infomask`` and ``t_hoff`` in that header, behind ``t_infomask2``."""
 

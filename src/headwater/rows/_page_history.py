@@ -67,9 +67,6 @@ DONE, NEED_EVENTS, NEED_PAYLOAD, NEED_IMAGE, MALFORMED, SHARES_OLD = 0, -1, -2, 
 RECORD, EVENTS, USED, CUTS, MULTIS, IMAGES_DONE, STATE_SIZE = range(7)
 """Indexes into its state; IMAGES_DONE is 1 if the record's images are in the payload already."""
 
-MOST_TUPLES = 2048
-"""Offset numbers of a page are smaller (MaxOffsetNumber)."""
-
 _FIRST_UPDATE_STATUS = 4
 
 

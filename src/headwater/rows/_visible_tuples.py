@@ -25,7 +25,7 @@ from headwater.catalog.pages import (
 )
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._record import Int, u16, u32
-from headwater.rmgr.heap_layout import HEAP_HEADER_SIZE, UNLOGGED_SIZE
+from headwater.rmgr.heap_layout import HEAP_HEADER_SIZE, MOST_TUPLES, UNLOGGED_SIZE
 from headwater.rows._copy import copy
 from headwater.rows._page_history import (
     AT,
@@ -34,7 +34,6 @@ from headwater.rows._page_history import (
     KIND,
     LENGTH,
     LSN,
-    MOST_TUPLES,
     OFFNUM,
     PAGE_IMAGE,
     REMOVED,

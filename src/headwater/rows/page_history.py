@@ -41,6 +41,7 @@ from headwater.option_names import option, ways
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.header_slots import header_scratch
+from headwater.rmgr.heap_layout import MOST_TUPLES
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rows import _page_history as k
 from headwater.rows import _visible_tuples as v
@@ -298,7 +299,7 @@ class VisibleTuples:
     Attributes:
         data: uint8[] in which they lie; the pages as the copy has them are its beginning.
         at, length: int64[n] where each lies, from its ``xl_heap_header`` on, and its bytes.
-        tid: int64[n] block and offset number, as ``_page_history.MOST_TUPLES`` counts.
+        tid: int64[n] block and offset number, as ``MOST_TUPLES`` counts.
         first: number of the first page; in_copy: bytes of the pages.
     """
 
@@ -311,7 +312,7 @@ class VisibleTuples:
 
     def block_of(self, number: int) -> int:
         """The page of a tuple."""
-        return int(self.tid[number]) // k.MOST_TUPLES
+        return int(self.tid[number]) // MOST_TUPLES
 
 
 class PageVisibility:
@@ -328,7 +329,7 @@ class PageVisibility:
         self._fates, self._limit, self._find = fates, limit, find_updater
         self._has_checksums = has_checksums
         self._slots = v.Slots(
-            np.zeros(k.MOST_TUPLES, np.int64), np.zeros(k.MOST_TUPLES, np.int64), np.zeros(k.MOST_TUPLES, np.uint8)
+            np.zeros(MOST_TUPLES, np.int64), np.zeros(MOST_TUPLES, np.int64), np.zeros(MOST_TUPLES, np.uint8)
         )
 
     def visible(self, pages: Bytes, first: int, changed: PageEvents, where: str) -> VisibleTuples:

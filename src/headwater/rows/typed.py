@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.option_names import option, ways
+from headwater.rmgr.heap_layout import MOST_TUPLES
 from headwater.rows._columns import NONE, Stored
-from headwater.rows._page_history import MOST_TUPLES
 from headwater.rows._picked import Picks, Tuples, pick_new, pick_old
 from headwater.rows.arrow import NAMES, Rows, change_rows, is_shown
 from headwater.rows.column_types import ERROR, NULL, SPARK, STRING, ColumnType, Form, Target, column_type

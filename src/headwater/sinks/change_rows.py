@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pipeline.decode_job import LocatedSlice
-from headwater.pipeline.row_batches import Told, place_columns, told_of
+from headwater.pipeline.row_batches import place_columns, told_of
+from headwater.pipeline.row_messages import Told
 from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.arrow import NAMES, Rows, change_rows
 from headwater.rows.items import DELETE, INSERT, OLD_IS_KEY, UPDATE

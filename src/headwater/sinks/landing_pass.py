@@ -30,7 +30,7 @@ from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.open_request import OpenRequest, settings_together, start_of
 from headwater.pipeline.planned_ahead import PlannedAhead, timed
 from headwater.pipeline.row_changes import RowChanges, TableChoice
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice

@@ -34,7 +34,7 @@ from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought, errors_at, file_name
 from headwater.lakes.landing_target import SPARK_IMPL, STOP, load_object, numbers_taken
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.rows.arrow import NAMES
 from headwater.sinks.change_rows import REPLACE, StagedChanges, framed
 from headwater.sinks.choice_changes import ChoiceChange

@@ -39,7 +39,7 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.request_checks import check_database
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns, qualified_name
 from headwater.sinks.added_tables import catalog_of_backup, is_adding
 from headwater.sinks.existing_rows import ExistingRows, existing_rows

@@ -39,7 +39,7 @@ from headwater.sinks.mirrored import Roots, TableStory, WindowCatalog
 from headwater.sinks.moved_rows import Departure
 
 _OID = 3
-"""Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
+"""Where :func:`headwater.pipeline.row_messages.truncate_message` has it."""
 
 
 @dataclass(frozen=True)

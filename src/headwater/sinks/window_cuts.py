@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError, LakeConflictError, LakeError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_INHERITS
-from headwater.pipeline.window import Scope
+from headwater.pipeline.scope import Scope
 from headwater.sinks.catalog_changes import CatalogWindow, of_relations
 
 _OF_RELATIONS = (PG_CLASS, PG_ATTRIBUTE, PG_INHERITS)

@@ -13,10 +13,10 @@ import pytest
 from pyspark import cloudpickle
 
 from headwater.pipeline.java_process import _java_environment
+from headwater.pipeline.pickled_source import PickledSource
 from headwater.pipeline.registration import _is_same_program
 from headwater.pipeline.source import HeadwaterReader
 from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.unpickling import PickledSource
 
 READER = HeadwaterReader(SourceOptions.parse({"path": "wal", "catalog": "backup"}))
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_table
 
+from headwater import UNCHANGED_TOAST, OutputPlugin
 from headwater.errors import PluginError
-from headwater.plugins import UNCHANGED_TOAST, OutputPlugin
 from headwater.plugins.api import PluginContext, SliceTables, StreamedTransaction, TwoPhaseTransaction
 from headwater.plugins.callback_plugin import CallbackPlugin
 from headwater.plugins.callbacks import NEEDED, STREAM, TWO_PHASE, check_callbacks
-from headwater.plugins.loading import PluginSource, load_plugin
+from headwater.plugins.loading import load_plugin
+from headwater.plugins.plugin_file import PluginSource
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
@@ -263,7 +264,7 @@ def test_text_is_given_in_utf8_only() -> None:
 def test_a_file_of_one_s_own_travels_as_its_text(tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     path.write_text(
-        "from headwater.plugins import OutputPlugin\n"
+        "from headwater import OutputPlugin\n"
         "class Own(OutputPlugin):\n"
         "    def startup(self, ctx, is_init):\n        self.kept = ctx.option\n"
         "    def begin(self, ctx, txn):\n        ctx.write(str(self.kept))\n"

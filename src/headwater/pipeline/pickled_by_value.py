@@ -10,31 +10,13 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql.datasource import DataSource
-
-SOURCE_NAME = "headwater"
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
-class PickledSource(DataSource):
-    """Stands for the data source in a session; making an instance makes one of the data source itself."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name for ``format()``."""
-        return SOURCE_NAME
-
-    def __new__(cls, options: Mapping[str, str]) -> Any:
-        """The data source with these options."""
-        _import_headwater()
-        from headwater.pipeline.source import HeadwaterDataSource
-
-        return HeadwaterDataSource(options)
 
 
 class PickledByValue:
@@ -45,20 +27,21 @@ class PickledByValue:
 
 
 def _load(pickled: bytes) -> Any:
-    _import_headwater()
-    cls, attributes = pickle.loads(pickled)
+    with importing_headwater():
+        cls, attributes = pickle.loads(pickled)
     loaded = object.__new__(cls)
     loaded.__dict__.update(attributes)
     return loaded
 
 
-def _import_headwater() -> None:
-    """Import the data source, or say which Python cannot."""
+@contextmanager
+def importing_headwater() -> Iterator[None]:
+    """Import what is needed of Headwater inside the ``with`` block, or say which Python cannot."""
     try:
-        import headwater.pipeline.source
         import headwater.pipeline.worker_daemon
 
         headwater.pipeline.worker_daemon.end_quietly()
+        yield
     except ImportError as error:
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise ImportError(
