@@ -34,7 +34,8 @@ from headwater.catalog.heaps import HeapPlaces, Locator
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.sent_rows import SentRow
 from headwater.catalog.store import CatalogStore
-from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows, rows_of_versions
+from headwater.catalog.tables import VersionBase
+from headwater.catalog.version_rows import XID_MASK, VersionRows, rows_of_versions
 from headwater.catalog.versions import FIRST_NORMAL_XID, FROZEN_XID, Version
 
 NO_RECORD_YET = (1 << 62) - 1

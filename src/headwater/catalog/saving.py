@@ -20,7 +20,8 @@ from headwater.catalog.commit_log import CommitLog
 from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
 from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
 from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catalog, image_unknown
-from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
+from headwater.catalog.tables import VersionBase
+from headwater.catalog.version_rows import XID_MASK, VersionRows
 from headwater.catalog.versions import Fates
 from headwater.catalog.whereabouts import restore_place
 from headwater.errors import CatalogError
