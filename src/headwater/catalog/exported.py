@@ -87,10 +87,10 @@ def store_of_export(export: ExportedCatalog) -> CatalogStore:
     if export.oldest_active_xid:
         store.settle_before(export.oldest_active_xid)
     store.unread = frozenset(store.tables) - {file.oid for file in export.files}
-    store.map_catalogs(export.shared_map, is_shared=True)
-    store.map_catalogs(export.local_map, is_shared=False)
+    store.files.map_catalogs(export.shared_map, is_shared=True)
+    store.files.map_catalogs(export.local_map, is_shared=False)
     for file in export.files:
-        store.add_places(file.locator, file.oid, _places(export, file), export.origin.consistent_lsn)
+        store.files.add_places(file.locator, file.oid, _places(export, file), export.origin.consistent_lsn)
     return store
 
 

@@ -121,9 +121,9 @@ def make_store(
     origin = CatalogOrigin(major, 1, 1, START, not is_online, DATABASE, "db", 1663, "UTF8", 2, 1000)
     store = CatalogStore(origin, NoTransactions(), not is_online)
     for where in extra:
-        store.add_extra(where)
+        store.files.add_extra(where)
     for oid in catalog_oids(major):
-        store.add_heap((places or {}).get(oid, locator(oid)), oid, bases.get(oid, b""), not is_online)
+        store.files.add_heap((places or {}).get(oid, locator(oid)), oid, bases.get(oid, b""), not is_online)
     return store
 
 
@@ -156,7 +156,7 @@ class Log:
 
     def flush(self) -> None:
         """Give the store the records of before its LSN."""
-        self.store.apply_earlier(self._earlier or ())
+        self.store.redo.apply_earlier(self._earlier or ())
 
     def _apply(self, xid: int, rmid: int, info: int, main: bytes, blocks: Sequence[Block] = ()) -> int:
         self.lsn += 0x100
