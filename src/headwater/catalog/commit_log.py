@@ -27,10 +27,10 @@ _NO_FILE, _PAST_END = -1, -2
 class Transactions(Protocol):
     """Who knows the transactions of before the WAL."""
 
-    def is_committed(self, xid: int) -> bool:
+    def is_committed(self, xid: int, /) -> bool:
         """Whether ``pg_xact`` has the transaction as committed."""
 
-    def update_xid(self, multi: int) -> int:
+    def update_xid(self, multi: int, /) -> int:
         """The transaction of a multixact that updated or deleted; 0 without one."""
 
     def commit_log(self) -> CommitLog | None:
@@ -103,11 +103,11 @@ class CommitLog:
 class NoTransactions:
     """What is known of transactions of before, once no page can show them: nothing."""
 
-    def is_committed(self, xid: int) -> bool:
+    def is_committed(self, _xid: int, /) -> bool:
         """False."""
         return False
 
-    def update_xid(self, multi: int) -> int:
+    def update_xid(self, _multi: int, /) -> int:
         """0."""
         return 0
 
