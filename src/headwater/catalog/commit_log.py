@@ -99,23 +99,6 @@ class CommitLog:
         return self
 
 
-@dataclass(frozen=True)
-class NoTransactions:
-    """What is known of transactions of before, once no page can show them: nothing."""
-
-    def is_committed(self, _xid: int, /) -> bool:
-        """False."""
-        return False
-
-    def update_xid(self, _multi: int, /) -> int:
-        """0."""
-        return 0
-
-    def commit_log(self) -> CommitLog | None:
-        """None."""
-        return None
-
-
 NO_COMMIT_LOG = CommitLog(np.zeros(1, np.int64), np.full(1, _NO_FILE, np.int16), 0, 0, True)
 """Of a cluster without transactions."""
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.commit_log import CommitLog, NoTransactions
+from headwater.catalog.commit_log import CommitLog, Transactions
 from headwater.catalog.database_copies import expect_move, restore_place, settle_place
 from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
 from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
@@ -90,7 +90,7 @@ def _image_of(store: CatalogStore, horizon: int, lsn: int, next_xid: int) -> Cat
 
 
 def _commit_log(store: CatalogStore, next_xid: int) -> CommitLog | None:
-    """What must be known of transactions of before the WAL.
+    """Return what must be known of transactions of before the WAL.
 
     A page of which only the rows are known may come whole at any time, with rows that nobody saw any more, as long as
     xids of then can be there unfrozen. So do all pages of a database while it is created.
@@ -115,7 +115,7 @@ class _Maker:
         self._place = catalog_layout(store.major, PG_CLASS).reader("relfilenode", "reltablespace")
 
     def catalog(self, oid: int) -> ImagedCatalog:
-        """A catalog's versions and files."""
+        """Return a catalog's versions and files."""
         store, table = self._store, self._store.tables[oid]
         of_it = [heap for _, heap in sorted(store.files.heaps.items()) if heap.catalog is table]
         kept = [heap for heap in of_it if not self._is_left(heap, oid)]
@@ -131,7 +131,7 @@ class _Maker:
         return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
-        """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
+        """Return what the last image has of a catalog, if still so: it holds as long as no transaction is decided."""
         source, is_complete = self._source, self._store.files.is_complete
         if source is None or source.is_complete != is_complete:
             return None
@@ -145,7 +145,7 @@ class _Maker:
         return ImagedCatalog(rows, tuple(files[heap.locator] for heap in heaps), is_raw=not is_complete)
 
     def _is_left(self, heap: CatalogHeap, oid: int) -> bool:
-        """The catalog lies elsewhere in the eyes of all who can still look, and will not come back."""
+        """Tell whether the catalog lies elsewhere in the eyes of all who can still look, and will not come back."""
         files = self._store.files
         if not files.is_complete:
             return False
@@ -158,7 +158,7 @@ class _Maker:
         return bool(locators) and not is_mapped and heap.locator not in locators
 
     def strays(self) -> tuple[Stray, ...]:
-        """Files of unknown catalogs that running transactions have written to, as far as NEW_CID records say."""
+        """List files of unknown catalogs that running transactions have written to, as far as NEW_CID records say."""
         redo, heaps, judge = self._store.redo, self._store.files.heaps, self._judge
         return tuple(
             Stray(locator, judge.widened(xid))
@@ -168,7 +168,7 @@ class _Maker:
         )
 
     def publication_names(self) -> set[bytes]:
-        """Names under which a publication was visible before the horizon."""
+        """Return names under which a publication was visible before the horizon."""
         table, fates = self._store.tables[PG_PUBLICATION], self._store.fates
         if not self._store.files.is_complete:
             return set()
@@ -178,7 +178,7 @@ class _Maker:
 
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
-    """Transactions that versions name or yet may, where they committed, and of which only the backup says so."""
+    """List transactions that versions name or yet may, where they committed, and of which only the backup says so."""
     lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
     commits, hinted = {xid: 0 if told < judge.horizon else told for xid, told in lately.items()}, set[int]()
     for found in catalogs:
@@ -213,11 +213,12 @@ def store_of(image: CatalogImage, before: CatalogStore | None = None) -> Catalog
         image: the image.
         before: the store that it was made of, not touched since: what its views remember is taken over.
     """
+    transactions = image.commit_log or _Forgotten(image)
     store = CatalogStore(
         image.origin,
-        image.commit_log or NoTransactions(),
+        transactions,
         image.is_complete,
-        fates=_fates_at(image),
+        fates=_fates_at(image, transactions),
         with_definitions=len(image.catalogs) > len(catalog_oids(image.origin.major)),
     )
     store.source, store.lsn, store.horizon = image, image.lsn, image.horizon
@@ -231,14 +232,10 @@ def store_of(image: CatalogImage, before: CatalogStore | None = None) -> Catalog
     return store
 
 
-def _fates_at(image: CatalogImage) -> Fates:
-    """What an image has of transactions."""
-    log, settled = image.commit_log, image.settled_before
-    fates = Fates(
-        _Forgotten(image) if log is None else log.is_committed,
-        None if log is None else image.origin.next_xid,
-        trusts_hints=not image.is_complete,
-    )
+def _fates_at(image: CatalogImage, transactions: Transactions) -> Fates:
+    """Restore the fates of transactions."""
+    settled, next_xid = image.settled_before, None if image.commit_log is None else image.origin.next_xid
+    fates = Fates(transactions.is_committed, next_xid, trusts_hints=not image.is_complete)
     lsns = zip((image.xids & XID_MASK).tolist(), image.commits.tolist(), strict=True)
     fates.restore(dict(lsns), (image.hinted & XID_MASK).tolist(), None if settled is None else settled & XID_MASK)
     return fates
@@ -269,21 +266,33 @@ def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) 
     heap.blocks, heap.base_lsn, heap.is_extended = saved.blocks, saved.base_lsn, saved.is_extended
     heap.is_rewritten, heap.is_merged = saved.is_rewritten, saved.is_merged
     heap.is_as_of_now = store.files.is_complete and store.origin.is_exported
-    for one in saved.commands:
-        heap.command_ids[one.block, one.offnum] = one.xid & XID_MASK, one.cmin, one.cmax
+    for command in saved.commands:
+        heap.command_ids[command.block, command.offnum] = command.xid & XID_MASK, command.cmin, command.cmax
     return heap
 
 
 class _Forgotten:
-    """Says of transactions of which an image says nothing that they did not commit before it: they still ran."""
+    """Transactions of which an image says nothing: they still ran, and no page can show older ones."""
 
     def __init__(self, image: CatalogImage) -> None:
         self._settled = image.settled_before
         self._next_xid = image.next_xid
 
-    def __call__(self, xid: int) -> bool:
+    def is_committed(self, xid: int, /) -> bool:
+        """Return False.
+
+        Raises:
+            CatalogError: the transaction had ended before the image.
+        """
         wide = self._next_xid - ((self._next_xid - xid) & XID_MASK)
         is_to_come = self._next_xid - wide > 1 << 31
         if self._settled is not None and not is_to_come and wide < self._settled:
             raise CatalogError(f"the fate of transaction {wide} is not known any more, expected one of an image's")
         return False
+
+    def update_xid(self, _multi: int, /) -> int:
+        """Return 0."""
+        return 0
+
+    def commit_log(self) -> None:
+        """Return None."""

@@ -36,7 +36,7 @@ class CreatedDatabase:
 
 
 def created_database(record: Record, major: int) -> CreatedDatabase | None:
-    """What a record of DBASE has made; None if it moves a database, or removes one.
+    """Return what a record of DBASE has made; None if it moves a database, or removes one.
 
     Raises:
         RecordError: it is malformed.
@@ -72,11 +72,11 @@ class Whereabouts:
         self.also: tuple[int, ...] = ()
 
     def place(self, tablespace: int, filenode: int) -> Locator:
-        """The file that a row of ``pg_class`` names."""
+        """Return the file that a row of ``pg_class`` names."""
         return tablespace or self.tablespace, self.database, filenode
 
     def note(self, record: Record) -> None:
-        """A record names files where the database may have moved to: then it has."""
+        """Move, if a record names files where the database may have moved to: then it has."""
         if self.also:
             for spc, database, _ in _named(record):
                 if database == self.database and spc in self.also:

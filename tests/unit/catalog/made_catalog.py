@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.catalog.commit_log import NoTransactions
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.store import CatalogStore
 from headwater.pg.catalogs import (
@@ -100,6 +99,18 @@ def page(tuples: Mapping[int, bytes], lsn: int = 0x1000) -> bytes:
     lower = 24 + len(lines)
     head = struct.pack("<IIHHHHHHI", lsn >> 32, lsn & 0xFFFFFFFF, 0, 0, lower, upper, 8192, 0x2004, 0)
     return (head + bytes(lines)).ljust(upper, b"\0") + body
+
+
+class NoTransactions:
+    """Transactions of before the WAL: there are none."""
+
+    def is_committed(self, _xid: int, /) -> bool:
+        return False
+
+    def update_xid(self, _multi: int, /) -> int:
+        return 0
+
+    def commit_log(self) -> None: ...
 
 
 def make_store(
