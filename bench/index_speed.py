@@ -45,7 +45,7 @@ def indexed(log: Log) -> tuple[int, float]:
     request = DecodeRequest(str(log.wal), str(log.backup), "postgres", plugin="pgoutput", options=OPTIONS)
     opened = open_request(request)
     store, directory = opened.store, opened.directory
-    asked = Request((store.database_oid,), tuple(sorted(store.locators())), store.major)
+    asked = Request((store.database_oid,), tuple(sorted(store.files.locators())), store.major)
     runs = cut_runs(store.start_lsn, Lsn.parse(log.end), directory.segment_size, parallel=1)
     tasks = [IndexTask(directory, lo, hi, asked) for lo, hi in runs]
     began = time.perf_counter()

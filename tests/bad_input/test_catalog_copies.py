@@ -391,7 +391,7 @@ def _files(catalog: Path) -> dict[str, Path]:
     """The files of catalogs of database ``postgres``, by name."""
     directory, store = DataDirectory(catalog), open_catalog(catalog, "postgres")
     found = {}
-    for locator in store.locators():
+    for locator in store.files.locators():
         oid = store.mapped_oid(locator[2], is_shared=locator[1] == 0)
         rows = [row for name in CATALOG_NAMES for row in store.view(store.start_lsn + 1).class_rows(name)]
         oid = oid or next((row.oid for row in rows if row.filenode == locator[2]), 0)

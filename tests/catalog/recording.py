@@ -17,6 +17,7 @@ import psycopg
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
+from headwater.catalog.saving import store_of
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.demo.embedded_postgres import EmbeddedPostgres
@@ -235,9 +236,9 @@ def open_copy(backup: Path, database: str, extra: Iterable[tuple[int, int, int]]
     """The catalog of a backup, or of a file that a server's was exported to; a new one each time."""
     if not backup.is_file():
         return open_catalog(backup, database, extra)
-    store = CatalogStore.of_image(load_value(backup, KeptState).state.catalog)
+    store = store_of(load_value(backup, KeptState).state.catalog)
     for locator in extra:
-        store.add_extra(locator)
+        store.files.add_extra(locator)
     return store
 
 
@@ -254,10 +255,10 @@ def roll_forward(backup: Path, wal: Path, database: str = "postgres") -> Rolled:
         rolled = Rolled(store, rounds)
         for record in records:
             apply(store, record)
-        if not store.missing_locators():
+        if not store.redo.missing_locators():
             break
-        assert not store.missing_locators() <= extra
-        extra |= store.missing_locators()
+        assert not store.redo.missing_locators() <= extra
+        extra |= store.redo.missing_locators()
     _learn(rolled, records)
     tell(store, records)
     rolled.extra = extra
@@ -266,8 +267,8 @@ def roll_forward(backup: Path, wal: Path, database: str = "postgres") -> Rolled:
 
 def apply(store: CatalogStore, record: Record) -> None:
     """Roll a store forward over a record, if it is one that it needs."""
-    if record.lsn >= store.origin.consistent_lsn > 0 and not store.is_complete:
-        store.complete()
+    if record.lsn >= store.origin.consistent_lsn > 0 and not store.files.is_complete:
+        store.files.complete()
     if is_wanted(record, store):
         store.apply(record)
 
@@ -278,7 +279,7 @@ def is_wanted(record: Record, store: CatalogStore) -> bool:
         return True
     if record.rmid == 9 and record.info & 0x70 == heap2.NEW_CID:
         return True
-    return record.rmid in (0, 9, 10) and any(block.locator in store.locators() for block in record.blocks)
+    return record.rmid in (0, 9, 10) and any(block.locator in store.files.locators() for block in record.blocks)
 
 
 def tell(store: CatalogStore, records: Iterable[Record]) -> None:
@@ -293,7 +294,7 @@ def tell(store: CatalogStore, records: Iterable[Record]) -> None:
         elif record.rmid == 8 and record.info & 0x70 == standby.RUNNING_XACTS:
             store.settle_before(standby.parse_running_xacts(record.main_data, record.lsn).oldest_running_xid)
         elif record.rmid == 0 and _completes(record, store):
-            store.complete()
+            store.files.complete()
 
 
 def _completes(record: Record, store: CatalogStore) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from catalog.recording import Recorder, read_records, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random, roll
 from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.saving import image_of, store_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.flat_values import value_bytes
 from packaged_servers import programs_of
@@ -80,11 +80,11 @@ def test_images_do_not_grow(tmp_path: Path) -> None:
         cut = next(i for i, record in enumerate(records) if record.lsn >= end)
         roll(store, records[begin:cut])
         xids = [record.xid for record in records[:cut]]
-        image = store.image(records[cut].lsn, records[cut].lsn, max(xids) + 1)
+        image = image_of(store, records[cut].lsn, records[cut].lsn, max(xids) + 1)
         sizes.append((len(value_bytes(image)), sum(len(rows) for _, rows in image.catalogs), len(image.heaps)))
-        store, begin = CatalogStore.of_image(image, store), cut
-        for locator in extra - store.locators():
-            store.add_extra(locator)
+        store, begin = store_of(image, store), cut
+        for locator in extra - store.files.locators():
+            store.files.add_extra(locator)
     assert len(image.xids) == 0
     for first, last in zip(map(max, zip(*sizes[:10], strict=True)), sizes[-1], strict=True):
         assert last <= first * 1.1

@@ -10,8 +10,8 @@ import pytest
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.object_names import CATALOGS_NAMED
+from headwater.catalog.saving import image_of, store_of
 from headwater.catalog.search_path import SearchPath
-from headwater.catalog.store import CatalogStore
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.catalogs import PG_AUTHID
 from headwater.pipeline.catalog_export import export_catalog
@@ -107,7 +107,7 @@ def test_roles_of_an_exported_catalog(may_read: bool) -> None:
             connection.execute("create role exporter login replication; create role secret password 'secret'")
         info = server.connection_info() | ({} if may_read else {"user": "exporter"})
         kept = export_catalog(" ".join(f"{name}={value}" for name, value in info.items()))
-    store = CatalogStore.of_image(kept.state.catalog)
+    store = store_of(kept.state.catalog)
     view = store.view(store.horizon + (1 << 40))
     for name, oid in (("regrole", 4096), ("aclitem", 1034)):
         reason = unprintable(view.type_info(oid))
@@ -122,5 +122,5 @@ def test_an_image_has_no_passwords(tmp_path: Path) -> None:
             connection.execute("create role the_role password 'secret'")
         server.stop()
         store = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres")
-    rows = dict(store.image(store.lsn, store.lsn, store.next_xid).catalogs)[PG_AUTHID].data.tobytes()
+    rows = dict(image_of(store, store.lsn, store.lsn, store.origin.next_xid).catalogs)[PG_AUTHID].data.tobytes()
     assert (b"the_role" in rows, b"SCRAM" in rows) == (True, False)

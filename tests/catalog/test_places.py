@@ -45,7 +45,7 @@ def test_database_in_a_tablespace(stopped: tuple[EmbeddedPostgres, dict[str, int
     view = store.view(store.start_lsn + 1)
     big = view.relation_by_filenode(files["far"], files["größe"])
     home = view.relation_by_filenode(1663, files["home"])
-    assert (store.encoding, store.database_tablespace) == ("LATIN1", files["far"])
+    assert (store.encoding, store.files.whereabouts.tablespace) == ("LATIN1", files["far"])
     assert big is not None
     assert (big.name, big.identity_columns) == ("größe", (1,))
     assert home is not None

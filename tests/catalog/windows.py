@@ -11,6 +11,7 @@ from catalog.recording import Mark, Rolled, apply, open_copy, read_records, tell
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heaps import Locator
 from headwater.catalog.image import CatalogImage
+from headwater.catalog.saving import image_of, store_of
 from headwater.catalog.store import CatalogStore
 from headwater.flat_values import read_value, value_bytes
 from headwater.wal.record import Record
@@ -50,7 +51,7 @@ class Windows:
     def image(self, store: CatalogStore, at: int) -> CatalogImage:
         """The image at a cut, by its number."""
         cut = self.cuts[at]
-        return store.image(self.horizons[at], self.lsn(cut), self.next_xid(cut))
+        return image_of(store, self.horizons[at], self.lsn(cut), self.next_xid(cut))
 
     def all_at_once(self, is_eager: bool) -> list[bytes]:
         """The images at all cuts, of one store that knows all files from the beginning and is never opened again."""
@@ -71,11 +72,11 @@ class Windows:
 
     def window(self, store: CatalogStore, begin: int, end: int) -> CatalogStore:
         """Roll a store forward over a window, again if it meets files that it had not known."""
-        image = None if begin == 0 else store.image(0, self.lsn(begin), self.next_xid(begin))
+        image = None if begin == 0 else image_of(store, 0, self.lsn(begin), self.next_xid(begin))
         extra: frozenset[Locator] = frozenset()
         while True:
             roll(store, self.records[begin:end])
-            missing = store.missing_locators()
+            missing = store.redo.missing_locators()
             if not missing:
                 return store
             extra |= missing
@@ -83,11 +84,11 @@ class Windows:
                 store = open_copy(self.backup, "postgres", extra)
                 continue
             self.refetched |= missing
-            store = CatalogStore.of_image(image)
+            store = store_of(image)
             for locator in extra:
                 has_copy = not image.is_complete and not image.origin.is_exported
-                store.add_extra(locator, DataDirectory(self.backup).heap(locator) if has_copy else None)
-            store.apply_earlier([record for record in self.records[:begin] if names_only(record, extra)])
+                store.files.add_extra(locator, DataDirectory(self.backup).heap(locator) if has_copy else None)
+            store.redo.apply_earlier([record for record in self.records[:begin] if names_only(record, extra)])
 
 
 def roll(store: CatalogStore, records: Sequence[Record]) -> None:
@@ -109,7 +110,7 @@ def names_only(record: Record, locators: frozenset[Locator]) -> bool:
 
 def load_everything(store: CatalogStore) -> None:
     """Make objects of all versions and pages."""
-    for heap in store.heaps.values():
+    for heap in store.files.heaps.values():
         heap.versions()
     for table in store.tables.values():
         list(table.all_versions())
@@ -151,7 +152,7 @@ def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
         store = windows.window(store, begin, cut)
         seen = [m for m in marks if windows.horizons[at - 1] * (at > 0) <= m.lsn <= windows.lsn(cut)]
         seen = [m for m in seen if m.lsn > windows.lsn(begin) or not _aborts(windows.rolled, m)]
-        if store.is_complete:
+        if store.files.is_complete:
             # Before, pages of an online backup may still lack what was pruned during the copy.
             found += [f"cut {at}: {line}" for line in wrong_marks(seen, _with(windows.rolled, store))]
         written = value_bytes(windows.image(store, at))
@@ -164,7 +165,7 @@ def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
             if written != other
         ]
         image = read_value(CatalogImage, written)
-        store = CatalogStore.of_image(image, store if at % 2 else None)
+        store = store_of(image, store if at % 2 else None)
         begin = cut
     return found
 

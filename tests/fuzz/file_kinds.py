@@ -23,6 +23,7 @@ from fuzz.windows import PLUGINS, Window, closed_windows, plan
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory, open_tree, running_server
 from headwater.catalog.prepared import prepared_transactions
+from headwater.catalog.saving import image_of
 from headwater.catalog.server_settings import read_server_settings, session_settings_of
 from headwater.errors import HeadwaterError
 from headwater.flat_values import value_bytes
@@ -167,7 +168,7 @@ class Catalogs(Kind):
             shutil.copytree(corpus.backup, path, symlinks=True, ignore=shutil.ignore_patterns("pg_wal", "pg_stat"))
             store = open_catalog(corpus.backup, "postgres")
             directory = DataDirectory(path)
-            places = [*store.locators(), (1664, 0, 2964), (1664, 0, 1260)]
+            places = [*store.files.locators(), (1664, 0, 2964), (1664, 0, 1260)]
             files = [directory.relation_place(locator) for locator in places]
             self._copies.append(
                 (path, corpus.major, store.database_oid, [f for f in sorted(files) if os.path.getsize(f)])
@@ -189,7 +190,7 @@ class Catalogs(Kind):
             view = store.view(store.start_lsn + 1)
             asked = (1259, 1249, 1247, 2601, 2608, 13000, rng.randrange(12000, 14000))
             refused = sum(_tried(partial(view.relation, oid)) for oid in asked)
-            refused += _tried(lambda: store.image(0, store.start_lsn, store.origin.next_xid))
+            refused += _tried(lambda: image_of(store, 0, store.start_lsn, store.origin.next_xid))
             return "opened" if not refused else "opened, refused"
         finally:
             file.write_bytes(whole)

@@ -12,7 +12,7 @@ from fuzz.kinds import Kind
 from fuzz.mutations import change, changed, words_of
 from fuzz.wal_records import PAGE, change_order, change_record, parts_of, written
 from fuzz.windows import REPLICA, Window, closed_windows, decode, offset_of, plan
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.saving import store_of
 from headwater.errors import HeadwaterError
 from headwater.pipeline.record_rows import record_batches
 from headwater.reorder.cutting import cut_slices
@@ -74,7 +74,7 @@ class Records(Kind):
         said += _tried(lambda: list(record_batches(frames, SEGMENT, RecordChoice(), major)))
         said += _tried(lambda: _parsed(frames, major))
         store = window.store
-        request = Request((store.database_oid,), tuple(sorted(store.locators())), major)
+        request = Request((store.database_oid,), tuple(sorted(store.files.locators())), major)
         index = build_index(frames, window.lo, window.lo + SEGMENT, request)
         for kept in index.kept:
             parse_record(kept.data, kept.lsn, kept.end_lsn, major)
@@ -215,7 +215,7 @@ class Redo(Kind):
         window = self._windows[number]
         kept = self._kept(number)
         count = rng.choice((5, 20, 60))
-        store = CatalogStore.of_image(window.kept.state.catalog)
+        store = store_of(window.kept.state.catalog)
         failed = 0
         xids = set[int]()
         for record in kept[:count]:
@@ -227,7 +227,7 @@ class Redo(Kind):
         lsn = kept[-1].end_lsn
         store.commit(sorted(xids - {0}), lsn)
         view = store.view(lsn + 1)
-        for _, _, filenode in rng.sample(sorted(store.locators()), 3):
+        for _, _, filenode in rng.sample(sorted(store.files.locators()), 3):
             failed += _tried(lambda f=filenode: view.relation_by_filenode(1663, f))
         for oid in (16384, 16385, 16390, 1259, 1249):
             failed += _tried(lambda o=oid: view.relation(o))
@@ -239,7 +239,7 @@ class Redo(Kind):
             frames = read_frames(window.corpus.directory, window.lo, window.lo + SEGMENT)
             store = window.store
             major = window.corpus.major
-            request = Request((store.database_oid,), tuple(sorted(store.locators())), major)
+            request = Request((store.database_oid,), tuple(sorted(store.files.locators())), major)
             index = build_index(frames, window.lo, window.lo + SEGMENT, request)
             self._records[number] = [parse_record(k.data, k.lsn, k.end_lsn, major) for k in index.kept]
         return self._records[number]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fuzz.corpus import SEGMENT, Corpus
 from fuzz.wal_records import PAGE, SWITCH
+from headwater.catalog.saving import store_of
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
@@ -153,7 +154,7 @@ class Window:
     @cached_property
     def store(self) -> CatalogStore:
         """The catalog where it begins; not to be rolled forward."""
-        return CatalogStore.of_image(self.kept.state.catalog)
+        return store_of(self.kept.state.catalog)
 
 
 def _row_changes(store: CatalogStore) -> RowChanges:

@@ -19,7 +19,7 @@ from headwater.catalog.rows import CatalogRows, ClassRow, DatabaseRow
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER, Version
-from headwater.catalog.whereabouts import CreatedDatabase, Whereabouts, forget_files
+from headwater.catalog.whereabouts import CreatedDatabase, Whereabouts
 from headwater.errors import CatalogError
 from headwater.option_names import option
 from headwater.pg.catalogs import (
@@ -83,7 +83,7 @@ def open_created_catalog(
     )
     followed = Whereabouts(root.oid, root.tablespace, tuple(one.oid for one in line))
     if source is None:
-        forget_files(store)
+        store.files.forget_database()
         followed = Whereabouts(line[0].oid, line[0].tablespace, tuple(one.oid for one in line[1:]))
     store.become(origin, followed)
     return store
@@ -119,11 +119,11 @@ def open_catalog(
         chosen = _choose(_databases(directory, shared_map), database, path)
     store = _new_store(directory, chosen, with_definitions)
     for locator in extra_locators:
-        store.add_extra(locator, directory.heap(locator))
-    store.map_catalogs(shared_map, is_shared=True)
+        store.files.add_extra(locator, directory.heap(locator))
+    store.files.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
     followed = frozenset(store.tables)
-    store.map_catalogs(local_map, is_shared=False)
+    store.files.map_catalogs(local_map, is_shared=False)
     mapped = {oid: (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)) for oid in followed & SHARED_CATALOGS}
     for oid in followed - SHARED_CATALOGS:
         if oid in local_map:
@@ -138,7 +138,7 @@ def open_catalog(
     if directory.is_clean:
         check_files(store)
     elif directory.label is None:
-        store.reach_lsn = max(store.reach_lsn, store.youngest_page())
+        store.files.reach_lsn = max(store.files.reach_lsn, store.files.youngest_page())
     return store
 
 
@@ -228,7 +228,7 @@ def _add_heap(
             hint=INCOMPLETE,
         )
     try:
-        store.add_heap(locator, oid, base, directory.is_clean, directory.relation_place(locator))
+        store.files.add_heap(locator, oid, base, directory.is_clean, directory.relation_place(locator))
     except CatalogError as error:
         raise CatalogError(error.message, file=directory.relation_place(locator)) from None
 
@@ -251,7 +251,7 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
     live = [_place(store, row) for row in store.view(store.start_lsn + 1).class_rows(oid)]
     if directory.is_clean and not live:
         raise CatalogError(f"pg_class has no row of {store.tables[oid].layout.name}")
-    uncertain = {id(version) for heap in store.heaps.values() for version in heap.unsettled()}
+    uncertain = {id(version) for heap in store.files.heaps.values() for version in heap.unsettled()}
     added: set[Locator] = set()
     for version in _in_order_of_updates(store.tables[PG_CLASS].find("oid", oid)):
         (row,) = store.rows.classes([version.data])
@@ -261,10 +261,10 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
         if locator in live or directory.has_heap(locator):
             _add_heap(directory, store, locator, oid)
             if added:
-                store.add_successor(locator, is_certain=id(version) not in uncertain)
+                store.files.add_successor(locator, is_certain=id(version) not in uncertain)
             added.add(locator)
     for locator in live:
-        store.places[oid] = locator
+        store.files.places[oid] = locator
 
 
 def _named_places(store: CatalogStore) -> list[Locator]:
@@ -275,7 +275,7 @@ def _named_places(store: CatalogStore) -> list[Locator]:
 
 def _place(store: CatalogStore, row: ClassRow) -> Locator:
     """The file that a row of pg_class names."""
-    return row.tablespace or store.database_tablespace, store.database_oid, row.filenode
+    return row.tablespace or store.files.whereabouts.tablespace, store.database_oid, row.filenode
 
 
 def _in_order_of_updates(versions: Iterable[Version]) -> list[Version]:

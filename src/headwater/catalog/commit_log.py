@@ -27,10 +27,10 @@ _NO_FILE, _PAST_END = -1, -2
 class Transactions(Protocol):
     """Who knows the transactions of before the WAL."""
 
-    def is_committed(self, xid: int) -> bool:
+    def is_committed(self, xid: int, /) -> bool:
         """Whether ``pg_xact`` has the transaction as committed."""
 
-    def update_xid(self, multi: int) -> int:
+    def update_xid(self, multi: int, /) -> int:
         """The transaction of a multixact that updated or deleted; 0 without one."""
 
     def commit_log(self) -> CommitLog | None:
@@ -97,23 +97,6 @@ class CommitLog:
     def commit_log(self) -> CommitLog:
         """Itself."""
         return self
-
-
-@dataclass(frozen=True)
-class NoTransactions:
-    """What is known of transactions of before, once no page can show them: nothing."""
-
-    def is_committed(self, xid: int) -> bool:
-        """False."""
-        return False
-
-    def update_xid(self, multi: int) -> int:
-        """0."""
-        return 0
-
-    def commit_log(self) -> CommitLog | None:
-        """None."""
-        return None
 
 
 NO_COMMIT_LOG = CommitLog(np.zeros(1, np.int64), np.full(1, _NO_FILE, np.int16), 0, 0, True)

@@ -26,7 +26,7 @@ def check_files(store: CatalogStore) -> None:
     """
     for oid, table in store.tables.items():
         locator, pages = _place_and_pages(store, oid)
-        heap = None if locator is None else store.heaps.get(locator)
+        heap = None if locator is None else store.files.heaps.get(locator)
         if heap is None or heap.is_made or (store.origin.is_logged and heap.locator[1]):
             continue
         if heap.is_missing:
@@ -44,9 +44,9 @@ def _place_and_pages(store: CatalogStore, oid: int) -> tuple[Locator | None, int
     """Where a catalog lies at the end of the window, and how many pages it should have at least."""
     rows = store.timeline_of(("pg_class", "oid", oid)).rows[-1]
     if oid in SHARED_CATALOGS or not rows:
-        return store.places.get(oid), 0
+        return store.files.places.get(oid), 0
     reader = catalog_layout(store.major, PG_CLASS).reader("relfilenode", "reltablespace", "relpages")
     filenode, tablespace, pages = reader.unpack_from(rows[0].data.body)
     if filenode == 0:
-        return store.places.get(oid), pages
-    return store.whereabouts.place(tablespace, filenode), pages
+        return store.files.places.get(oid), pages
+    return store.files.whereabouts.place(tablespace, filenode), pages

@@ -34,7 +34,8 @@ from headwater.catalog.heaps import HeapPlaces, Locator
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.sent_rows import SentRow
 from headwater.catalog.store import CatalogStore
-from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows, rows_of_versions
+from headwater.catalog.tables import VersionBase
+from headwater.catalog.version_rows import XID_MASK, VersionRows, rows_of_versions
 from headwater.catalog.versions import FIRST_NORMAL_XID, FROZEN_XID, Version
 
 NO_RECORD_YET = (1 << 62) - 1
@@ -86,10 +87,10 @@ def store_of_export(export: ExportedCatalog) -> CatalogStore:
     if export.oldest_active_xid:
         store.settle_before(export.oldest_active_xid)
     store.unread = frozenset(store.tables) - {file.oid for file in export.files}
-    store.map_catalogs(export.shared_map, is_shared=True)
-    store.map_catalogs(export.local_map, is_shared=False)
+    store.files.map_catalogs(export.shared_map, is_shared=True)
+    store.files.map_catalogs(export.local_map, is_shared=False)
     for file in export.files:
-        store.add_places(file.locator, file.oid, _places(export, file), export.origin.consistent_lsn)
+        store.files.add_places(file.locator, file.oid, _places(export, file), export.origin.consistent_lsn)
     return store
 
 

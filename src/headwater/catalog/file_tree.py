@@ -71,11 +71,11 @@ class FileTree(ABC):
             CatalogError: it is not there, or cannot be read.
         """
 
-    def why_missing(self, name: str) -> tuple[str, str | None]:
+    def why_missing(self, _name: str, /) -> tuple[str, str | None]:
         """What errors say of a file that is not there though it should be: why, and what to do about it."""
         return "no such file", None
 
-    def expect(self, names: Iterable[str]) -> None:
+    def expect(self, _names: Iterable[str], /) -> None:
         """These files, and their further segments, will be read next: one pass over the tree may fetch all of them.
 
         Raises:
@@ -133,7 +133,7 @@ class DirectoryTree(FileTree):
                 f"could not read file: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
             ) from None
 
-    def why_missing(self, name: str) -> tuple[str, str | None]:
+    def why_missing(self, name: str, /) -> tuple[str, str | None]:
         """See :meth:`FileTree.why_missing`."""
         return "no such file", self._unlinked(name)
 

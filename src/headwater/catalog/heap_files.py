@@ -69,10 +69,6 @@ class HeapFile:
             raise _unreadable(piece, str(error)) from None
 
 
-NO_FILE = HeapFile((), 1)
-"""A relation whose file was made after the copy had passed it by: the log has all its pages."""
-
-
 def _read(piece: Piece, at: int, out: NDArray[np.uint8]) -> None:
     try:
         with piece.path.open("rb") as file:

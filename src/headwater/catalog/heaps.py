@@ -29,8 +29,8 @@ from headwater.catalog.pages import (
     page_tuples,
     scan_heap,
 )
-from headwater.catalog.tables import CatalogTable
-from headwater.catalog.version_rows import NO_ROWS, VersionBase, rows_of_scan
+from headwater.catalog.tables import CatalogTable, VersionBase
+from headwater.catalog.version_rows import NO_ROWS, rows_of_scan
 from headwater.catalog.versions import INVALID_XID, Fates, Key, Version
 from headwater.errors import CatalogError
 

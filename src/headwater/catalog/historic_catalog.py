@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headwater.catalog.catalog_versions import CatalogVersions
 from headwater.catalog.memo import Memo, Span
 from headwater.catalog.named_row import NamedRow
 from headwater.catalog.object_names import CATALOGS_NAMED, Namer
@@ -30,7 +31,7 @@ from headwater.catalog.relation import (
     TypeInfo,
 )
 from headwater.catalog.type_names import SPELLINGS, UNSPELLED
-from headwater.catalog.versions import Dependency, Key, OwnCommands, visible_to
+from headwater.catalog.versions import Dependency, Key, OwnCommands, relation_map_key, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     C_LANGUAGE,
@@ -42,7 +43,6 @@ from headwater.pg.catalogs import (
     PG_CLASS,
     PG_NAMESPACE,
     PG_PUBLICATION,
-    PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.pg.version import VERSIONS
@@ -50,21 +50,15 @@ from headwater.rmgr.heap import TupleBytes
 
 if TYPE_CHECKING:
     from headwater.catalog.rows import CatalogRows, ClassRow, IndexRow, PublicationRow, TypeRow
-    from headwater.catalog.store import CatalogStore
 
 T = TypeVar("T")
-
-
-def relation_map_key(is_shared: bool, filenode: int) -> Dependency:
-    """What an answer rests on that asked the relation map."""
-    return ("relation map", "shared" if is_shared else "local", filenode)
 
 
 class HistoricCatalog:
     """The catalog as of an LSN.
 
     Args:
-        store: the store.
+        store: has the versions.
         lsn: what committed before it is visible.
         own: a transaction that also sees its own changes.
         memo: values that rest on committed rows only.
@@ -76,7 +70,7 @@ class HistoricCatalog:
 
     def __init__(
         self,
-        store: CatalogStore,
+        store: CatalogVersions,
         lsn: int,
         own: OwnCommands | None,
         memo: Memo,
@@ -151,7 +145,7 @@ class HistoricCatalog:
 
     def locale(self) -> DatabaseLocale:
         """What the database's text is ordered by; nothing is known of it if it has no row."""
-        return self._remember(("locale", self._store.database_oid), self._build_locale)
+        return self._remember(("locale", self._store.origin.database_oid), self._build_locale)
 
     def publication_names(self) -> list[str]:
         """The names of all publications, sorted."""
@@ -211,12 +205,12 @@ class HistoricCatalog:
     @property
     def major(self) -> int:
         """PostgreSQL's major version."""
-        return self._store.major
+        return self._store.origin.major
 
     @property
     def encoding(self) -> str:
         """Name of the database's encoding."""
-        return self._store.encoding
+        return self._store.origin.encoding
 
     def named_rows(self, catalog: str, index: str, key: Key) -> list[NamedRow]:
         """The visible rows of a catalog under a key of an index of :mod:`headwater.catalog.tables`, in no order.
@@ -226,7 +220,7 @@ class HistoricCatalog:
             index: the index's name.
             key: an OID, or a name as the catalog holds it.
         """
-        layout, encoding = self._store.layout_of(catalog), self._store.encoding
+        layout, encoding = self._store.layout_of(catalog), self._store.origin.encoding
         return [NamedRow(layout, row, encoding, self._chunks) for row in self._keyed(catalog, index, key)]
 
     def derived(self, question: tuple[str, Any], build: Callable[[Any], T]) -> T:
@@ -307,7 +301,7 @@ class HistoricCatalog:
 
     def _default_tablespace(self) -> int:
         """Where the database lies: relations that name no tablespace are there (MyDatabaseTableSpace)."""
-        rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
+        rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.origin.database_oid))
         return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
     def _build_locale(self, oid: int) -> DatabaseLocale:
@@ -378,7 +372,7 @@ class HistoricCatalog:
         """Columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
         if kind in "vcifS":
             return (), ()
-        version = VERSIONS[self._store.major]
+        version = VERSIONS[self._store.origin.major]
         primary: IndexRow | None = None
         chosen: IndexRow | None = None
         for row in self._rows.indexes(self._keyed("pg_index", "indrelid", oid)):
@@ -425,11 +419,11 @@ class HistoricCatalog:
         """What a type's OIDs print as; None if a catalog that the names rest on is not known."""
         if not all(map(self._store.has_rows, CATALOGS_NAMED[oid])):
             return None
-        return Namer(self._whole, self._search_path(), self._store.major, self._store.encoding).names(oid)
+        return Namer(self._whole, self._search_path(), self._store.origin.major, self._store.origin.encoding).names(oid)
 
     def _whole(self, catalog: int) -> list[TupleBytes]:
         """All visible rows of a catalog."""
-        return self._keyed(*self._store.tables[catalog].whole)
+        return self._keyed(*self._store.whole(catalog))
 
     def _type(self, oid: int, find: Callable[[int], TypeInfo]) -> TypeInfo:
         """A type; those that it is made of are found by `find`."""
@@ -500,8 +494,8 @@ class HistoricCatalog:
     def _type_name(self, name: str, namespace: int) -> str:
         """A type's name, qualified unless the search path finds it (TypeIsVisible)."""
         if self._is_visible_type(name, namespace):
-            return quote_identifier(name, self._store.major)
-        return quote_qualified_identifier(self.namespace_name(namespace), name, self._store.major)
+            return quote_identifier(name, self._store.origin.major)
+        return quote_qualified_identifier(self.namespace_name(namespace), name, self._store.origin.major)
 
     def _is_visible_type(self, name: str, namespace: int) -> bool:
         """The search path has the schema, and none before it with a type of that name."""
@@ -546,7 +540,7 @@ class HistoricCatalog:
         return dict(sorted(said.items()))
 
     def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
-        if PG_PUBLICATION_NAMESPACE not in self._store.tables:
+        if not self.follows("pg_publication_namespace"):
             return ()
         members = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnnspid", oid))
         return tuple(sorted(row.publication for row in members))

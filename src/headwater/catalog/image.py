@@ -1,7 +1,7 @@
 """The catalog at an LSN as a value: what a store needs to go on from there, and nothing that no one can see any more.
 
-Made by :meth:`headwater.catalog.store.CatalogStore.image`, opened by ``CatalogStore.of_image``, compared and written by
-:mod:`headwater.flat_values`. It needs neither the backup nor the WAL of before.
+Made and opened by :mod:`headwater.catalog.saving`, compared and written by :mod:`headwater.flat_values`. It needs
+neither the backup nor the WAL of before.
 
 An image is canonical: it depends on the backup, the WAL up to its LSN and its horizon, and not on how many images were
 made on the way, nor on what was looked up. Versions stand in the order of their first place (file, block, offset

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from headwater.catalog._gather import gather
 from headwater.catalog.heaps import CatalogHeap
 from headwater.catalog.image import HeapImage, PendingCommand
-from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows, rows_of_versions
+from headwater.catalog.tables import VersionBase
+from headwater.catalog.version_rows import XID_MASK, VersionRows, rows_of_versions
 from headwater.catalog.versions import (
     FIRST_NORMAL_XID,
     FROZEN_XID,

@@ -7,12 +7,13 @@ was not asked between one image and the next is forgotten there (:meth:`Memo.age
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from headwater.catalog.versions import NEVER, Dependency
+from headwater.catalog.versions import NEVER, Dependency, OwnCommands, Timeline
 
 Question = tuple[str, Any]
+_OWN_MEMOS = 64
 
 
 class Span:
@@ -88,3 +89,60 @@ class Memo:
                     kept.put(question, span, value)
         kept._used.clear()
         return kept
+
+
+class ViewCache:
+    """What the views of one store remember, and may not remember any longer.
+
+    Attributes:
+        changed: keys under which something may be found otherwise; who changes a catalog adds to it.
+        answers: values that rest on committed rows only.
+        timelines: when each version under a key is visible.
+        own_keys: per set of xids, everything that rows which they made or removed may be looked up by.
+    """
+
+    def __init__(self) -> None:
+        self.changed: set[Dependency] = set()
+        self.answers = Memo()
+        self.timelines: dict[Dependency, Timeline] = {}
+        self.own_keys: dict[frozenset[int], frozenset[Dependency]] = {}
+        self._own_answers: dict[OwnCommands, Memo] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is remembered."""
+        return not (self.timelines or self.answers or self.own_keys)
+
+    def take_over(self, before: ViewCache, horizon: int) -> None:
+        """Remember what another one was asked, as far as it holds at or after an LSN; that one forgets it."""
+        before.forget_changed()
+        self.answers, before.answers = before.answers.aged(horizon), Memo()
+
+    def own_answers(self, own: OwnCommands) -> Memo:
+        """Return values that rest on rows that a transaction made or removed itself; of the last few that asked."""
+        memo = self._own_answers.get(own)
+        if memo is None:
+            if len(self._own_answers) >= _OWN_MEMOS:
+                self._own_answers.pop(next(iter(self._own_answers)))
+            memo = self._own_answers[own] = Memo()
+        return memo
+
+    def forget(self, keys: Collection[Dependency]) -> None:
+        """Forget what rests on rows under these keys."""
+        if not keys:
+            return
+        for key in keys:
+            self.timelines.pop(key, None)
+        self.answers.forget(keys)
+        self._own_answers.clear()
+        self.own_keys.clear()
+
+    def forget_changed(self) -> None:
+        """Forget what rests on rows that have changed; before a view is asked again."""
+        self.forget(self.changed)
+        self.changed.clear()
+
+    def forget_answers(self) -> None:
+        """Forget all values; when things are visible is remembered."""
+        self.answers = Memo()
+        self._own_answers.clear()

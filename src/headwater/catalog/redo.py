@@ -12,8 +12,7 @@ WAL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from weakref import WeakMethod
+from collections.abc import Mapping, Sequence
 
 from headwater.catalog.heaps import CatalogHeap, Locator, Page, Tid
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Version
@@ -37,8 +36,6 @@ class HeapRedo:
     Args:
         heaps: by locator; the caller may add to it.
         major: PostgreSQL's.
-        on_insert: a method, called with every version a record brings, once it is in its place, and the record's LSN.
-            Its owner, who owns this redo, is not held: a catalog is free as soon as nobody wants it.
 
     Attributes:
         touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
@@ -47,12 +44,9 @@ class HeapRedo:
         numbers_commands: NEW_CID records come; else each catalog change is a command of its own, numbered by its LSN.
     """
 
-    def __init__(
-        self, heaps: dict[Locator, CatalogHeap], major: int, on_insert: Callable[[CatalogHeap, Version, int], None]
-    ) -> None:
+    def __init__(self, heaps: dict[Locator, CatalogHeap], major: int) -> None:
         self._heaps = heaps
         self._major = major
-        self._told = WeakMethod(on_insert)
         self.numbers_commands = True
         self.touched: dict[int, set[Dependency]] = {}
         self.strays: dict[Locator, int] = {}
@@ -90,12 +84,16 @@ class HeapRedo:
         heap.is_changed = True
         is_rewrite = record.rmid == XLOG and record.kind == xlog.FPI
         for version in heap.load(block.block, image.page(), record.end_lsn, is_rewrite):
-            self._arrived(heap, version, record)
+            self.arrived(heap, version, record.lsn)
 
-    def _arrived(self, heap: CatalogHeap, version: Version, record: Record) -> None:
-        told = self._told()
-        if told is not None:
-            told(heap, version, record.lsn)
+    def arrived(self, heap: CatalogHeap, version: Version, lsn: int) -> None:
+        """Learn of a version that a record has brought, once it is in its place; here, nothing follows from it.
+
+        Args:
+            heap: where it lies.
+            version: the version.
+            lsn: of the record.
+        """
 
     def _apply_heap(self, record: Record, loaded: frozenset[int]) -> None:
         op = record.info & heap_rmgr.OPMASK
@@ -198,7 +196,7 @@ class HeapRedo:
         if version is not None and version.xmin == record.xid:
             version.cmin = cmin if cmin != INVALID_COMMAND_ID else version.cmin
             self.touch(record.xid, heap, version)
-            self._arrived(heap, version, record)
+            self.arrived(heap, version, record.lsn)
 
     def _delete(
         self, record: Record, heap: CatalogHeap, block: Block, offnum: int, loaded: frozenset[int]

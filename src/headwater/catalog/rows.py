@@ -217,6 +217,18 @@ class DatabaseRow:
     tablespace: int
 
 
+def looks_like(layout: CatalogLayout, row: TupleBytes) -> bool:
+    """Tell whether a row of an unknown catalog can be one of this catalog.
+
+    Args:
+        layout: of ``pg_class``, ``pg_attribute`` or ``pg_type``; for a shared catalog, of ``pg_replication_origin``.
+        row: the row.
+    """
+    if row.infomask2 & HEAP_NATTS_MASK != len(layout.columns) or len(row.body) < layout.fixed_length:
+        return False
+    return all(row.body[layout.offsets[name]] in allowed for name, allowed in _CHARACTERS[layout.oid].items())
+
+
 class CatalogRows:
     """Reads rows of one major version.
 
@@ -270,16 +282,6 @@ class CatalogRows:
     def encode(self, name: str) -> bytes:
         """A name as the catalog holds it."""
         return encode_name(name, self._encoding)
-
-    def looks_like(self, oid: int, row: TupleBytes) -> bool:
-        """Whether a row of an unknown catalog can be one of ``pg_class``, ``pg_attribute`` or ``pg_type``.
-
-        Or, if the catalog is a shared one, of ``pg_replication_origin``.
-        """
-        layout = self._layouts[oid]
-        if row.infomask2 & HEAP_NATTS_MASK != len(layout.columns) or len(row.body) < layout.fixed_length:
-            return False
-        return all(row.body[layout.offsets[name]] in allowed for name, allowed in _CHARACTERS[oid].items())
 
     def classes(self, rows: Iterable[TupleBytes]) -> list[ClassRow]:
         """Rows of ``pg_class``."""

@@ -8,13 +8,14 @@ versions only when redo or a look-up touches them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
 from headwater.catalog.pages import HEAP_HASEXTERNAL, TUPLE_IS_SENT
-from headwater.catalog.version_rows import XID_MASK, VersionBase
+from headwater.catalog.version_rows import XID_MASK, VersionRows
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Fates, Key, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogLayout
@@ -80,6 +81,74 @@ UPDATED_IN_PLACE = frozenset({"pg_class", "pg_database"})
 
 VEILED = frozenset({"pg_authid"})
 """Catalogs of whose rows an image has only what every row has."""
+
+
+class VersionBase:
+    """Rows that become versions when they are asked for, each once.
+
+    Args:
+        rows: the rows.
+        multis: per row, the multixact that may have deleted it.
+        update_xid: resolves a multixact to its updater, 0 without one.
+
+    Attributes:
+        rows: the rows.
+        taken: the versions made so far, by row.
+    """
+
+    def __init__(
+        self,
+        rows: VersionRows,
+        multis: dict[int, int] | None = None,
+        update_xid: Callable[[int], int] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.taken: dict[int, Version] = {}
+        self._catalog: ReferenceType[CatalogTable] | None = None
+        self._multis = multis or {}
+        self._update_xid = update_xid
+
+    def belong_to(self, catalog: CatalogTable) -> None:
+        """They are versions of this catalog, which holds them, and is not held."""
+        self._catalog = ref(catalog)
+
+    def version(self, row: int) -> Version:
+        """A row's version; taken into its catalog when it is made."""
+        version = self.taken.get(row)
+        if version is None:
+            version = self.taken[row] = self._make(row)
+            catalog = None if self._catalog is None else self._catalog()
+            if catalog is not None:
+                catalog.admit(version)
+        return version
+
+    def _make(self, row: int) -> Version:
+        rows = self.rows
+        inserter = int(rows.inserter[row])
+        version = Version(int(rows.xmin[row]), inserter & XID_MASK, rows.tuple_at(row))
+        version.cmin = int(rows.cmin[row])
+        version.copied_deleter = int(rows.copied_deleter[row]) & XID_MASK
+        lo, hi = np.searchsorted(rows.deleter_row, row, "left"), np.searchsorted(rows.deleter_row, row, "right")
+        for at in range(lo, hi):
+            version.delete(int(rows.deleter_xid[at]) & XID_MASK, int(rows.deleter_command[at]))
+        multi = self._multis.get(row)
+        if multi is not None and self._update_xid is not None:
+            deleter = self._update_xid(multi)
+            if deleter:
+                version.delete(deleter)
+                version.copied_deleter = deleter
+        return version
+
+    def take_multis(self) -> None:
+        """Make versions of all rows that a multixact may have deleted."""
+        for row in self._multis:
+            self.version(row)
+
+    def named_by(self, xid: int) -> list[Version]:
+        """Versions that a transaction inserted or deleted, as far as the rows say."""
+        found = [self.version(row) for row in self.rows.named_by(xid)]
+        by_multi = (self.taken[row] for row in self._multis if row in self.taken)
+        return found + [version for version in by_multi if xid in version.deleters]
 
 
 class KeyIndex:

@@ -188,7 +188,7 @@ class TarTree(FileTree):
         assert piece is not None
         return piece
 
-    def why_missing(self, name: str) -> tuple[str, str | None]:
+    def why_missing(self, name: str, /) -> tuple[str, str | None]:
         """See :meth:`FileTree.why_missing`."""
         if self._archive_of(name) is not None:
             return "no such member", None
@@ -209,7 +209,7 @@ class TarTree(FileTree):
         _, tablespace, rest = name.split("/", 2)
         return f"{self._archives[0].path.with_name(f'{tablespace}.tar')}:{rest}"
 
-    def expect(self, names: Iterable[str]) -> None:
+    def expect(self, names: Iterable[str], /) -> None:
         """See :meth:`FileTree.expect`."""
         wanted = set(names)
         with self._lock:

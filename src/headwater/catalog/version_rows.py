@@ -1,16 +1,15 @@
-"""Versions of catalog rows as flat arrays, made into :class:`Version` objects one by one where they are asked for.
+"""Versions of catalog rows as flat arrays.
 
-In: the pages of a backup (:func:`rows_of_scan`), or the arrays of an image. Out: versions. A catalog of millions of
-rows costs its arrays; objects are made of the rows that redo or a look-up touches.
+In: the pages of a backup (:func:`rows_of_scan`), or versions (:func:`rows_of_versions`). Out: arrays, as images hold
+them. A catalog of millions of rows costs its arrays; :class:`headwater.catalog.tables.VersionBase` makes objects of the
+rows that redo or a look-up touches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
-from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,6 @@ from headwater.catalog.versions import (
 )
 from headwater.constant_columns import check_lengths, check_range
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
-
-if TYPE_CHECKING:
-    from headwater.catalog.tables import CatalogTable
 
 Int64s = NDArray[np.int64]
 XID_MASK = 0xFFFFFFFF
@@ -166,74 +162,6 @@ class VersionRows:
         at = int(self.at[row])
         tail = self.data[at : at + int(self.length[row])].tobytes()
         return TupleBytes(int(self.infomask2[row]), int(self.infomask[row]), int(self.hoff[row]), tail)
-
-
-class VersionBase:
-    """Rows that become versions when they are asked for, each once.
-
-    Args:
-        rows: the rows.
-        multis: per row, the multixact that may have deleted it.
-        update_xid: resolves a multixact to its updater, 0 without one.
-
-    Attributes:
-        rows: the rows.
-        taken: the versions made so far, by row.
-    """
-
-    def __init__(
-        self,
-        rows: VersionRows,
-        multis: dict[int, int] | None = None,
-        update_xid: Callable[[int], int] | None = None,
-    ) -> None:
-        self.rows = rows
-        self.taken: dict[int, Version] = {}
-        self._catalog: ReferenceType[CatalogTable] | None = None
-        self._multis = multis or {}
-        self._update_xid = update_xid
-
-    def belong_to(self, catalog: CatalogTable) -> None:
-        """They are versions of this catalog, which holds them, and is not held."""
-        self._catalog = ref(catalog)
-
-    def version(self, row: int) -> Version:
-        """A row's version; taken into its catalog when it is made."""
-        version = self.taken.get(row)
-        if version is None:
-            version = self.taken[row] = self._make(row)
-            catalog = None if self._catalog is None else self._catalog()
-            if catalog is not None:
-                catalog.admit(version)
-        return version
-
-    def _make(self, row: int) -> Version:
-        rows = self.rows
-        inserter = int(rows.inserter[row])
-        version = Version(int(rows.xmin[row]), inserter & XID_MASK, rows.tuple_at(row))
-        version.cmin = int(rows.cmin[row])
-        version.copied_deleter = int(rows.copied_deleter[row]) & XID_MASK
-        lo, hi = np.searchsorted(rows.deleter_row, row, "left"), np.searchsorted(rows.deleter_row, row, "right")
-        for at in range(lo, hi):
-            version.delete(int(rows.deleter_xid[at]) & XID_MASK, int(rows.deleter_command[at]))
-        multi = self._multis.get(row)
-        if multi is not None and self._update_xid is not None:
-            deleter = self._update_xid(multi)
-            if deleter:
-                version.delete(deleter)
-                version.copied_deleter = deleter
-        return version
-
-    def take_multis(self) -> None:
-        """Make versions of all rows that a multixact may have deleted."""
-        for row in self._multis:
-            self.version(row)
-
-    def named_by(self, xid: int) -> list[Version]:
-        """Versions that a transaction inserted or deleted, as far as the rows say."""
-        found = [self.version(row) for row in self.rows.named_by(xid)]
-        by_multi = (self.taken[row] for row in self._multis if row in self.taken)
-        return found + [version for version in by_multi if xid in version.deleters]
 
 
 def rows_of_scan(scan: HeapScan, provisional: NDArray[np.bool_], fates: Fates) -> tuple[VersionRows, dict[int, int]]:

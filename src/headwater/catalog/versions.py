@@ -27,6 +27,11 @@ INVALID_XID, BOOTSTRAP_XID, FROZEN_XID, FIRST_NORMAL_XID = 0, 1, 2, 3
 INVALID_COMMAND_ID = 0xFFFFFFFF
 
 
+def relation_map_key(is_shared: bool, filenode: int) -> Dependency:
+    """Name what an answer rests on that asked the relation map."""
+    return ("relation map", "shared" if is_shared else "local", filenode)
+
+
 @dataclass(frozen=True)
 class OwnCommands:
     """A transaction that looks at its own changes: those of commands before ``command_id`` are visible to it.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headwater.catalog.copied_files import check_files
+from headwater.catalog.saving import image_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import PluginError, RecordError, errors_of_output, warn
 from headwater.pg.lsn import Lsn
@@ -94,7 +95,7 @@ class Behind:
             last_lsn=self.last_lsn,
             timeline=timeline,
             control=once_consistent(self.control),
-            catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
+            catalog=image_of(self.store, horizon, self.lsn, self.control.next_xid),
             left=self.left,
             outputs=self.outputs,
         )
@@ -369,4 +370,4 @@ def _files(rows: Rows, store: CatalogStore, start: Start) -> frozenset[tuple[Loc
     """
     files = map(tuple, rows.locators[rows.files.locator].tolist())
     made: dict[tuple[int, ...], int] = dict(zip(files, rows.files.lsn.tolist(), strict=True))
-    return frozenset((file, made.get(file, start.restart_lsn)) for file in store.missing_locators())
+    return frozenset((file, made.get(file, start.restart_lsn)) for file in store.redo.missing_locators())

@@ -31,6 +31,7 @@ from headwater.catalog.heaps import Locator
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.rows import CatalogRows
+from headwater.catalog.saving import image_of
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.sent_rows import SentRow, is_readable, sent_rows, varlena
 from headwater.catalog.server_settings import SESSION_SETTINGS
@@ -313,7 +314,7 @@ def _read(session: Connection[Any], server: _Server, catalogs: Sequence[int], co
 
 def _state(export: ExportedCatalog) -> State:
     store, origin = store_of_export(export), export.origin
-    image = store.image(origin.start_lsn, origin.start_lsn, origin.next_full_xid)
+    image = image_of(store, origin.start_lsn, origin.start_lsn, origin.next_full_xid)
     return State(store.start_lsn, 0, origin.timeline, control_at(store, frozenset()), image, NOTHING_OPEN)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.saving import store_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import errors_of, errors_of_output
 from headwater.pipeline.abandoned_commits import warn_of_abandoned
@@ -231,7 +232,7 @@ class DatabasePlan:
             pieces = pieces_of(indexer.stretch(since, state.lsn, request))
             kept = (one for piece in pieces for one in piece.of_database(self.database, self._sources).kept)
             major = self.store.major
-            self.store.apply_earlier(parse_record(one.data, one.lsn, one.end_lsn, major) for one in kept)
+            self.store.redo.apply_earlier(parse_record(one.data, one.lsn, one.end_lsn, major) for one in kept)
 
     def state_behind(self, behind: Behind) -> State:
         """The state behind a window."""
@@ -269,12 +270,12 @@ class DatabasePlan:
         if self._state is None:
             # A store is rolled forward once: who goes through a window again begins with another.
             return self.opened.store if self.refinement == UNREFINED else self._open_store(files)
-        store = CatalogStore.of_image(self._state.catalog, before)
+        store = store_of(self._state.catalog, before)
         # Before the WAL has shown all that a copy may lack, a file of a catalog may be the copy's.
-        has_copy = not store.is_complete and not store.origin.is_exported and request.catalog != ""
+        has_copy = not store.files.is_complete and not store.origin.is_exported and request.catalog != ""
         copy = DataDirectory(request.catalog) if has_copy else None
         for file in files:
-            store.add_extra(file, None if copy is None else copy.heap(file))
+            store.files.add_extra(file, None if copy is None else copy.heap(file))
         return store
 
     def _open_named(self, files: Iterable[Locator]) -> CatalogStore:

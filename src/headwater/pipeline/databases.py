@@ -191,7 +191,7 @@ class ChosenDatabases:
             opened = open_store(_of_database(self.requests, row.name), store, planned.opened.directory)
         # A copy's files have the numbers of its template's: most likely those that other databases have.
         like = planned.store if line[0].source is None else store
-        numbers = [file[2] for file in like.heaps if file[1] == like.whereabouts.database]
+        numbers = [file[2] for file in like.files.heaps if file[1] == like.files.whereabouts.database]
         root = () if line[0].source is None else (line[0].source,)
         return DatabasePlan(
             self._outputs(opened),

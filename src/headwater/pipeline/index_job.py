@@ -42,9 +42,9 @@ def index_start(directory: WalDirectory, store: CatalogStore) -> int:
         directory: the WAL.
         store: the catalog.
     """
-    xids = [one.xid for one in store.prepared if not one.changes_catalog]
+    xids = [one.xid for one in store.origin.prepared if not one.changes_catalog]
     found, hi = store.start_lsn, store.start_lsn
-    while xids and store.is_shutdown and (segment := directory.segment_at(hi - 1)) is not None:
+    while xids and store.origin.is_shutdown and (segment := directory.segment_at(hi - 1)) is not None:
         try:
             told = list(xids_told(read_frames(directory, segment.start_lsn, hi), store.major))
         except WalError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.saving import store_of
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
@@ -174,7 +175,7 @@ def _open_state(
     Raises:
         HeadwaterError: as :func:`open_requests`.
     """
-    store = CatalogStore.of_image(kept.state.catalog)
+    store = store_of(kept.state.catalog)
     missing = "" if store.has_definitions else "the state, or exported catalog, has none"
     requests = [following_definitions(one, missing, make_plugin is None) for one in requests]
     for one in requests:

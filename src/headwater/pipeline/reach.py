@@ -50,7 +50,7 @@ def reaches(store: CatalogStore, pieces: Iterable[WalIndex]) -> bool:
     for piece in pieces:
         found = found or _has_backup_end(piece, store)
         hi = piece.hi
-    return found and hi >= store.reach_lsn
+    return found and hi >= store.files.reach_lsn
 
 
 def check_reach(opened: OpenRequest, store: CatalogStore, index: WalIndex) -> None:
@@ -63,7 +63,7 @@ def check_reach(opened: OpenRequest, store: CatalogStore, index: WalIndex) -> No
     Raises:
         CatalogError: the window ends too early.
     """
-    start, lsn = store.origin.backup_start, store.reach_lsn
+    start, lsn = store.origin.backup_start, store.files.reach_lsn
     if start is not None and not _has_backup_end(index, store):
         manifest_end = DataDirectory(opened.request.catalog).manifest_end_lsn()
         raise _too_early(opened, index, _backup_end_after(opened.directory, index.hi, start) or manifest_end)
@@ -105,16 +105,16 @@ def complete_at(store: CatalogStore, directory: WalDirectory) -> int | None:
         WalError: it cannot be read.
     """
     origin = store.origin
-    if store.is_complete:
+    if store.files.is_complete:
         return origin.start_lsn
     if origin.backup_start is None and origin.reach_lsn:
-        return store.reach_lsn  # a standby's copy: it says itself how far it has replayed
+        return store.files.reach_lsn  # a standby's copy: it says itself how far it has replayed
     found = _first_record(directory, origin.start_lsn, _COMPLETING, partial(_completes, origin))
-    return None if found is None else max(found.end_lsn, store.reach_lsn)
+    return None if found is None else max(found.end_lsn, store.files.reach_lsn)
 
 
 def _completes(origin: CatalogOrigin, record: Record) -> bool:
-    """Whether a copy was complete at a record: as :meth:`CatalogStore.complete` is called."""
+    """Whether a copy was complete at a record: as :meth:`CatalogFiles.complete` is called."""
     if origin.backup_start is not None:
         return _is_end_of(origin.backup_start, record)
     if record.kind == BACKUP_END:

@@ -149,9 +149,9 @@ def check_server(directory: WalDirectory, store: CatalogStore, request: DecodeRe
         raise SegmentError(
             f"the WAL is of PostgreSQL {directory.major}, the catalog of {store.major}", file=request.source.address
         )
-    if directory.system_identifier != store.system_identifier:
+    if directory.system_identifier != store.origin.system_identifier:
         raise SegmentError(
-            f"the WAL is of system {directory.system_identifier}, expected {store.system_identifier}",
+            f"the WAL is of system {directory.system_identifier}, expected {store.origin.system_identifier}",
             file=request.source.address,
             hint=f"give the WAL of the server that {request.catalog or 'the state'} was taken from",
         )
@@ -220,7 +220,7 @@ def _check_timeline(directory: WalDirectory, store: CatalogStore, request: Decod
     lineage = dict(directory.lineage)
     newest = directory.lineage[-1][0]
     origin = store.origin
-    for timeline, lsn in ((origin.timeline, origin.start_lsn + 1), (origin.reach_timeline, store.reach_lsn)):
+    for timeline, lsn in ((origin.timeline, origin.start_lsn + 1), (origin.reach_timeline, store.files.reach_lsn)):
         if timeline not in lineage:
             raise CatalogError(
                 f"the catalog is of timeline {timeline}, which is not in the history of the WAL's timeline {newest}",

@@ -53,7 +53,7 @@ def begin(request: DecodeRequest) -> Beginning:
     """
     opened = _open(request, None)
     lsn = _consistent_point(opened)
-    needs_more = opened.store.origin.backup_start is not None or opened.store.reach_lsn > lsn
+    needs_more = opened.store.origin.backup_start is not None or opened.store.files.reach_lsn > lsn
     state = None if needs_more else _state_at(replace(request, end=lsn), None)
     return Beginning(
         lsn=_end_of_record(opened.directory, lsn) if state is None else state.lsn,

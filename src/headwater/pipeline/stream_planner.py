@@ -105,7 +105,7 @@ class StreamPlanner:
         else:
             store = open_source(self._options, directory=self._growing.look(None)).store
             since = max(self._options.request.start or 0, store.start_lsn)
-            self._at = StreamOffset(store.start_lsn, store.timeline, since, self._oid)
+            self._at = StreamOffset(store.start_lsn, store.origin.timeline, since, self._oid)
         return self._at
 
     def stop_at_present(self) -> None:
@@ -358,6 +358,6 @@ def _bounded(opened: OpenRequest, size: int) -> tuple[OpenRequest, WindowBounds]
     store, request = opened.store, opened.request
     if store.origin.backup_start is not None:
         return opened, WindowBounds(min(size, DEFAULT_BOUNDS.wal_bytes - 1))
-    end = max(store.start_lsn + size, store.reach_lsn, request.start or 0)
+    end = max(store.start_lsn + size, store.files.reach_lsn, request.start or 0)
     end = end if request.end is None else min(end, request.end)
     return replace(opened, request=replace(request, end=end)), DEFAULT_BOUNDS

@@ -141,7 +141,7 @@ class Pass:
         """What the index must have for all of them."""
         return Request(
             tuple(sorted(frozenset().union(*(plan.databases for plan in plans)))),
-            tuple(sorted(frozenset().union(*(plan.store.locators() for plan in plans)))),
+            tuple(sorted(frozenset().union(*(plan.store.files.locators() for plan in plans)))),
             plans[0].store.major,
             self._grid,
             tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),

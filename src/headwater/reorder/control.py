@@ -174,7 +174,7 @@ def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = W
         whole: xids of transactions that the index has all of, though they began before.
         needed: the lowest wal_level that is decoded.
     """
-    prepared = tuple(one for one in store.prepared if one.xid not in whole)
+    prepared = tuple(one for one in store.origin.prepared if one.xid not in whole)
     origin = store.origin
     builder = SnapBuilder(start_decoding_at=origin.consistent_lsn)
     before = _from_before(prepared, store)
@@ -186,13 +186,13 @@ def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = W
         is_switched_on=origin.decodes_on_demand,
         needed=needed,
     )
-    is_down = store.is_shutdown and control.is_high_enough
+    is_down = store.origin.is_shutdown and control.is_high_enough
     return control.shut_down(store.start_lsn) if is_down else control
 
 
 def _from_before(prepared: tuple[PreparedTransaction, ...], store: CatalogStore) -> tuple[PreparedTransaction, ...]:
     """Those that had begun when the catalog was taken."""
-    return tuple(one for one in prepared if xid_precedes(one.xid, store.next_xid))
+    return tuple(one for one in prepared if xid_precedes(one.xid, store.origin.next_xid))
 
 
 def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:
@@ -216,7 +216,7 @@ def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:
 def _prepared_ends(index: WalIndex, store: CatalogStore) -> list[tuple[int, int]]:
     """(LSN, xid) of the ends of prepared transactions that had begun when the catalog was taken, the last one first."""
     ends = index.rows.ends
-    before = (ends.xid - store.next_xid) & 0xFFFFFFFF >= 0x80000000
+    before = (ends.xid - store.origin.next_xid) & 0xFFFFFFFF >= 0x80000000
     ends = ends.take(np.flatnonzero(((ends.kind == COMMIT_PREPARED) | (ends.kind == ABORT_PREPARED)) & before))
     found = zip(ends.lsn.tolist(), ends.xid.tolist(), strict=True)
     return sorted(found, reverse=True)
@@ -266,8 +266,8 @@ class _Follower:
     def _pass_export(self, lsn: int) -> None:
         """Whatever an exported catalog shows has happened before this LSN."""
         store = self.store
-        if store.origin.is_exported and not store.is_complete and lsn >= store.origin.consistent_lsn:
-            store.complete()
+        if store.origin.is_exported and not store.files.is_complete and lsn >= store.origin.consistent_lsn:
+            store.files.complete()
 
     def _xlog(self, record: Record, kind: int) -> None:
         if kind == PARAMETER_CHANGE:
@@ -289,14 +289,14 @@ class _Follower:
             self._complete(record.lsn)
 
     def _complete(self, lsn: int) -> None:
-        if not self.store.is_complete and self.completed_at is None:
+        if not self.store.files.is_complete and self.completed_at is None:
             self.completed_at = lsn
-        self.store.complete()
+        self.store.files.complete()
 
     def _restarted(self, lsn: int, level: int) -> None:
         """The server was started with a wal_level."""
         before = self.control
-        if not (self.store.is_complete or self.store.is_shutdown):
+        if not (self.store.files.is_complete or self.store.origin.is_shutdown):
             # The copy may have got its pg_control after this record: what it was before is not known.
             before = replace(before, configured_level=0, builder=SnapBuilder(before.builder.start_decoding_at))
         self._set(lsn, before, before.level_changed(lsn, level))

@@ -63,7 +63,7 @@ def without_earlier(index: WalIndex, store: CatalogStore) -> tuple[WalIndex, fro
     """
     if index.lo >= store.start_lsn:
         return index, frozenset()
-    whole = frozenset(one.xid for one in store.prepared if _is_whole(one, index, store))
+    whole = frozenset(one.xid for one in store.origin.prepared if _is_whole(one, index, store))
     return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=index.kept.since(store.start_lsn)), whole
 
 

@@ -196,7 +196,7 @@ class Resolver:
             locators: int64[m, 3].
         """
         is_system = np.zeros(len(locators), np.bool_)
-        followed, met = self.store.locators(), distinct(locator)
+        followed, met = self.store.files.locators(), distinct(locator)
         for file, at in zip(met.values.tolist(), first[met.first].tolist(), strict=True):
             tablespace, database, number = locators[file].tolist()
             if number < FIRST_NORMAL_OBJECT_ID:

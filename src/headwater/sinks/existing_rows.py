@@ -83,7 +83,7 @@ def consistent_point(window: PlannedWindow) -> int | None:
         raise no_rows_in_export()
     if builder.consistent_at is None:
         return None
-    return max(builder.consistent_at, window.followed.completed_at or 0, store.reach_lsn - 1)
+    return max(builder.consistent_at, window.followed.completed_at or 0, store.files.reach_lsn - 1)
 
 
 def no_rows_in_export() -> LakeError:
@@ -174,4 +174,4 @@ def _require_heap(view: HistoricCatalog, schema: RelationSchema) -> None:
 
 def _locator(store: CatalogStore, view: HistoricCatalog, oid: int) -> Locator | None:
     rows = view.class_rows(oid)
-    return store.whereabouts.place(rows[0].tablespace, rows[0].filenode) if rows and rows[0].filenode else None
+    return store.files.whereabouts.place(rows[0].tablespace, rows[0].filenode) if rows and rows[0].filenode else None

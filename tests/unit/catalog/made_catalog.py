@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.catalog.commit_log import NoTransactions
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.store import CatalogStore
 from headwater.pg.catalogs import (
@@ -102,6 +101,18 @@ def page(tuples: Mapping[int, bytes], lsn: int = 0x1000) -> bytes:
     return (head + bytes(lines)).ljust(upper, b"\0") + body
 
 
+class NoTransactions:
+    """Transactions of before the WAL: there are none."""
+
+    def is_committed(self, _xid: int, /) -> bool:
+        return False
+
+    def update_xid(self, _multi: int, /) -> int:
+        return 0
+
+    def commit_log(self) -> None: ...
+
+
 def make_store(
     bases: Mapping[int, bytes],
     major: int = MAJOR,
@@ -121,9 +132,9 @@ def make_store(
     origin = CatalogOrigin(major, 1, 1, START, not is_online, DATABASE, "db", 1663, "UTF8", 2, 1000)
     store = CatalogStore(origin, NoTransactions(), not is_online)
     for where in extra:
-        store.add_extra(where)
+        store.files.add_extra(where)
     for oid in catalog_oids(major):
-        store.add_heap((places or {}).get(oid, locator(oid)), oid, bases.get(oid, b""), not is_online)
+        store.files.add_heap((places or {}).get(oid, locator(oid)), oid, bases.get(oid, b""), not is_online)
     return store
 
 
@@ -156,7 +167,7 @@ class Log:
 
     def flush(self) -> None:
         """Give the store the records of before its LSN."""
-        self.store.apply_earlier(self._earlier or ())
+        self.store.redo.apply_earlier(self._earlier or ())
 
     def _apply(self, xid: int, rmid: int, info: int, main: bytes, blocks: Sequence[Block] = ()) -> int:
         self.lsn += 0x100

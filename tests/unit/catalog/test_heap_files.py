@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headwater.catalog.file_tree import Piece
-from headwater.catalog.heap_files import NO_FILE, HeapFile
+from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.pages import BLCKSZ
 from headwater.errors import CatalogError
 
@@ -48,7 +48,8 @@ def test_bytes_of_a_segment(tmp_path: Path) -> None:
 
 
 def test_no_file() -> None:
-    assert (NO_FILE.blocks, NO_FILE.read(0, np.zeros(BLCKSZ, np.uint8))) == (0, 0)
+    empty = HeapFile((), 1)
+    assert (empty.blocks, empty.read(0, np.zeros(BLCKSZ, np.uint8))) == (0, 0)
 
 
 def test_a_file_that_is_shorter_now(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from made_history import STEPS, History
 
 from headwater.catalog.copied_files import check_files
 from headwater.catalog.image import CatalogImage
+from headwater.catalog.saving import image_of, store_of
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.version_rows import VersionRows
 from headwater.catalog.versions import NEVER, OwnCommands, visible_to
@@ -50,9 +51,9 @@ def started() -> tuple[CatalogStore, Log]:
 
 def reopened(store: CatalogStore, log: Log, horizon: int, next_xid: int = 2000) -> tuple[CatalogStore, Log]:
     """The store of an image that was written and read, and its log."""
-    image = store.image(horizon, log.lsn + 0x80, next_xid)
-    opened = CatalogStore.of_image(read_value(CatalogImage, value_bytes(image)))
-    assert same(opened.image(horizon, log.lsn + 0x80, next_xid), image)
+    image = image_of(store, horizon, log.lsn + 0x80, next_xid)
+    opened = store_of(read_value(CatalogImage, value_bytes(image)))
+    assert same(image_of(opened, horizon, log.lsn + 0x80, next_xid), image)
     more = Log(opened)
     more.lsn = log.lsn
     return opened, more
@@ -91,7 +92,7 @@ def test_views_from_the_horizon_on_are_the_same() -> None:
 def test_a_row_that_no_one_sees_stays_while_it_lies_on_a_page() -> None:
     store, log, commits = renamed()
     horizon = commits[2] + 1
-    assert len(rows_of(store.image(horizon, log.lsn, 2000), PG_CLASS)) == 3
+    assert len(rows_of(image_of(store, horizon, log.lsn, 2000), PG_CLASS)) == 3
     opened, log = reopened(store, log, horizon)
     image = page(
         {
@@ -106,13 +107,13 @@ def test_a_row_that_no_one_sees_stays_while_it_lies_on_a_page() -> None:
     assert name_at(opened, lsn + 1) == "three"
     assert [v.data.body[4:9].rstrip(b"\0") for v in opened.timeline_of(("pg_class", "oid", T)).rows[-1]] == [b"three"]
     log.prune(PG_CLASS, 0, {1: 3}, [2])
-    assert rows_of(opened.image(lsn + 1, log.lsn, 2000), PG_CLASS).inserter.tolist() == [2, 2]
+    assert rows_of(image_of(opened, lsn + 1, log.lsn, 2000), PG_CLASS).inserter.tolist() == [2, 2]
 
 
 def test_what_was_pruned_stays_until_the_horizon_has_passed() -> None:
     store, log, commits = renamed()
     log.prune(PG_CLASS, 0, {1: 3}, [2])
-    kept = [len(rows_of(store.image(lsn + 1, log.lsn, 2000), PG_CLASS)) for lsn in commits]
+    kept = [len(rows_of(image_of(store, lsn + 1, log.lsn, 2000), PG_CLASS)) for lsn in commits]
     assert kept == [3, 2, 1]
     opened, log = reopened(store, log, commits[0] + 1)
     opened, log = reopened(opened, log, commits[1])
@@ -125,12 +126,12 @@ def test_aborted_rows_go_with_their_places() -> None:
     first = log.commit(900)
     log.update(901, PG_CLASS, (0, 1), (0, 2), class_row(T, "never"))
     store.abort([901])
-    image = store.image(first, log.lsn, 2000)
+    image = image_of(store, first, log.lsn, 2000)
     found = rows_of(image, PG_CLASS)
     assert (found.xmin.tolist(), found.inserter.tolist()) == ([900, 901], [900, 0])
     assert (found.deleter_xid.tolist(), image.xids.tolist(), image.commits.tolist()) == ([], [900, 901], [first, NEVER])
     log.prune(PG_CLASS, 0, {}, [2])
-    assert rows_of(store.image(first, log.lsn, 2000), PG_CLASS).xmin.tolist() == [900]
+    assert rows_of(image_of(store, first, log.lsn, 2000), PG_CLASS).xmin.tolist() == [900]
 
 
 def test_a_copy_may_name_who_had_just_ended() -> None:
@@ -148,9 +149,9 @@ def test_a_copy_may_name_who_had_just_ended() -> None:
         log.prune(PG_CLASS, 0, {}, [1])
         log.full_page(locator(PG_CLASS), 0, copied)
         assert name_at(store, log.lsn) == "one"
-        images.append(store.image(first + 1, log.lsn, 2000))
+        images.append(image_of(store, first + 1, log.lsn, 2000))
         store.settle_before(950)
-        late = store.image(first + 1, log.lsn, 2000)
+        late = image_of(store, first + 1, log.lsn, 2000)
         assert (rows_of(late, PG_CLASS).deleter_xid.tolist(), 901 in late.xids) == ([], False)
     assert same(*images)
     assert rows_of(images[0], PG_CLASS).deleter_xid.tolist() == []
@@ -175,7 +176,7 @@ def test_command_ids_of_another_transaction_are_void() -> None:
     store, log = started()
     log.new_cid(900, PG_CLASS, (0, 1), 5)
     store.abort([900])
-    image = store.image(START, log.lsn, 2000)
+    image = image_of(store, START, log.lsn, 2000)
     assert not any(heap.commands for heap in image.heaps)
     lsn = log.insert(901, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
     assert name_at(store, lsn + 1, OwnCommands(frozenset({901}), 9)) is None
@@ -186,12 +187,12 @@ def test_what_a_crash_left_behind_goes_when_all_older_transactions_have_ended() 
     log.insert(900, PG_CLASS, (0, 1), class_row(T, "lost"), init=True)
     log.prune(PG_CLASS, 0, {}, [1])
     store, log = reopened(store, log, log.lsn)
-    assert len(rows_of(store.image(log.lsn, log.lsn, 2000), PG_CLASS)) == 1
+    assert len(rows_of(image_of(store, log.lsn, log.lsn, 2000), PG_CLASS)) == 1
     store.settle_before(900)
-    assert len(rows_of(store.image(log.lsn, log.lsn, 2000), PG_CLASS)) == 1
+    assert len(rows_of(image_of(store, log.lsn, log.lsn, 2000), PG_CLASS)) == 1
     store.settle_before(901)
-    assert len(rows_of(store.image(log.lsn, log.lsn, 2000), PG_CLASS)) == 0
-    assert store.image(log.lsn, log.lsn, 2000).settled_before == 901
+    assert len(rows_of(image_of(store, log.lsn, log.lsn, 2000), PG_CLASS)) == 0
+    assert image_of(store, log.lsn, log.lsn, 2000).settled_before == 901
 
 
 def test_xids_outlive_two_to_the_32() -> None:
@@ -201,7 +202,7 @@ def test_xids_outlive_two_to_the_32() -> None:
     first = log.commit(last - 1)
     log.update(last, PG_CLASS, (0, 1), (0, 2), class_row(T, "two"))
     log.insert(wrapped, PG_CLASS, (0, 3), class_row(T + 1, "other"))
-    image = store.image(first, log.lsn, (7 << 32) + 10)
+    image = image_of(store, first, log.lsn, (7 << 32) + 10)
     found = rows_of(image, PG_CLASS)
     assert found.inserter.tolist() == [(7 << 32) - 2, (7 << 32) - 1, (7 << 32) + 5]
     assert found.deleter_xid.tolist() == [(7 << 32) - 1]
@@ -214,7 +215,7 @@ def test_xids_outlive_two_to_the_32() -> None:
     assert [store.view(lsn).relation(T + 1) is None for lsn in (third, third + 1)] == [True, False]
     store.settle_before(8)
     store, log = reopened(store, log, third + 1, (7 << 32) + 12)
-    assert rows_of(store.image(0, log.lsn, (7 << 32) + 12), PG_CLASS).inserter.tolist() == [2, 2, 2]
+    assert rows_of(image_of(store, 0, log.lsn, (7 << 32) + 12), PG_CLASS).inserter.tolist() == [2, 2, 2]
     log.prune(PG_CLASS, 0, {1: 2}, [])
     for quarter in range(1, 4):
         store.settle_before(quarter << 30)
@@ -223,7 +224,7 @@ def test_xids_outlive_two_to_the_32() -> None:
     log.insert(last, PG_CLASS, (0, 4), class_row(T + 2, "late"))
     late = log.lsn
     store, log = reopened(store, log, late, (8 << 32) + 3)
-    assert rows_of(store.image(0, log.lsn, (8 << 32) + 3), PG_CLASS).inserter.tolist() == [2, 2, (8 << 32) - 1]
+    assert rows_of(image_of(store, 0, log.lsn, (8 << 32) + 3), PG_CLASS).inserter.tolist() == [2, 2, (8 << 32) - 1]
     assert store.view(late + 1).relation(T + 2) is None
     assert store.view(log.commit(last) + 1).relation(T + 2) is not None
 
@@ -232,10 +233,10 @@ def test_the_fate_of_a_forgotten_transaction_is_not_guessed() -> None:
     store, log, commits = renamed()
     store.settle_before(1500)
     store, log = reopened(store, log, commits[2] + 1)
-    store.heaps[locator(PG_ENUM)].catalog = None
+    store.files.heaps[locator(PG_ENUM)].catalog = None
     strange = row(PG_ENUM, {"oid": T + 9, "enumtypid": T, "enumlabel": b"x"})
     log.full_page(locator(PG_ENUM), 0, page({1: tuple_image(strange, 900)}))
-    store.heaps[locator(PG_ENUM)].merge(store.tables[PG_ENUM])
+    store.files.heaps[locator(PG_ENUM)].merge(store.tables[PG_ENUM])
     with pytest.raises(CatalogError, match="fate of transaction 900 is not known any more"):
         store.timeline_of(("pg_enum", "enumtypid", T))
 
@@ -250,7 +251,7 @@ def test_a_publication_that_has_been_is_remembered() -> None:
     log.insert(902, PG_PUBLICATION, (0, 2), row(PG_PUBLICATION, {"oid": T + 1, "pubname": b"never"}))
     store.abort([902])
     assert [store.view(lsn).has_had_publication("pub") for lsn in (made, made + 1, gone + 1)] == [False, True, True]
-    image = store.image(gone + 1, log.lsn, 2000)
+    image = image_of(store, gone + 1, log.lsn, 2000)
     assert len(rows_of(image, PG_PUBLICATION)) == 1
     assert image.publication_names == (b"pub",)
     store, log = reopened(store, log, gone + 1)
@@ -262,8 +263,8 @@ def test_a_publication_that_has_been_is_remembered() -> None:
 
 def test_a_missing_file_is_missed_until_the_log_makes_it_anew() -> None:
     store = make_store(system_pages(), is_online=True)
-    store.add_heap(locator(PG_ENUM), PG_ENUM, None, False, "base/5/3501")
-    store.add_heap(locator(PG_CLASS), PG_CLASS, page({1: tuple_image(class_row(PG_ENUM, "pg_enum"), 1)}), False)
+    store.files.add_heap(locator(PG_ENUM), PG_ENUM, None, False, "base/5/3501")
+    store.files.add_heap(locator(PG_CLASS), PG_CLASS, page({1: tuple_image(class_row(PG_ENUM, "pg_enum"), 1)}), False)
     log = Log(store)
     store, log = reopened(store, log, log.lsn)
     with pytest.raises(CatalogError, match=r"pg_enum has no file \(in base/5/3501\)"):
@@ -272,7 +273,7 @@ def test_a_missing_file_is_missed_until_the_log_makes_it_anew() -> None:
     log.create(PG_ENUM)
     store, log = reopened(store, log, log.lsn)
     check_files(store)
-    assert store.youngest_page() == 0x1000
+    assert store.files.youngest_page() == 0x1000
 
 
 def test_a_provisional_page_stays_one_until_its_image() -> None:
@@ -282,16 +283,15 @@ def test_a_provisional_page_stays_one_until_its_image() -> None:
     )
     store = make_store({**system_pages(), PG_CLASS: future}, is_online=True)
     store, log = reopened(store, Log(store), START)
-    assert [heap.provisional.tolist() for heap in store.image(0, START, 2000).heaps if heap.catalog == PG_CLASS] == [
-        [0]
-    ]
+    heaps = image_of(store, 0, START, 2000).heaps
+    assert [heap.provisional.tolist() for heap in heaps if heap.catalog == PG_CLASS] == [[0]]
     image = page({1: tuple_image(class_row(T, "old"), 800, 901, 0x0100)})
     log.delete(901, PG_CLASS, (0, 1), image=image)
     assert len(store.versions(("pg_class", "oid", T))) == 1
     store, log = reopened(store, log, START)
     log.insert(901, PG_CLASS, (0, 2), class_row(T, "new"))
     lsn = log.commit(901)
-    store.complete()
+    store.files.complete()
     store, log = reopened(store, log, lsn)
     assert [name_at(store, at) for at in (lsn, lsn + 1)] == ["old", "new"]
 
@@ -299,15 +299,15 @@ def test_a_provisional_page_stays_one_until_its_image() -> None:
 def test_unchanged_catalogs_go_into_the_next_image_as_they_are() -> None:
     store, log, commits = renamed()
     store, log = reopened(store, log, commits[0])
-    first = store.image(commits[0], log.lsn, 2000)
+    first = image_of(store, commits[0], log.lsn, 2000)
     name_at(store, commits[2] + 1)
-    again = store.image(commits[0], log.lsn, 2000)
+    again = image_of(store, commits[0], log.lsn, 2000)
     assert all(a is b for (_, a), (_, b) in zip(first.catalogs, again.catalogs, strict=True))
     assert all(a is b for a, b in zip(first.heaps, again.heaps, strict=True))
-    later = store.image(commits[1] + 1, log.lsn, 2000)
+    later = image_of(store, commits[1] + 1, log.lsn, 2000)
     assert [oid for (oid, a), (_, b) in zip(first.catalogs, later.catalogs, strict=True) if a is not b] == [PG_CLASS]
     log.insert(910, PG_NAMESPACE, (1, 1), row(PG_NAMESPACE, {"oid": T, "nspname": b"s"}), init=True)
-    later = store.image(commits[0], log.lsn, 2000)
+    later = image_of(store, commits[0], log.lsn, 2000)
     changed = [oid for (oid, a), (_, b) in zip(first.catalogs, later.catalogs, strict=True) if a is not b]
     assert changed == [PG_NAMESPACE]
 
@@ -325,12 +325,12 @@ def test_views_forget_only_what_changes() -> None:
     assert other is not None
     assert found is not None
     assert (other.name, found.name) == ("other", "another")
-    image = store.image(lsn + 1, log.lsn, 2000)
-    store = CatalogStore.of_image(image, store)
+    image = image_of(store, lsn + 1, log.lsn, 2000)
+    store = store_of(image, store)
     assert store.view(lsn + 1).relation(T) is kept
     # What nobody asks for between two images is forgotten.
-    store = CatalogStore.of_image(store.image(lsn + 1, log.lsn, 2000), store)
-    store = CatalogStore.of_image(store.image(lsn + 1, log.lsn, 2000), store)
+    store = store_of(image_of(store, lsn + 1, log.lsn, 2000), store)
+    store = store_of(image_of(store, lsn + 1, log.lsn, 2000), store)
     assert store.view(lsn + 1).relation(T) == kept
     assert store.view(lsn + 1).relation(T) is not kept
     assert name_at(store, lsn + 1) == "three"
@@ -354,13 +354,13 @@ def rewritten(named_early: bool) -> tuple[CatalogStore, int]:
     other = (1663, 5, 20000)
     new = page({1: tuple_image(class_row(T, "one"), 900)})
     if named_early:
-        store.add_extra(other)
+        store.files.add_extra(other)
     log.create(PG_CLASS, other)
     log.full_page(other, 0, new)
     begin = log.lsn
     store, log = reopened(store, log, begin)
     if not named_early:
-        store.add_extra(other)
+        store.files.add_extra(other)
         earlier = Log(store, earlier=True)
         earlier.create(PG_CLASS, other)
         earlier.full_page(other, 0, new)
@@ -373,10 +373,10 @@ def rewritten(named_early: bool) -> tuple[CatalogStore, int]:
 
 def test_a_file_that_turns_out_later_to_be_a_catalogs() -> None:
     store, lsn = rewritten(named_early=False)
-    assert store.missing_locators() == frozenset()
+    assert store.redo.missing_locators() == frozenset()
     assert name_at(store, lsn + 1) == "one"
     assert len(store.versions(("pg_class", "oid", T))) == 1
-    image = store.image(lsn + 1, lsn + 0x80, 2000)
+    image = image_of(store, lsn + 1, lsn + 0x80, 2000)
     assert [heap.locator[2] for heap in image.heaps if heap.catalog == PG_CLASS] == [20000]
     assert {one.number: one.left_lsn for one in image.mapped if one.oid == PG_CLASS} == {20000: NEVER}
 
@@ -384,27 +384,27 @@ def test_a_file_that_turns_out_later_to_be_a_catalogs() -> None:
 def test_earlier_records_change_only_the_files_that_were_added() -> None:
     store, log = started()
     known, other = (1663, 5, 20000), (1663, 5, 20001)
-    store.add_extra(known)
+    store.files.add_extra(known)
     old = page({1: tuple_image(class_row(T, "one"), 900)})
     log.full_page(known, 0, old)
     log.new_cid(900, PG_CLASS, (0, 2), 1, where=known)
     log.insert(900, PG_CLASS, (0, 2), class_row(T + 1, "two"), where=known)
     store, log = reopened(store, log, log.lsn)
-    assert known in store.locators()
+    assert known in store.files.locators()
     for locator_ in (known, other):
-        store.add_extra(locator_)
+        store.files.add_extra(locator_)
     earlier = Log(store, earlier=True)
     earlier.full_page(known, 0, old)
     earlier.full_page(other, 0, old)
     earlier.flush()
-    assert [sorted(store.heaps[one].page(0).slots) for one in (known, other)] == [[1, 2], [1]]
+    assert [sorted(store.files.heaps[one].page(0).slots) for one in (known, other)] == [[1, 2], [1]]
 
 
 def test_a_file_that_no_record_names_yet_is_not_in_an_image() -> None:
     store, _ = rewritten(named_early=True)
-    assert store.missing_locators() == {(1663, 5, 20000)}
+    assert store.redo.missing_locators() == {(1663, 5, 20000)}
     with pytest.raises(CatalogError, match=r"1 files of catalogs have not been read, first \(1663, 5, 20000\)"):
-        store.image(0, START, 2000)
+        image_of(store, 0, START, 2000)
 
 
 def rows_at(store: CatalogStore, lsn: int, oid: int, own: OwnCommands | None = None) -> list[bytes]:
@@ -428,10 +428,10 @@ def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose:
         else:
             history.step(step)
     end = choose.randint(horizon, log.lsn + 1)
-    expected, found = (one.image(end, log.lsn + 0x80, history.next_xid) for one in (once, often))
+    expected, found = (image_of(one, end, log.lsn + 0x80, history.next_xid) for one in (once, often))
     assert same(found, expected)
-    assert same(CatalogStore.of_image(found).image(end, log.lsn + 0x80, history.next_xid), expected)
-    last = CatalogStore.of_image(found)
+    assert same(image_of(store_of(found), end, log.lsn + 0x80, history.next_xid), expected)
+    last = store_of(found)
     for lsn, seen in history.seen:
         for oid, names in seen.items() if lsn >= end else ():
             for store in (once, often, last):
@@ -446,9 +446,9 @@ def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose:
 
 def test_arrays_of_an_image_are_canonical() -> None:
     store, log, commits = renamed()
-    image = store.image(commits[0], log.lsn, 2000)
+    image = image_of(store, commits[0], log.lsn, 2000)
     for _, rows in image.catalogs:
         assert (np.diff(rows.at) == rows.length[:-1]).all()
         assert int(rows.length.sum()) == len(rows.data)
     log.insert(905, PG_ATTRIBUTE, (0, 1), attribute_row(T, 1, "a"), init=True)
-    assert not same(image, store.image(commits[0], log.lsn, 2000))
+    assert not same(image, image_of(store, commits[0], log.lsn, 2000))

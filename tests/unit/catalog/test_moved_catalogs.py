@@ -17,6 +17,7 @@ from made_catalog import (
 )
 
 from headwater.catalog.image import CatalogImage
+from headwater.catalog.saving import image_of, store_of
 from headwater.catalog.store import CatalogStore
 from headwater.flat_values import read_value, value_bytes
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE
@@ -29,8 +30,8 @@ FUTURE = START + 0x100000
 
 def reopened(store: CatalogStore, log: Log) -> tuple[CatalogStore, Log]:
     """The store of an image that was written and read, and its log."""
-    image = store.image(0, log.lsn + 0x80, 2000)
-    more = Log(CatalogStore.of_image(read_value(CatalogImage, value_bytes(image))))
+    image = image_of(store, 0, log.lsn + 0x80, 2000)
+    more = Log(store_of(read_value(CatalogImage, value_bytes(image))))
     more.lsn = log.lsn
     return more.store, more
 
@@ -71,7 +72,7 @@ def test_an_old_file_that_an_image_has_found_is_joined_once() -> None:
     store, log = reopened(store, log)
     for number in (PG_TYPE, 20001):
         if number == 20001:
-            store.add_extra((1663, 5, number))
+            store.files.add_extra((1663, 5, number))
         log.remap({PG_CLASS: OTHER[2], PG_ATTRIBUTE: PG_ATTRIBUTE, PG_TYPE: number})
         lsn = log.commit(901)
         assert names(store, lsn) == ["two"]
@@ -84,11 +85,11 @@ def test_an_old_file_is_joined_when_a_record_names_it_and_not_before() -> None:
     one = class_row(T, "one")
     future = page({1: tuple_image(one, 800)}, lsn=FUTURE)
     store = make_store({**system_pages(), PG_CLASS: future}, is_online=True, places={PG_CLASS: OTHER})
-    store.add_extra(locator(PG_CLASS), page({1: tuple_image(one, 800)}))
+    store.files.add_extra(locator(PG_CLASS), page({1: tuple_image(one, 800)}))
     log = Log(store)
-    assert [heap.locator for heap in store.image(0, START, 2000).heaps if heap.catalog == PG_CLASS] == [OTHER]
+    assert [heap.locator for heap in image_of(store, 0, START, 2000).heaps if heap.catalog == PG_CLASS] == [OTHER]
     log.new_cid(900, PG_CLASS, (0, 1), 0xFFFFFFFF, 0)
-    found = [heap.locator for heap in store.image(0, log.lsn, 2000).heaps if heap.catalog == PG_CLASS]
+    found = [heap.locator for heap in image_of(store, 0, log.lsn, 2000).heaps if heap.catalog == PG_CLASS]
     assert found == [locator(PG_CLASS), OTHER]
 
 
@@ -105,18 +106,18 @@ def test_what_the_copy_has_behind_the_end_of_a_cut_file_is_brought_by_the_log() 
         log.insert(901, PG_CLASS, (1, 1), late, init=True)
         log.commit(901)
         assert len(store.versions(("pg_class", "oid", T + 1))) == 1
-        assert len(dict(store.image(0, log.lsn + 0x80, 2000).catalogs)[PG_CLASS]) == 2
+        assert len(dict(image_of(store, 0, log.lsn + 0x80, 2000).catalogs)[PG_CLASS]) == 2
 
 
 def moving(new: bytes, is_certain: bool) -> Log:
     """A log for a store that has two files of pg_enum: the catalog lay in one, and moves, or moved, to the other."""
     types = page({1: tuple_image(type_row(T, "mood", 2200, typtype=b"e"), 1)})
     store = make_store({**system_pages(), PG_TYPE: types}, is_online=True, places={PG_ENUM: OTHER})
-    del store.heaps[OTHER]
+    del store.files.heaps[OTHER]
     old = page({1: tuple_image(label(T + 1, b"a"), 800), 2: tuple_image(label(T + 2, b"b"), 800)})
-    store.add_heap(locator(PG_ENUM), PG_ENUM, old, False)
-    store.add_heap(OTHER, PG_ENUM, new, False)
-    store.add_successor(OTHER, is_certain)
+    store.files.add_heap(locator(PG_ENUM), PG_ENUM, old, False)
+    store.files.add_heap(OTHER, PG_ENUM, new, False)
+    store.files.add_successor(OTHER, is_certain)
     return Log(store)
 
 
@@ -137,7 +138,7 @@ def test_a_page_from_the_future_holds_copies_once_the_log_has_shown_it() -> None
             _, log = reopened(log.store, log)
         log.insert(902, PG_ENUM, (0, 3), label(T + 3, b"c"), image=page(kept | added), where=OTHER)
         log.commit(902)
-        log.store.complete()
+        log.store.files.complete()
         assert labels(log.store) == ["a", "b", "c"]
         assert len(log.store.versions(("pg_enum", "enumtypid", T))) == 3
 

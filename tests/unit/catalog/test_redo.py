@@ -231,10 +231,10 @@ def rewritten(extra: frozenset[tuple[int, int, int]]) -> tuple[CatalogStore, int
 def test_rewritten_catalog_keeps_its_history() -> None:
     """Two versions are alike to the byte: the copy is that of the last one."""
     store, _ = rewritten(frozenset())
-    missing = store.missing_locators()
+    missing = store.redo.missing_locators()
     assert missing == {(1663, 5, 20000)}
     store, commit = rewritten(missing)
-    assert store.missing_locators() == frozenset()
+    assert store.redo.missing_locators() == frozenset()
     versions = store.versions(("pg_class", "oid", T))
     assert [(v.cmin, list(v.deleters)) for v in versions] == [(1, [900]), (2, [900]), (3, [])]
     assert [name_at(store, commit), name_at(store, commit + 1)] == [None, "a"]

@@ -49,10 +49,10 @@ def place_of(store: CatalogStore, lsn: int, filenode: int = T) -> list[int]:
 def cut(store: CatalogStore, log: Log, is_cut: bool) -> tuple[CatalogStore, Log]:
     """Now and then an image takes the store's place; its horizon is the beginning of the log."""
     if is_cut:
-        known = [*store.heaps]
+        known = [*store.files.heaps]
         store, log = reopened(store, log, 0)
         for file in known:
-            store.add_extra(file)
+            store.files.add_extra(file)
     return store, log
 
 
@@ -69,9 +69,9 @@ def test_a_database_that_moves(cuts: int) -> None:
     log.full_page((THERE, DATABASE, PG_CLASS), 0, page_with("there", 901, log.lsn))
     made = log.commit(901)
     store, log = reopened(store, log, 0)
-    assert store.missing_locators() == frozenset()
-    assert store.places[PG_CLASS] == (THERE, DATABASE, PG_CLASS)
-    assert {file[0] for file in store.heaps if file[1]} == {THERE}
+    assert store.redo.missing_locators() == frozenset()
+    assert store.files.places[PG_CLASS] == (THERE, DATABASE, PG_CLASS)
+    assert {file[0] for file in store.files.heaps if file[1]} == {THERE}
     assert [place_of(store, lsn) for lsn in (before, moved, moved + 1)] == [[HERE], [HERE], [THERE]]
     assert [place_of(store, lsn, T + 1) for lsn in (made, made + 1)] == [[], [THERE]]
 
@@ -93,7 +93,7 @@ def test_a_move_that_fails(cuts: int) -> None:
     log.commit(902)
     log.full_page((THERE, DATABASE, PG_CLASS), 0, page_with("here", 901, log.lsn))
     store, log = reopened(store, log, 0)
-    assert {file[0] for file in store.heaps if file[1]} == {THERE}
+    assert {file[0] for file in store.files.heaps if file[1]} == {THERE}
     assert place_of(store, log.lsn + 1, T + 1) == [THERE]
 
 
@@ -108,7 +108,7 @@ def test_there_and_back() -> None:
     log.full_page(locator(PG_CLASS), 0, page_with("back", 902, log.lsn))
     log.commit(902)
     store, log = reopened(store, log, 0)
-    assert {file[0] for file in store.heaps if file[1]} == {HERE}
+    assert {file[0] for file in store.files.heaps if file[1]} == {HERE}
     assert [place_of(store, lsn) for lsn in (back, back + 1)] == [[THERE], [HERE]]
     assert place_of(store, log.lsn + 1, T + 1) == [HERE]
 
@@ -116,14 +116,14 @@ def test_there_and_back() -> None:
 def test_files_that_nobody_knew_of_are_missing() -> None:
     store, log = started(extra=())
     log.copy_database((DATABASE, HERE), (DATABASE, THERE))
-    assert store.missing_locators() == set(FILES_THERE)
+    assert store.redo.missing_locators() == set(FILES_THERE)
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_copy_of_another_database(is_cut: bool) -> None:
     """What happens to the other one later is nothing to it, nor are copies of other databases."""
     store, log = started(extra=[(THERE, NEW, oid) for oid in LOCAL])
-    store.whereabouts = Whereabouts(DATABASE, HERE, (NEW,))
+    store.files.whereabouts = Whereabouts(DATABASE, HERE, (NEW,))
     log.copy_database((4, HERE), (NEW + 1, HERE))
     log.full_page(locator(PG_CLASS), 0, page_with("before", 900, log.lsn))
     log.commit(900)
@@ -134,7 +134,7 @@ def test_a_copy_of_another_database(is_cut: bool) -> None:
     log.full_page((THERE, NEW, PG_CLASS), 0, page_with("before", 900, log.lsn))
     log.commit(901)
     store, log = reopened(store, log, 0)
-    assert {file[:2] for file in store.heaps if file[1]} == {(THERE, NEW)}
+    assert {file[:2] for file in store.files.heaps if file[1]} == {(THERE, NEW)}
     names = [relation.name for relation in store.view(log.lsn + 1).class_rows(T + 1)]
     assert names == ["before"]
 
