@@ -1,14 +1,14 @@
-"""Write ``src/headwater/pg/catalog_columns.py`` from the ``postgres.bki`` of each major version.
+"""Write ``src/headwater/pg/catalog_columns.txt`` from the ``postgres.bki`` of each major version.
 
-Usage: ``python tools/generate_catalog_columns.py postgres.bki... > src/headwater/pg/catalog_columns.py``
+Usage: ``python tools/generate_catalog_columns.py postgres.bki...``
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import textwrap
-from pathlib import Path
+
+from data_files import read_catalogs, write_rows
 
 CATALOGS = (
     "pg_am",
@@ -50,17 +50,12 @@ CATALOGS = (
 TOAST = {"pg_attrdef", "pg_constraint", "pg_description", "pg_index", "pg_partitioned_table", "pg_publication_rel"}
 """Those of which long values are read where they lie."""
 
-HEADER = '''"""Columns of the catalogs that decoding reads, per major version.
-
-A column is three words: name, attlen, attalign; ``?`` after them marks one of fixed length that may be NULL.
-Generated from PostgreSQL {majors} by tools/generate_catalog_columns.py, do not edit.
-PostgreSQL: ``postgres.bki`` (made from ``src/include/catalog/*.h`` by genbki.pl).
+HEADER = """\
+# Columns of the catalogs that decoding reads (made of ``src/include/catalog/*.h`` by genbki.pl): a catalog's name, then
+# its columns, each name:attlen:attalign, with :null after them if it has a fixed length and may be NULL; and from which
+# majors to which (none: all).
+# Generated from PostgreSQL {majors} by tools/generate_catalog_columns.py, do not edit.
 """
-
-from __future__ import annotations
-
-COLUMNS: dict[int, dict[str, str]] = {{'''
-
 CREATE = re.compile(r"^create (\w+) (\d+)([^\n]*)\n \(\n(.*?)\n \)", re.M | re.S)
 COLUMN = re.compile(r"^ (\w+) = (\w+)( FORCE NULL)?", re.M)
 TOASTED = re.compile(r"^declare toast \d+ \d+ on (\w+)", re.M)
@@ -81,38 +76,32 @@ def types(text: str, columns: list[str]) -> dict[str, tuple[int, str]]:
     return found
 
 
-def read(path: Path) -> tuple[int, dict[str, str]]:
-    """The major version of a ``postgres.bki`` and the columns of those of :data:`CATALOGS` that it has."""
-    text = path.read_text()
-    major = int(text[: text.index("\n")].rsplit(maxsplit=1)[-1])
+def lines(text: str) -> list[str]:
+    """List those of :data:`CATALOGS` that a ``postgres.bki`` has, with their columns."""
     created = {name: COLUMN.findall(body) for name, _, _, body in CREATE.findall(text)}
     kinds = types(text, [name for name, _, _ in created["pg_type"]])
-    there = [name for name in CATALOGS if name in created]
     numbers = {name: number for name, number, *_ in CREATE.findall(text)}
-    chunks = {f"pg_toast_{numbers[name]}": CHUNKS for name in sorted(TOAST & set(TOASTED.findall(text)))}
-    columns = {name: created[name] for name in there} | chunks
-    return major, {name: ", ".join(column(kinds, *one) for one in found) for name, found in columns.items()}
+    catalogs = {name: created[name] for name in CATALOGS if name in created}
+    catalogs |= {f"pg_toast_{numbers[name]}": CHUNKS for name in TOAST & set(TOASTED.findall(text))}
+    return [" ".join([name, *(column(kinds, *words) for words in columns)]) for name, columns in catalogs.items()]
 
 
 def column(kinds: dict[str, tuple[int, str]], name: str, kind: str, null: str) -> str:
-    """A column's three or four words."""
+    """Write a column as a word."""
     length, align = kinds[kind]
-    return f"{name} {length} {align}{' ?' if null else ''}"
+    return f"{name}:{length}:{align}{':null' if null else ''}"
+
+
+def by_name_and_majors(line: str) -> tuple[str, str]:
+    """Return a key that sorts the lines of a catalog by their majors."""
+    words = line.split(" ")
+    return words[0], words[-1]
 
 
 def main() -> None:
-    """Print the module."""
-    tables = sorted(read(Path(path)) for path in sys.argv[1:])
-    print(HEADER.format(majors=", ".join(str(major) for major, _ in tables)))
-    for major, catalogs in tables:
-        print(f"    {major}: {{")
-        for name, columns in catalogs.items():
-            print(f'        "{name}": (')
-            for line in textwrap.wrap(columns, 100):
-                print(f'            "{line} "')
-            print("        ),")
-        print("    },")
-    print("}")
+    """Write the file."""
+    catalogs = map(read_catalogs, sys.argv[1:])
+    write_rows("catalog_columns.txt", HEADER, [(major, lines(text)) for major, text in catalogs], by_name_and_majors)
 
 
 if __name__ == "__main__":

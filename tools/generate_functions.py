@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
-FILE = Path(__file__).parents[1] / "src" / "headwater" / "pg" / "functions.txt"
+from data_files import read_catalogs, write_rows
+
 WORDS = re.compile(r"'(?:[^']|'')*'|\S+")
 HEADER = """\
 # The immutable functions (f OID name source argument-types result strict), operators of theirs (o OID name function)
@@ -70,28 +70,15 @@ def rows_of_function(text: str, code: str, operator: Row) -> list[str]:
     return table.get(code) or table.get(f"{code.split('(')[0]}({','.join(sides)})") or []
 
 
-def ranged(paths: Sequence[str], told: Callable[[str], Iterator[str]]) -> tuple[str, list[str]]:
-    """The majors of some ``postgres.bki``, and what is told of them, sorted, each line with those that it is of."""
-    majors: dict[str, list[int]] = {}
-    every = []
-    for path in paths:
-        text = Path(path).read_text()
-        every.append(int(text[: text.index("\n")].rsplit(maxsplit=1)[-1]))
-        for line in told(text):
-            majors.setdefault(line, []).append(every[-1])
-    first, last = min(every), max(every)
-    found = []
-    for line, there in majors.items():
-        ends = f"{min(there)}-{max(there)}"
-        found.append(line if ends == f"{first}-{last}" else f"{line} {ends}")
-    found.sort(key=lambda line: (line[0], int(line.split()[1]), line))
-    return ", ".join(map(str, sorted(every))), found
+def by_kind_and_oid(line: str) -> tuple[str, int, str]:
+    """Return a key that sorts lines by their first two words."""
+    return line[0], int(line.split(maxsplit=2)[1]), line
 
 
 def main() -> None:
     """Write the file."""
-    majors, found = ranged(sys.argv[1:], lines)
-    FILE.write_text(HEADER.format(majors=majors) + "\n".join(found) + "\n")
+    catalogs = map(read_catalogs, sys.argv[1:])
+    write_rows("functions.txt", HEADER, [(major, lines(text)) for major, text in catalogs], by_kind_and_oid)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from generate_functions import LENGTHS, ranged, rows, rows_of_function
+from data_files import read_catalogs, write_rows
+from generate_functions import LENGTHS, by_kind_and_oid, rows, rows_of_function
 
-FILE = Path(__file__).parents[1] / "src" / "headwater" / "pg" / "operators.txt"
 HEADER = """\
 # All operators (o OID name left right result, then the OID of the function if it is immutable, else 0), casts (c source
 # target function context method) and types (y OID category whether-preferred array-type) that are built into
@@ -39,8 +38,8 @@ def lines(text: str) -> Iterator[str]:
 
 def main() -> None:
     """Write the file."""
-    majors, found = ranged(sys.argv[1:], lines)
-    FILE.write_text(HEADER.format(majors=majors) + "\n".join(found) + "\n")
+    catalogs = map(read_catalogs, sys.argv[1:])
+    write_rows("operators.txt", HEADER, [(major, lines(text)) for major, text in catalogs], by_kind_and_oid)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import random
+import sys
 from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import psycopg
@@ -15,8 +17,9 @@ import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import DecodingError
-from headwater.pg.catalog_columns import COLUMNS
+from headwater.pg import data_files
 from headwater.pg.conversions import as_bytes, characters, conversion, is_converted
+from headwater.pg.data_files import read_rows
 from headwater.pg.encodings import (
     CHARACTERS,
     CLIENT_ENCODINGS,
@@ -27,35 +30,33 @@ from headwater.pg.encodings import (
     encode_name,
     find_encoding,
 )
-from headwater.pg.keywords import KEYWORDS
+from headwater.pg.identifiers import keywords
 from headwater.pg.version import VERSIONS
 from headwater.rows.conversion import converted_text
 
 pytestmark = pytest.mark.server
 TOOLS = Path(__file__).parents[2] / "tools"
+FOLDER = Path(data_files.__file__).parent
 
 
 def tool(name: str) -> ModuleType:
     """A program of ``tools/`` as a module."""
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with patch.object(sys, "path", [str(TOOLS), *sys.path]):
+        return importlib.import_module(name)
 
 
 def test_columns_of_catalogs(server: EmbeddedPostgres) -> None:
     programs = server.programs
-    major, found = tool("generate_catalog_columns").read(programs.root / "share" / "postgresql" / "postgres.bki")
+    generate = tool("generate_catalog_columns")
+    major, text = generate.read_catalogs(programs.root / "share" / "postgresql" / "postgres.bki")
     assert major == programs.major
-    assert found == {name: " ".join(columns.split()) for name, columns in COLUMNS[major].items()}
+    assert sorted(generate.lines(text)) == sorted(map(" ".join, read_rows("catalog_columns.txt", major)))
 
 
 def test_keywords(server: EmbeddedPostgres) -> None:
     dsn = " ".join(f"{name}={word}" for name, word in server.connection_info().items())
     major, words = tool("generate_keywords").keywords(dsn)
-    assert (major, frozenset(words)) == (server.programs.major, KEYWORDS[major])
+    assert (major, frozenset(words)) == (server.programs.major, keywords(major))
 
 
 def test_conversions(server: EmbeddedPostgres) -> None:
@@ -147,5 +148,7 @@ def test_names_come_back(encoding: str) -> None:
         assert encode_name(decode_name(name, encoding), encoding) == name
 
 
-def test_every_major_has_its_tables() -> None:
-    assert VERSIONS.keys() == COLUMNS.keys() == KEYWORDS.keys()
+@pytest.mark.parametrize("name", ["catalog_columns.txt", "keywords.txt"])
+def test_every_major_has_its_tables(name: str) -> None:
+    header = (FOLDER / name).read_text().split("\n", 4)[:4]
+    assert any(f"Generated from PostgreSQL {', '.join(map(str, VERSIONS))} by" in line for line in header)

@@ -1,6 +1,6 @@
 """The catalogs that decoding reads: their OIDs, and where each column lies in a row.
 
-Job: turn the column lists of :mod:`headwater.pg.catalog_columns` into offsets. A catalog row begins with columns of
+Job: turn the column lists of ``catalog_columns.txt`` into offsets. A catalog row begins with columns of
 fixed length that are never NULL; these lie at the same offset in every row and are read with one ``struct`` call.
 Mirrors ``catalog/pg_*.h`` (CATALOG macros and what genbki.pl makes of them).
 """
@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from functools import cache
 
-from headwater.pg.catalog_columns import COLUMNS
+from headwater.pg.data_files import read_rows
 
 PG_TYPE, PG_ATTRIBUTE, PG_PROC, PG_CLASS = 1247, 1249, 1255, 1259
 PG_DATABASE, PG_INDEX, PG_INHERITS, PG_NAMESPACE = 1262, 2610, 2611, 2615
@@ -163,7 +163,13 @@ class CatalogLayout:
 def catalog_oids(major: int, with_definitions: bool = False) -> frozenset[int]:
     """Those of :data:`CATALOG_NAMES`, and :data:`DEFINITION_CATALOGS` if they are asked for, that a major has."""
     names = {**CATALOG_NAMES, **DEFINITION_CATALOGS} if with_definitions else CATALOG_NAMES
-    return frozenset(oid for oid, name in names.items() if name in COLUMNS[major])
+    return frozenset(oid for oid, name in names.items() if name in _columns(major))
+
+
+@cache
+def _columns(major: int) -> dict[str, list[str]]:
+    """Read the columns of each catalog, as ``catalog_columns.txt`` writes them."""
+    return {name: columns for name, *columns in read_rows("catalog_columns.txt", major)}
 
 
 @cache
@@ -171,13 +177,13 @@ def catalog_layout(major: int, oid: int) -> CatalogLayout:
     """The layout of a catalog of :func:`catalog_oids`, with definitions.
 
     Args:
-        major: PostgreSQL's major version, a key of ``COLUMNS``.
+        major: PostgreSQL's major version.
         oid: the catalog's OID.
     """
     name = CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]
     columns, offsets, at, is_fixed = [], {}, 0, True
-    for words in COLUMNS[major][name].split(","):
-        column, length, align, *null = words.split()
+    for word in _columns(major)[name]:
+        column, length, align, *null = word.split(":")
         columns.append(CatalogColumn(column, int(length), align))
         is_fixed = is_fixed and not null and int(length) > 0
         if is_fixed:

@@ -10,10 +10,11 @@ known: no others may stand in a publication's row filter, a generated column or 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-_FILE = Path(__file__).with_name("functions.txt")
+from headwater.pg.data_files import read_rows
+
+_FILE = "functions.txt"
 
 
 class BuiltInFunction(NamedTuple):
@@ -66,22 +67,10 @@ class BuiltInType(NamedTuple):
 
 
 @cache
-def _lines(major: int) -> tuple[list[str], ...]:
-    found = []
-    for line in _FILE.read_text().splitlines():
-        *words, last = line.split(" ")
-        first, dash, end = last.partition("-")
-        if line[0] == "#" or (dash and first and not int(first) <= major <= int(end)):
-            continue
-        found.append(words if dash and first else [*words, last])
-    return tuple(found)
-
-
-@cache
 def built_in_functions(major: int) -> dict[int, BuiltInFunction]:
     """The immutable functions of a major version by OID."""
     found = {}
-    for kind, oid, name, *rest in _lines(major):
+    for kind, oid, name, *rest in read_rows(_FILE, major):
         if kind == "f":
             source, arguments, result, strict = rest
             types = () if arguments == "-" else tuple(map(int, arguments.split(",")))
@@ -93,14 +82,14 @@ def built_in_functions(major: int) -> dict[int, BuiltInFunction]:
 @cache
 def operator_functions(major: int) -> dict[int, int]:
     """The OIDs of the functions of operators, by the operators' OIDs, of those that are immutable."""
-    return {int(words[1]): int(words[3]) for words in _lines(major) if words[0] == "o"}
+    return {int(words[1]): int(words[3]) for words in read_rows(_FILE, major) if words[0] == "o"}
 
 
 @cache
 def built_in_types(major: int) -> dict[int, BuiltInType]:
     """The types of a major version by OID."""
     found = {}
-    for kind, oid, name, *rest in _lines(major):
+    for kind, oid, name, *rest in read_rows(_FILE, major):
         if kind == "t":
             length, align, by_value, element, typtype, subtype = rest
             own = BuiltInType(int(oid), name, int(length), align, by_value == "t", int(element), typtype, int(subtype))

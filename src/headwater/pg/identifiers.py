@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from headwater.pg.keywords import KEYWORDS
+from headwater.pg.data_files import read_rows
 
 _SAFE = re.compile(r"[a-z_][a-z0-9_]*")
 
 
+@cache
+def keywords(major: int) -> frozenset[str]:
+    """Read the words that are quoted although their letters are harmless.
+
+    They are those of ``parser/kwlist.h`` whose category is not UNRESERVED_KEYWORD; ``tools/generate_keywords.py`` asks
+    servers for them.
+    """
+    return frozenset(word for (word,) in read_rows("keywords.txt", major))
+
+
 def quote_identifier(name: str, major: int) -> str:
     """The name, in double quotes unless it is lower case, plain and no reserved word of that major version."""
-    if _SAFE.fullmatch(name) and name not in KEYWORDS[major]:
+    if _SAFE.fullmatch(name) and name not in keywords(major):
         return name
     return '"' + name.replace('"', '""') + '"'
 

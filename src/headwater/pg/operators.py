@@ -8,12 +8,11 @@ what 15 has as far as it is used here.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-_FILE = Path(__file__).with_name("operators.txt")
+from headwater.pg.data_files import read_rows
+
 _FIRST = 15
-_WORDS = {"o": 7, "c": 6, "y": 5}
 
 
 class BuiltInOperator(NamedTuple):
@@ -57,19 +56,9 @@ class TypeCategory(NamedTuple):
     array: int
 
 
-@cache
-def _lines(major: int) -> tuple[list[str], ...]:
-    found, asked = [], max(major, _FIRST)
-    for line in _FILE.read_text().splitlines():
-        words = line.split(" ")
-        if line[0] == "#":
-            continue
-        if len(words) > _WORDS[words[0]]:
-            first, _, last = words.pop().partition("-")
-            if not int(first) <= asked <= int(last):
-                continue
-        found.append(words)
-    return tuple(found)
+def _rows(major: int) -> tuple[tuple[str, ...], ...]:
+    """Read the rows of a major version; 14 is given those of 15."""
+    return read_rows("operators.txt", max(major, _FIRST))
 
 
 @cache
@@ -77,7 +66,7 @@ def operators_named(name: str, major: int) -> tuple[BuiltInOperator, ...]:
     """The operators of a name, those that are not immutable among them."""
     return tuple(
         BuiltInOperator(int(words[1]), words[2], *map(int, words[3:]))
-        for words in _lines(major)
+        for words in _rows(major)
         if words[0] == "o" and words[2] == name
     )
 
@@ -87,7 +76,7 @@ def casts(major: int) -> dict[tuple[int, int], BuiltInCast]:
     """All casts by the OIDs of source and target."""
     return {
         (int(words[1]), int(words[2])): BuiltInCast(int(words[3]), words[4], words[5])
-        for words in _lines(major)
+        for words in _rows(major)
         if words[0] == "c"
     }
 
@@ -97,6 +86,6 @@ def type_categories(major: int) -> dict[int, TypeCategory]:
     """Of types by OID."""
     return {
         int(words[1]): TypeCategory(words[2], words[3] == "t", int(words[4]))
-        for words in _lines(major)
+        for words in _rows(major)
         if words[0] == "y"
     }
