@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
 
-from headwater.kept_memory import keep_freed_memory
+from headwater.base.malloc_settings import keep_freed_memory
 
 
 @contextmanager

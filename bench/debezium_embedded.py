@@ -20,7 +20,7 @@ from pathlib import Path
 
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import find_programs
-from headwater.pipeline.spark import spark_session, warm_up
+from headwater.spark.session import spark_session, warm_up
 from log_figures import LAND_INSERTS
 from logs import written
 from results import Measurement, Result, Sitting

@@ -15,10 +15,10 @@ from collections.abc import Collection
 from cores import on_cores, workers_on_cores
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.index_job import IndexTask, cut_runs
-from headwater.pipeline.open_request import open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.rmgr.index import Request
+from headwater.pipeline.requests.open_request import open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.index_job import IndexTask, cut_runs
+from headwater.rmgr.index.wal_index import Request
 from logs import Log, written
 from results import MEGABYTE, Measurement, Result, Sitting
 from server_runs import OPTIONS, RUNS

@@ -22,8 +22,8 @@ from cores import cores_said, on_cores
 from headwater.lakes.parquet_options import parquet_options
 from headwater.pg.lsn import Lsn
 from headwater.wal._crc import words_crc
-from headwater.wal.addresses import wal_source
-from headwater.wal.directory import WalDirectory
+from headwater.wal.segments.addresses import wal_source
+from headwater.wal.segments.directory import WalDirectory
 from logs import Log
 
 PIECE_BYTES = 16 << 20

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import headwater
 from cores import new_process
-from headwater.pipeline.spark import spark_session
+from headwater.spark.session import spark_session
 from logs import bench_server, copied
 from results import Measurement, Result, Sitting
 from server_runs import RUNS

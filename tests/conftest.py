@@ -19,7 +19,7 @@ import pytest
 
 from copied_clusters import CopiedClusters
 from headwater import option_names
-from headwater.caches import SERVER_CACHE_VARIABLE, server_cache
+from headwater.base.cache_places import SERVER_CACHE_VARIABLE, server_cache
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from packaged_servers import is_packaged
 
@@ -182,7 +182,7 @@ def kernels_get_whole_arrays() -> Iterator[None]:
     """No kernel is handed an array with gaps: another version would be compiled for it, in the middle of the work."""
     yield
     if "numba" in sys.modules:
-        from headwater.pipeline.kernel_loading import task_kernels
+        from headwater.spark.kernel_loading import task_kernels
 
         assert [kernel.__name__ for kernel in task_kernels() if _is_for_gaps(kernel)] == []
 
@@ -196,7 +196,7 @@ def _is_for_gaps(kernel: Any) -> bool:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One local Spark session for the whole run, built as the product builds its own."""
-    from headwater.pipeline.spark import spark_session, warm_up
+    from headwater.spark.session import spark_session, warm_up
 
     session = spark_session("local[2]")
     warm_up(session)

@@ -12,7 +12,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from headwater.temporary_directories import OwnDirectory
+from headwater.base.temporary_directories import OwnDirectory
 from install_debian_postgres import Apt, for_majors
 from install_postgres import installed_version, make_readable, publish
 

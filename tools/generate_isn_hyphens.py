@@ -1,6 +1,6 @@
-"""Write ``src/headwater/rows/isn_hyphens.py`` from what a running server's extension isn prints.
+"""Write ``src/headwater/rows/text/isn_hyphens.py`` from what a running server's extension isn prints.
 
-Usage: ``python tools/generate_isn_hyphens.py MAJOR > src/headwater/rows/isn_hyphens.py``
+Usage: ``python tools/generate_isn_hyphens.py MAJOR > src/headwater/rows/text/isn_hyphens.py``
 
 Where hyphens stand depends on the first ten digits at most: on the first three, or of books and music, on seven more.
 """

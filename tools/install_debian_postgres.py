@@ -22,8 +22,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from headwater.base.temporary_directories import OwnDirectory
 from headwater.errors import HeadwaterError
-from headwater.temporary_directories import OwnDirectory
 from install_postgres import check, installed_version, make_readable, open_cache, publish
 
 MAJORS = (19,)

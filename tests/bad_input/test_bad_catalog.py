@@ -10,7 +10,7 @@ import pytest
 from bad_input.clusters import UNSUPPORTED, Cluster, own_file
 from bad_input.command import CommandHere
 from bad_input.damage import cut, flip, overwrite
-from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store.bootstrap import open_catalog
 
 pytestmark = [pytest.mark.server]
 

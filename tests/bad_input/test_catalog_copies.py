@@ -17,8 +17,8 @@ from bad_input.clusters import Cluster, linked_copy, own_file
 from bad_input.command import CommandHere
 from bad_input.damage import segments
 from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, small_server, value
-from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.store.bootstrap import open_catalog
 from headwater.cli.slot import CreateFlags, run_create
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.catalogs import CATALOG_NAMES

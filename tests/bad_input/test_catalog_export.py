@@ -18,7 +18,7 @@ from bad_input.clusters import linked_copy
 from bad_input.command import COMMAND, TIMEOUT_SECONDS, CommandHere
 from bad_input.damage import segments
 from bad_input.servers import SLOT, copy_wal, make_slot, peek, run, small_server, value
-from headwater.catalog.origin import CatalogOrigin
+from headwater.catalog.copy.taken_at import CatalogOrigin
 from headwater.cli.catalog import run_export
 from headwater.cli.slot import CreateFlags, run_create
 from headwater.demo.embedded_postgres import EmbeddedPostgres

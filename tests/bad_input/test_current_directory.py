@@ -18,7 +18,7 @@ TRAPS = ("bisect", "contextlib", "datetime", "heapq", "numpy", "pickle", "pyarro
 SESSION = """
 import os, sys
 import headwater
-from headwater.pipeline.spark import spark_session
+from headwater.spark.session import spark_session
 os.environ["PYTHONPATH"] = ":"
 spark = spark_session("local[2]")
 window = dict(path=sys.argv[1], catalog=sys.argv[2], database="postgres")

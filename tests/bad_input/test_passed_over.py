@@ -13,20 +13,20 @@ from bad_input.clusters import SEGMENT, Cluster
 from bad_input.command import CommandHere
 from bad_input.damage import PAGE, overwrite, segments
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.open_request import open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.windows import PlanWindows
+from headwater.pipeline.requests.open_request import open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.windows import PlanWindows
 from headwater.plugins.api import PluginContext
-from headwater.plugins.test_decoding import TestDecoding
-from headwater.reorder.cutting import cut_slices
+from headwater.plugins.test_decoding.plugin import TestDecoding
+from headwater.reorder.slices.cutting import cut_slices
 from headwater.rmgr.registry import BTREE
 from headwater.wal.checksum import crc32c
 from headwater.wal.control import read_control_file
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 pytestmark = [pytest.mark.server]
 

@@ -17,19 +17,19 @@ from psycopg import Connection
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, run, small_server
 from headwater import DatabaseChoice, DecodeRequest
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.cli.database_output import file_name
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
-from headwater.pipeline.database_plan import DatabasePlan
-from headwater.pipeline.databases import ChosenDatabases, may_be_created, warn_of_namesakes
-from headwater.pipeline.index_job import IndexTask, index_in_threads
-from headwater.pipeline.open_output import OpenOutput
-from headwater.pipeline.open_request import open_request
-from headwater.pipeline.run_index import Run, WindowBounds
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.windows import Pass
-from headwater.rmgr.index import Request
+from headwater.pipeline.requests.open_output import OpenOutput
+from headwater.pipeline.requests.open_request import open_request
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.windows.database_plan import DatabasePlan
+from headwater.pipeline.windows.databases import ChosenDatabases, may_be_created, warn_of_namesakes
+from headwater.pipeline.windows.index_job import IndexTask, index_in_threads
+from headwater.pipeline.windows.run_index import Run, WindowBounds
+from headwater.pipeline.windows.windows import Pass
+from headwater.rmgr.index.wal_index import Request
 
 pytestmark = [pytest.mark.server]
 

@@ -14,20 +14,20 @@ from typing import Any
 
 import psycopg
 
-from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
-from headwater.catalog.saving import store_of
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.store.bootstrap import open_catalog
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.historic_catalog import HistoricCatalog
+from headwater.catalog.store.image_io import store_of
 from headwater.catalog.versions import OwnCommands
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.rmgr import heap2, standby, xact
 from headwater.slots.kept_state import KeptState
 from headwater.slots.value_file import load_value
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.record import Record, parse_record
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.record import Record, parse_record
+from headwater.wal.segments.directory import WalDirectory
 
 RELATIONS = """
 SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text, c.relreplident::text,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store.bootstrap import open_catalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.plugins.debezium_forms import Forms
-from headwater.plugins.debezium_options import DebeziumOptions
+from headwater.plugins.debezium.column_types import Forms
+from headwater.plugins.debezium.options import DebeziumOptions
 
 pytestmark = pytest.mark.server
 

@@ -8,10 +8,10 @@ import pytest
 
 from catalog.recording import Recorder, read_records, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random, roll
-from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.saving import image_of, store_of
+from headwater.base.value_codec import value_bytes
+from headwater.catalog.store.bootstrap import open_catalog
+from headwater.catalog.store.image_io import image_of, store_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.flat_values import value_bytes
 from packaged_servers import programs_of
 
 pytestmark = pytest.mark.server

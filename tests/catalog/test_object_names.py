@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.object_names import CATALOGS_NAMED
-from headwater.catalog.saving import image_of, store_of
 from headwater.catalog.search_path import SearchPath
+from headwater.catalog.store.bootstrap import open_catalog
+from headwater.catalog.store.image_io import image_of, store_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.catalogs import PG_AUTHID
-from headwater.pipeline.catalog_export import export_catalog
+from headwater.receiver.catalog_export import export_catalog
 from headwater.rows.text_tables import unprintable
 from server_names import NAMES, names_of_objects
 
 if TYPE_CHECKING:
     import psycopg
 
-    from headwater.catalog.historic_catalog import HistoricCatalog
+    from headwater.catalog.store.historic_catalog import HistoricCatalog
 
 pytestmark = pytest.mark.server
 

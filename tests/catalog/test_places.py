@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store.bootstrap import open_catalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
 from packaged_servers import programs_of

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.recording import Mark, Rolled, apply, open_copy, read_records, tell, wrong_marks
-from headwater.catalog.data_directory import DataDirectory
-from headwater.catalog.heaps import Locator
-from headwater.catalog.image import CatalogImage
-from headwater.catalog.saving import image_of, store_of
-from headwater.catalog.store import CatalogStore
-from headwater.flat_values import read_value, value_bytes
-from headwater.wal.record import Record
+from headwater.base.value_codec import read_value, value_bytes
+from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.store.catalog_image import CatalogImage
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.heaps import Locator
+from headwater.catalog.store.image_io import image_of, store_of
+from headwater.wal.records.record import Record
 
 
 @dataclass

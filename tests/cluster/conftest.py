@@ -19,9 +19,9 @@ import pyspark
 import pytest
 
 from cluster.hosts import Host, Mount, User, network, processes_in
+from headwater.base.kernels import cache_directory
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.kernels import cache_directory
-from headwater.pipeline.kernel_loading import import_rooms, task_kernels
+from headwater.spark.kernel_loading import import_rooms, task_kernels
 
 COMMAND = Path(sys.executable).with_name("headwater")
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -13,8 +13,8 @@ import psycopg
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
 from packaged_servers import client_of, programs_of
 
 Session = psycopg.Connection[Any]

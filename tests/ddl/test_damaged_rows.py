@@ -12,12 +12,12 @@ from ddl.copying import recorded
 from ddl.random_definitions import RandomDefinitions
 from headwater.catalog.versions import Version
 from headwater.errors import HeadwaterError
-from headwater.pipeline.assemble import RolledWindow
 from headwater.pipeline.ddl import open_ddl
-from headwater.pipeline.ddl_steps import ddl_of_window
-from headwater.pipeline.run_index import DEFAULT_BOUNDS
-from headwater.pipeline.scope import NO_COMMIT, Scope
-from headwater.pipeline.windows import windows_in_threads
+from headwater.pipeline.requests.scope import NO_COMMIT, Scope
+from headwater.pipeline.windows.assemble import RolledWindow
+from headwater.pipeline.windows.ddl_steps import ddl_of_window
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS
+from headwater.pipeline.windows.windows import windows_in_threads
 
 pytestmark = pytest.mark.server
 

@@ -13,7 +13,7 @@ from ddl.copying import Recorded, copied, recorded, run_all
 from headwater.cli.main import cli
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.open_request import open_request
+from headwater.pipeline.requests.open_request import open_request
 from headwater.pipeline.slot_moves import begin
 from headwater.slots.kept_state import KeptState
 

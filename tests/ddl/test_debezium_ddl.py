@@ -13,12 +13,12 @@ import pytest
 
 from ddl.copying import Recorded, recorded, run_all
 from headwater.errors import HeadwaterWarning, PluginError, UsageError
-from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice
 from headwater.pipeline.ddl import open_ddl, read_ddl
-from headwater.pipeline.open_request import open_request
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.requests.open_request import open_request
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.slot_moves import begin
-from headwater.plugins.debezium import Debezium
+from headwater.pipeline.windows.databases import ChosenDatabases, DatabaseChoice
+from headwater.plugins.debezium.plugin import Debezium
 from headwater.slots.kept_state import KeptState
 from oracle.folding import folded, one_window
 

@@ -9,7 +9,7 @@ import pytest
 
 from ddl.copying import copied, recorded
 from ddl.random_definitions import SETUP, RandomDefinitions
-from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.windows.run_index import WindowBounds
 
 pytestmark = pytest.mark.server
 

@@ -19,13 +19,13 @@ import psycopg
 
 from fuzz import workload
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.pipeline.open_request import open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.windows import windows_in_threads
+from headwater.pipeline.requests.open_request import open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.windows.run_index import WindowBounds
+from headwater.pipeline.windows.windows import windows_in_threads
 from headwater.slots.kept_state import KeptState, find_state, keep_state
-from headwater.wal.directory import WalDirectory
+from headwater.wal.segments.directory import WalDirectory
 
 SEGMENT = 1 << 20
 LINES = 4

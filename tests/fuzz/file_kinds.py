@@ -20,21 +20,21 @@ from fuzz.corpus import SEGMENT, Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import Field, changed, u32, words_of
 from fuzz.windows import PLUGINS, Window, closed_windows, plan
-from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.data_directory import DataDirectory, open_tree, running_server
-from headwater.catalog.prepared import prepared_transactions
-from headwater.catalog.saving import image_of
-from headwater.catalog.server_settings import read_server_settings, session_settings_of
+from headwater.base.value_codec import value_bytes
+from headwater.catalog.copy.data_directory import DataDirectory, open_tree, running_server
+from headwater.catalog.copy.prepared import prepared_transactions
+from headwater.catalog.copy.server_settings import read_server_settings, session_settings_of
+from headwater.catalog.store.bootstrap import open_catalog
+from headwater.catalog.store.image_io import image_of
 from headwater.errors import HeadwaterError
-from headwater.flat_values import value_bytes
-from headwater.pipeline.named_catalog import state_in_file
+from headwater.pipeline.requests.named_catalog import state_in_file
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot, SlotRequest, SlotStatistics
 from headwater.slots.value_file import load_value, save_value
 from headwater.wal.checksum import crc32c
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.record import parse_record
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.record import parse_record
+from headwater.wal.segments.directory import WalDirectory
 
 _LABEL = """START WAL LOCATION: 0/4000028 (file 000000010000000000000004)
 CHECKPOINT LOCATION: 0/4000060

@@ -15,23 +15,23 @@ import pyarrow as pa
 from fuzz.corpus import Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import Field, change, changed, words_of
-from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.pages import BLCKSZ
+from headwater.catalog.store.bootstrap import open_catalog
 from headwater.errors import CatalogError
-from headwater.pipeline.heap_history import HeapHistory, HistoryTask, RunHistory, gathered_history, history_tasks
-from headwater.pipeline.heap_pages import HeapPages
-from headwater.pipeline.heap_toast import ToastTask, ToastValues
-from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.existing.heap_history import HeapHistory, HistoryTask, RunHistory, gathered_history, history_tasks
+from headwater.existing.heap_pages import HeapPages
+from headwater.existing.heap_toast import ToastTask, ToastValues
+from headwater.existing.page_history import HistoryFile, HistoryScan, Locator
+from headwater.landing.existing_rows import Leaf, existing_rows
+from headwater.landing.initial_load import HeapRows
+from headwater.landing.tables.change_rows import CHANGE_FIELDS, ChangeTable
+from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import NULL, PARQUET, STRING
-from headwater.rows.page_history import HistoryFile, HistoryScan, Locator
+from headwater.rows.columns.column_types import NULL, PARQUET, STRING
+from headwater.rows.columns.table_columns import TypedTable
 from headwater.rows.session import SessionSettings
-from headwater.rows.typed import TypedTable
-from headwater.sinks.change_rows import CHANGE_FIELDS, ChangeTable
-from headwater.sinks.existing_rows import Leaf, existing_rows
-from headwater.sinks.initial_load import HeapRows
-from headwater.wal.frames import Frames, read_frames
+from headwater.wal.records.frames import Frames, read_frames
 
 _TABLE = "public.held"
 _SLRUS = ("pg_xact/0000", "pg_multixact/offsets/0000", "pg_multixact/members/0000")

@@ -12,9 +12,9 @@ import numpy as np
 from fuzz.corpus import Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import changed, words_of
-from headwater.rows._send import type_send
-from headwater.rows._text import type_text
+from headwater.rows.send._send import type_send
 from headwater.rows.session import SessionSettings
+from headwater.rows.text._text import type_text
 from headwater.rows.text_tables import build_text_tables
 
 _OUT_BYTES = 100_000

@@ -12,16 +12,16 @@ from fuzz.kinds import Kind
 from fuzz.mutations import change, changed, words_of
 from fuzz.wal_records import PAGE, change_order, change_record, parts_of, written
 from fuzz.windows import REPLICA, Window, closed_windows, decode, offset_of, plan
-from headwater.catalog.saving import store_of
+from headwater.catalog.store.image_io import store_of
 from headwater.errors import HeadwaterError
-from headwater.pipeline.record_rows import record_batches
-from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import Request, build_index
+from headwater.reorder.slices.cutting import cut_slices
+from headwater.rmgr.index.wal_index import Request, build_index
 from headwater.rmgr.outline import RecordChoice
-from headwater.wal.frames import read_frames
-from headwater.wal.record import Image, Record, parse_record
+from headwater.source.record_rows import record_batches
 from headwater.wal.record_layout import BKPIMAGE_COMPRESSED
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.record import Image, Record, parse_record
 
 SLICE_BYTES = 1 << 20
 
@@ -82,7 +82,7 @@ class Records(Kind):
 
 
 def _parsed(frames: object, major: int) -> None:
-    from headwater.wal.frames import Frames
+    from headwater.wal.records.frames import Frames
 
     assert isinstance(frames, Frames)
     for number, (lsn, end) in enumerate(zip(frames.lsns.tolist(), frames.end_lsns.tolist(), strict=True)):

@@ -12,24 +12,24 @@ from pathlib import Path
 
 from fuzz.corpus import SEGMENT, Corpus
 from fuzz.wal_records import PAGE, SWITCH
-from headwater.catalog.saving import store_of
-from headwater.catalog.store import CatalogStore
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.row_batches import RowForm
-from headwater.pipeline.row_changes import RowChanges, TableChoice
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.image_io import store_of
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.slices.row_batches import RowForm
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.windows import PlannedWindow, PlanWindows
 from headwater.plugins.api import SlicePlugin
+from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.reorder.plan import Slice
-from headwater.rows.column_types import ON_UNREPRESENTABLE
-from headwater.rows.typed import TypedTable
+from headwater.rows.columns.column_types import ON_UNREPRESENTABLE
+from headwater.rows.columns.table_columns import TypedTable
 from headwater.slots.kept_state import KeptState
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 PLUGINS: tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...] = (
     ("test_decoding", ()),

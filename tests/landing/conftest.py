@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater
-from headwater.pipeline.spark import spark_session, warm_up
+from headwater.spark.session import spark_session, warm_up
 from landing.connector_catalogs import SPARKS, Catalog
 from landing.work import Work, do_work
 

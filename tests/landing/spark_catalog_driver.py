@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.cli.main import main
-from headwater.lakes.lake import Lake
 from headwater.lakes.spark_table import SparkTable
+from headwater.lakes.target_directory import Lake
 from landing.land_driver import kill
 
 

@@ -18,14 +18,14 @@ from pyspark.sql import SparkSession
 from bad_input.running_command import running
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError, WalError
-from headwater.lakes.lake import Lake
-from headwater.lakes.lake_view import read_as_of
+from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing import land
+from headwater.landing.landing_pass import LandingResult
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
 from landing.mirrors import read_table
 from landing.test_following import Source, end, following
 from landing.test_initial_load import Rows, back_up, folded, run, selected, server_of

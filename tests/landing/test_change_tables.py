@@ -19,14 +19,14 @@ from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeConflictError, LakeError, UsageError
-from headwater.lakes.lake import Lake
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing import land
+from headwater.landing.landing_pass import LandingResult
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
 from landing.mirrors import read_table
 from landing.two_parts import Log, two_parts
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import LakeError
-from headwater.lakes.lake_view import read_as_of
+from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.lakes.resolved import resolved_states
+from headwater.lakes.resolved_log import resolved_states
 from landing.test_initial_load import landed, run, server_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -17,8 +17,8 @@ import pytest
 from headwater.demo.embedded_postgres import find_programs
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.sinks.landing import land
+from headwater.landing.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
 from landing.connector_catalogs import Catalog
 from landing.mirrors import columns_by_number, has_landed, mirror_rows, read_table
 from landing.test_change_tables import landed, log

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.pages import BLCKSZ
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, HeadwaterError
+from headwater.existing.page_history import Fates, HistoryFile, HistoryScan, PageVisibility, VisibleTuples, page_events
 from headwater.pg.lsn import Lsn
-from headwater.rows.page_history import Fates, HistoryFile, HistoryScan, PageVisibility, VisibleTuples, page_events
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
+from headwater.wal.records.frames import Frames, read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 pytestmark = pytest.mark.server
 

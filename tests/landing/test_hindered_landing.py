@@ -22,8 +22,8 @@ from headwater.errors import LakeConflictError, LakeError, SlotError
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.iceberg_table import COMMIT_LSN
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.sinks.landing_watch import LandedWindow, LandingWatch
-from headwater.sinks.modes import CHANGELOG, CURRENT, MODES
+from headwater.landing.landing_modes import CHANGELOG, CURRENT, MODES
+from headwater.landing.landing_watch import LandedWindow, LandingWatch
 from landing.work import Work, read
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

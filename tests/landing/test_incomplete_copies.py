@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.lakes.landing_target import LandingTarget

@@ -22,11 +22,11 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.pipeline.catalog_export import export_catalog
-from headwater.pipeline.request import DecodeRequest
+from headwater.landing.landing import land
+from headwater.landing.landing_pass import LandingResult
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
+from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 from packaged_servers import programs_of
 

@@ -12,10 +12,10 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.landing.landing import land
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from landing.test_mirrored_definitions import Source
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

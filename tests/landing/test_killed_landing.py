@@ -17,7 +17,7 @@ import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.sinks.modes import MODES
+from headwater.landing.landing_modes import MODES
 from landing.work import Work
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from headwater.cli.main import cli
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError
-from headwater.lakes.lake import Lake
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.target_directory import Lake
 from landing.mirrors import columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError, LakeError
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.landing import land
+from headwater.landing.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import ParquetTable
+from headwater.landing.landing import land
+from headwater.landing.landing_pass import LandingResult
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from landing.mirror_workload import SETUP, TABLES, Work
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from headwater.errors import LakeError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import ParquetTable
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.landing.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
 from landing.mirrors import (
     HeldColumn,
     Rows,

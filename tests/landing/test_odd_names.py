@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from headwater.errors import LakeError
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.landing.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
 from landing.mirrors import read_table
 from landing.two_parts import Log, two_parts
 

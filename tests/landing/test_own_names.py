@@ -13,7 +13,7 @@ from headwater.cli.lake import run_tables
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY
+from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
 from landing.mirrors import columns_by_number
 from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 

@@ -21,15 +21,15 @@ from headwater.cli.lake import run_tables
 from headwater.cli.land import SOME_ARE_PAUSED
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError, UsageError
-from headwater.lakes.lake_view import read_as_of
+from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.landing.landing import land
+from headwater.landing.landing_pass import LandingResult
+from headwater.landing.paused_tables import PAUSE, STOP
+from headwater.landing.resuming import reload, resume
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.paused_tables import PAUSE, STOP
-from headwater.sinks.resuming import reload, resume
 from landing.mirrors import read_table
 from landing.test_following import scraped, until_said
 from landing.test_initial_load import Rows, run

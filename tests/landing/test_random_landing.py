@@ -22,16 +22,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headwater.lakes.lake_view import read_as_of
+from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.landing.landing import land
+from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
+from headwater.landing.landing_pass import LandingResult
+from headwater.landing.paused_tables import PAUSE
+from headwater.landing.resuming import reload, resume
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY, MODES
-from headwater.sinks.paused_tables import PAUSE
-from headwater.sinks.resuming import reload, resume
 from landing.conftest import FAILURE
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
 from landing.mirrors import (

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning, LakeError
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.landing.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
 from landing.folded_changes import FoldedByKey
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table
 from landing.test_mirrored_definitions import NEXT_WINDOW, Source, Statements

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
+from headwater.landing.landing import land
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
-from headwater.sinks.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrors import Rows, current_files, plain, read_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -25,21 +25,21 @@ from pyspark.errors import StreamingQueryException
 
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
 from headwater.lakes.data_files import write_data_file
-from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.lake_table import DataFile, Landed, Sought, file_name
-from headwater.lakes.lake_view import read_as_of, tables_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.spark_catalog import CONNECTORS
 from headwater.lakes.spark_table import SparkTable
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing import land
+from headwater.landing.paused_tables import PAUSE
+from headwater.landing.resuming import resume
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
-from headwater.sinks.paused_tables import PAUSE
-from headwater.sinks.resuming import resume
 from landing.connector_catalogs import Catalog, sql_name
 from landing.mirror_workload import TABLES
 from landing.mirrors import mirror_rows

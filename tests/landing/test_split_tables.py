@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError, UsageError
-from headwater.lakes.lake import Lake
 from headwater.lakes.lake_schema import SPLIT
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.change_rows import CHANGE_FIELDS
-from headwater.sinks.landing import land
-from headwater.sinks.landing_watch import CommittedTable, LandingWatch
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing import land
+from headwater.landing.landing_watch import CommittedTable, LandingWatch
+from headwater.landing.tables.change_rows import CHANGE_FIELDS
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from landing.mirrors import read_table
 from landing.two_parts import Log, two_parts
 

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError, UsageError
 from headwater.lakes.landing_target import FORMATS, INITIAL, NEVER, LandingTarget
+from headwater.landing.landing import land
+from headwater.landing.landing_modes import CHANGELOG, CURRENT
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
-from headwater.rows.column_types import BYTES, NULL, STRING
-from headwater.sinks.landing import land
-from headwater.sinks.modes import CHANGELOG, CURRENT
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.rows.columns.column_types import BYTES, NULL, STRING
 from landing.mirrors import read_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

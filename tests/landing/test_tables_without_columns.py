@@ -12,10 +12,10 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.landing.landing import land
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import land
 from landing.mirrors import read_table
 from landing.test_mirrored_definitions import Source
 

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.landing_target import FORMATS, LandingTarget
+from headwater.landing.landing import land
+from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
-from headwater.sinks.landing import land
-from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY
+from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrors import current_files, read_table
 from landing.type_matrix import UUID, Matrix, Table, array_of, composite_of, plain
 

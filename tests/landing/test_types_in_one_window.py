@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.sinks.modes import CHANGELOG, CURRENT
+from headwater.landing.landing_modes import CHANGELOG, CURRENT
 from landing.mirrors import columns_by_number, read_table
 from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 

@@ -20,14 +20,14 @@ from pyspark.sql import SparkSession
 from headwater.cli.lake import run_tables
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
-from headwater.lakes.lake import Lake
-from headwater.lakes.lake_view import read_as_of, tables_of
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.lakes.resolved import resolved_states
+from headwater.lakes.resolved_log import resolved_states
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing_modes import MODES
 from headwater.pg.lsn import Lsn
-from headwater.sinks.modes import MODES
 from landing.mirrors import columns_by_number, current_files, mirror_rows, read_table
 from landing.test_mirrors import SEGMENT, Log, landed, worked
 
@@ -140,12 +140,12 @@ def test_files_of_a_compacted_table_are_in_order(spark: SparkSession, log: Log, 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.spark import spark_session
-from headwater.lakes.lake import Lake
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
+from headwater.spark.session import spark_session
+from headwater.lakes.target_directory import Lake
 from headwater.lakes.landing_target import LandingTarget
-from headwater.sinks.landing import land
+from headwater.landing.landing import land
 
 Lake.resolve = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 place, format, wal, backup = sys.argv[1:]

@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
-from headwater.sinks.modes import CHANGELOG, HISTORY
+from headwater.landing.landing import land
+from headwater.landing.landing_modes import CHANGELOG, HISTORY
+from headwater.landing.landing_pass import LandingResult
+from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
 from landing.mirrors import Rows, has_landed, plain, read_table
 

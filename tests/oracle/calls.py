@@ -17,8 +17,8 @@ import psycopg
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
 from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn
 
 Int64s = NDArray[np.int64]

@@ -15,8 +15,8 @@ import pytest
 from headwater.demo.stream_comparison import joined
 from headwater.errors import HeadwaterError
 from headwater.pipeline.slot_moves import state_at
-from headwater.reorder.schema_memory import NOTHING_IN_MIND
-from headwater.reorder.state import State
+from headwater.reorder.announced_schemas import NOTHING_IN_MIND
+from headwater.reorder.commits.state import State
 from headwater.slots.kept_state import KeptState, find_state, keep_state
 from oracle.calls import cut, record_ends
 from oracle.decoded_run import DecodedRun

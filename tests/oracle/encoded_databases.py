@@ -22,12 +22,12 @@ from headwater.demo.stream_comparison import first_difference, joined, messages_
 from headwater.errors import HeadwaterError, UsageError
 from headwater.pg.encodings import MULE_INTERNAL, SQL_ASCII, UTF8, can_send
 from headwater.pg.version import VERSIONS
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.message_files import message_batches, message_schema
-from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
-from headwater.pipeline.source_plan import SourcePlan, plan_source
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.slices.message_files import message_batches, message_schema
 from headwater.plugins.api import PluginContext
 from headwater.reorder.plan import Slice
+from headwater.source.options import PARTITION_BYTES, SourceOptions
+from headwater.source.source_plan import SourcePlan, plan_source
 from oracle.streams import Options, PluginStop, format_lsn, parse_lsn, plugin_of
 from packaged_servers import letting_name
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from headwater.flat_values import read_value, value_bytes
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.message_files import message_batches, message_schema
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.settling import Settlement
-from headwater.pipeline.windows import PlanWindows
-from headwater.reorder.cutting import cut_slices
+from headwater.base.value_codec import read_value, value_bytes
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.slices.message_files import message_batches, message_schema
+from headwater.pipeline.slices.tentative_messages import Settlement
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.windows.windows import PlanWindows
+from headwater.reorder.commits.state import State
 from headwater.reorder.plan import Slice
-from headwater.reorder.state import State
+from headwater.reorder.slices.cutting import cut_slices
 from headwater.slots.kept_state import KeptState
 
 SLICE_BYTES = 1 << 20

@@ -22,7 +22,7 @@ from bad_input.running_command import Running, running, wait_for_end
 from headwater.demo.stream_comparison import joined
 from headwater.pg.lsn import Lsn
 from headwater.slots.slot_directory import read_slot
-from headwater.wal.segment_files import segment_name
+from headwater.wal.segments.segment_files import segment_name
 from oracle.oracle import OracleRun
 from oracle.streams import Stream
 from slots.conftest import Command, done

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import psycopg
 
-from headwater.caches import server_cache
+from headwater.base.cache_places import server_cache
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from oracle.isolation_spec import IsolationSpec, SpecRun
 from oracle.streamed_runs import Run, Streams, run_live

@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
 from headwater.pipeline.decode import RunSettings, decode
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
 from oracle.decoded_run import CALLBACKS
 from oracle.live import LiveStream
 from oracle.scenario_marks import part

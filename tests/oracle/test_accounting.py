@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headwater.base.value_codec import same
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import Version
-from headwater.reorder.accounting import StreamRules, account
-from headwater.reorder.replays import TwoPhase
-from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Running, Streams
-from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr.index import Request, WalIndex, build_index, joined_stretches
-from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, CHUNKS
+from headwater.reorder.commits.accounting import StreamRules, account
+from headwater.reorder.commits.replays import TwoPhase
+from headwater.reorder.commits.stream_rules import NOTHING_QUEUED, Accounting, Blocks, Running, Streams
+from headwater.reorder.commits.transactions import toplevel_of
+from headwater.rmgr.index.index_codes import ABORT, ABORT_PREPARED, CHUNKS
+from headwater.rmgr.index.wal_index import Request, WalIndex, build_index, joined_stretches
 from headwater.rmgr.registry import STANDBY
 from headwater.rmgr.standby import parse_running_xacts
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
-from headwater.wal.record import parse_record
+from headwater.wal.records.frames import Frames, read_frames
+from headwater.wal.records.record import parse_record
+from headwater.wal.segments.directory import WalDirectory
 from oracle.live_decoding import LiveDecoding, flushed
 from packaged_servers import programs_of
 from server_versions import version_of

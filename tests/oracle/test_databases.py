@@ -22,11 +22,11 @@ from headwater import DatabaseChoice, DecodeRequest, Output, decode, decode_outp
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
-from headwater.pipeline.databases import ChosenDatabases
 from headwater.pipeline.decode import RunSettings
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.windows import Pass
+from headwater.pipeline.windows.databases import ChosenDatabases
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.run_index import WindowBounds
+from headwater.pipeline.windows.windows import Pass
 from oracle.streams import parse_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

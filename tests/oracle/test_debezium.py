@@ -16,9 +16,9 @@ from headwater import DecodeRequest, decode
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.demo.embedded_postgres import ServerPrograms, find_programs
 from headwater.demo.stream_comparison import joined
-from headwater.plugins._debezium_values import put_value
-from headwater.plugins.debezium_forms import Forms, field_schema
-from headwater.plugins.debezium_options import DebeziumOptions
+from headwater.plugins.debezium._values import put_value
+from headwater.plugins.debezium.column_types import Forms, field_schema
+from headwater.plugins.debezium.options import DebeziumOptions
 from oracle.decoded_run import kept_on_failure
 from oracle.folding import folded, one_window
 from packaged_servers import is_packaged

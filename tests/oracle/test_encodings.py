@@ -10,8 +10,8 @@ from headwater import decode
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import DecodingError, UsageError
 from headwater.pg.version import VERSIONS
-from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.source.options import SourceOptions
+from headwater.source.source_plan import plan_source
 from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, check, has_encoding
 from oracle.streams import format_lsn
 

@@ -13,7 +13,7 @@ from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import UnsupportedFilterError
-from headwater.pipeline.catalog_export import export_catalog
+from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

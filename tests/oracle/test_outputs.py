@@ -11,7 +11,7 @@ import pytest
 from headwater import DecodeRequest, Output, decode, decode_outputs
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.pipeline.decode import RunSettings
-from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from oracle.streams import RANDOM_PGOUTPUT
 from server_versions import saying

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from bad_input.servers import copy_running, copy_wal, make_slot, peek, run, small_server
-from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store.bootstrap import open_catalog
 from headwater.errors import PluginError, UsageError, WalError, held_warnings
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.source.options import SourceOptions
+from headwater.source.source_plan import plan_source
 from oracle.calls import record_ends
 from oracle.folding import Piece, differing, folded, one_window
 

@@ -19,7 +19,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import PluginError
 from headwater.pipeline.slot_moves import state_at
-from headwater.reorder.state import State
+from headwater.reorder.commits.state import State
 from oracle import scenario_streamed_filters
 from oracle.calls import cut, record_ends
 from oracle.folding import folded, one_window

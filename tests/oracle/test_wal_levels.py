@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
-from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store.bootstrap import open_catalog
 from headwater.cli.slot import CreateFlags, run_advance, run_create
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from headwater.errors import HeadwaterWarning, WalError, held_warnings
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.slot_moves import begin, state_at
 from headwater.slots.slot_directory import read_slot
 from oracle.calls import record_ends

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headwater.pg.lsn import Lsn
-from headwater.reorder.state import State
+from headwater.reorder.commits.state import State
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.control import read_control_file
 from oracle.cut_windows import MOST, check_calls, check_planner, check_states, check_windows

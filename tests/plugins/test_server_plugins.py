@@ -18,6 +18,7 @@ from headwater.errors import PluginError
 from headwater.pg.catcache_hashes import hash_any
 from headwater.pg.identifiers import quote_identifier
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.requests.plugin_loading import load_plugin
 from headwater.plugins.api import (
     WANT_DELETE,
     WANT_INSERT,
@@ -26,13 +27,12 @@ from headwater.plugins.api import (
     PluginContext,
     SlicePlugin,
 )
-from headwater.plugins.loading import load_plugin
 from headwater.rmgr import standby, xact
 from headwater.rmgr.registry import STANDBY, XACT
 from headwater.rows.session import SessionSettings
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.record import parse_record
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.record import parse_record
+from headwater.wal.segments.directory import WalDirectory
 from server_versions import version_text
 
 pytestmark = pytest.mark.server

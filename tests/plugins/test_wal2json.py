@@ -12,7 +12,7 @@ from test_server_plugins import Option, changes, create_slot, our_error, server_
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.plugins.api import WANT_INSERT, PluginContext
-from headwater.plugins.wal2json import Wal2Json
+from headwater.plugins.wal2json.plugin import Wal2Json
 from packaged_servers import letting_name
 
 MAJOR = 15

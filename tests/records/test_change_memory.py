@@ -6,10 +6,10 @@ import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
-from headwater.reorder.transactions import committed_transactions
-from headwater.rmgr.index import Request, build_index
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.reorder.commits.transactions import committed_transactions
+from headwater.rmgr.index.wal_index import Request, build_index
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
 from packaged_servers import programs_of
 from records.conftest import FEW_OR_ALL
 from server_versions import version_of

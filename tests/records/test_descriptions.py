@@ -10,9 +10,9 @@ import pytest
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.description import block_ref, description
 from headwater.rmgr.description_parts import Style, utc_stamp
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.record import parse_record
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.record import parse_record
+from headwater.wal.segments.directory import WalDirectory
 from records.server_records import RecordedWal
 
 pytestmark = pytest.mark.server

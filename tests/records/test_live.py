@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.record import parse_record
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.record import parse_record
+from headwater.wal.segments.directory import WalDirectory
 from packaged_servers import client_of
 from records.server_records import run_waldump
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.rmgr.registry import CODES, RMGR_NAMES, known_table, record_name
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
-from headwater.wal.record import Record, parse_record
+from headwater.wal.records.frames import Frames, read_frames
+from headwater.wal.records.record import Record, parse_record
+from headwater.wal.segments.directory import WalDirectory
 from records.server_records import RecordedWal, ServerRecord
 
 pytestmark = pytest.mark.server

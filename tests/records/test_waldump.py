@@ -17,7 +17,7 @@ import pytest
 from headwater.cli.main import main
 from headwater.errors import HeadwaterWarning
 from headwater.pg.lsn import Lsn
-from headwater.wal.directory import WalDirectory
+from headwater.wal.segments.directory import WalDirectory
 from packaged_servers import client_of
 from records.server_records import RecordedWal
 
@@ -211,7 +211,8 @@ def test_memory_does_not_grow_with_the_log(recorded: RecordedWal) -> None:
     for end in ends:
         words = ["headwater", "waldump", "--wal", wal.path, "--end", str(Lsn(end))]
         code = f"import sys; sys.argv = {words!r}\nfrom headwater.cli.main import main\n"
-        code += "from headwater.kept_memory import peak_memory\nmain()\nprint('peak', peak_memory(), file=sys.stderr)"
+        code += "from headwater.base.malloc_settings import peak_memory\n"
+        code += "main()\nprint('peak', peak_memory(), file=sys.stderr)"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
         peaks.append(int(run.stderr.split()[-1]))
         said.append(len(run.stdout))

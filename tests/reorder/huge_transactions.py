@@ -11,14 +11,14 @@ from typing import Any
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.windows import PlanWindows
-from headwater.reorder.cutting import cut_slices
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.windows import PlanWindows
 from headwater.reorder.plan import Slice
+from headwater.reorder.slices.cutting import cut_slices
 
 Row = tuple[int, int, bytes]
 """LSN, xid and data of one message."""

@@ -11,8 +11,8 @@ from huge_transactions import decoded, run_server
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
-from headwater.reorder.cutting import READ_GAP
-from headwater.rmgr.index import GRID
+from headwater.reorder.slices.cutting import READ_GAP
+from headwater.rmgr.index.wal_index import GRID
 
 pytestmark = pytest.mark.server
 

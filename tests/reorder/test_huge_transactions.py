@@ -7,7 +7,7 @@ from itertools import zip_longest
 import pytest
 from huge_transactions import OPTIONS, ServerRun, decoded
 
-from headwater.rmgr.index import GRID
+from headwater.rmgr.index.wal_index import GRID
 
 pytestmark = pytest.mark.server
 TARGETS = (1, 50_000, 1 << 20, 1 << 40)

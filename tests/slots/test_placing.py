@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.base.value_codec import same
 from headwater.errors import SlotError
-from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
 from headwater.slots.slot import SlotStatistics
 from headwater.slots.slot_directory import open_slot, read_slot

@@ -13,7 +13,7 @@ import pytest
 from bad_input.servers import copy_wal, make_slot, run, small_server
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS, version_named
-from headwater.pipeline.catalog_export import export_catalog
+from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 from server_versions import release_of
 from slots.conftest import Command, done, refused

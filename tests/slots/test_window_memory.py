@@ -6,14 +6,14 @@ import gc
 
 import pytest
 
-from headwater.catalog.store import CatalogStore
-from headwater.pipeline.assemble import RolledWindow
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.open_request import open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.scope import Scope
-from headwater.pipeline.windows import PlanWindows
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.pipeline.requests.open_request import open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.windows.assemble import RolledWindow
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.run_index import WindowBounds
+from headwater.pipeline.windows.windows import PlanWindows
 from slots.conftest import ServerRun
 
 pytestmark = pytest.mark.server

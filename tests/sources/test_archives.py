@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.source import HeadwaterDataSource
+from headwater.source.data_source import HeadwaterDataSource
 from slots.conftest import Command, ServerRun, done, lsns, refused
 from sources.archives import ARCHIVES
 from sources.s3_server import S3Server

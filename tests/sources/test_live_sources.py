@@ -14,10 +14,10 @@ from bad_input.servers import copy_wal, make_slot, now, peek, run, small_server,
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find_programs
 from headwater.errors import SegmentGoneError
 from headwater.pg.lsn import Lsn
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.growing_directory import GrowingDirectory, end_of_log
-from headwater.wal.place import WalSource
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
 from slots.conftest import Command, done, lsns
 from sources.archives import ARCHIVES
 

@@ -12,12 +12,12 @@ import pytest
 import s3fs
 
 from headwater.errors import SegmentError, UsageError
-from headwater.wal import remote
-from headwater.wal.addresses import wal_source
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.growing_directory import GrowingDirectory
-from headwater.wal.place import WalSource, open_bytes
+from headwater.wal.records.frames import read_frames
+from headwater.wal.records.growing_directory import GrowingDirectory
+from headwater.wal.segments import remote
+from headwater.wal.segments.addresses import wal_source
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource, open_bytes
 from slots.conftest import ServerRun
 from sources.archives import ARCHIVES
 from sources.s3_server import S3Server

@@ -12,11 +12,11 @@ import pytest
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
 from bad_input.test_catalog_copies import base_backup, catch_up, standby_of
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.abandoned_commits import LostCommits, lost_commits
-from headwater.pipeline.source import HeadwaterDataSource
-from headwater.wal.directory import WalDirectory
-from headwater.wal.place import WalSource
-from headwater.wal.segment_files import segment_name
+from headwater.pipeline.windows.abandoned_commits import LostCommits, lost_commits
+from headwater.source.data_source import HeadwaterDataSource
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
+from headwater.wal.segments.segment_files import segment_name
 from slots.conftest import Command, done, lsns, refused
 from sources.archives import ARCHIVES
 

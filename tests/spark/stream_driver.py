@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import headwater
-from headwater.pipeline.spark import spark_session
+from headwater.spark.session import spark_session
 
 
 def _killer(spark: Any) -> Callable[[], None]:

@@ -12,10 +12,10 @@ import pytest
 from ddl.copying import recorded, run_all
 from headwater.errors import HeadwaterWarning, UsageError
 from headwater.pipeline.slot_moves import begin
-from headwater.pipeline.source import HeadwaterDataSource
-from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import open_source, rows_of_changes
 from headwater.slots.kept_state import KeptState
+from headwater.source.data_source import HeadwaterDataSource
+from headwater.source.options import SourceOptions
+from headwater.source.source_plan import open_source, rows_of_changes
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -24,12 +24,12 @@ from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, WalEr
 from headwater.jobs.exchange import Exchange, Handed
 from headwater.jobs.local_engine import LocalExchange
 from headwater.jobs.value_files import store_value
-from headwater.pipeline import spark_exchange
-from headwater.pipeline.file_exchange import FileExchange
-from headwater.pipeline.spark_engine import SparkEngine
-from headwater.pipeline.spark_exchange import SparkExchange
-from headwater.pipeline.task_run import run_tasks
 from headwater.rows.items import Messages
+from headwater.spark import spark_exchange
+from headwater.spark.file_exchange import FileExchange
+from headwater.spark.spark_engine import SparkEngine
+from headwater.spark.spark_exchange import SparkExchange
+from headwater.spark.task_run import run_tasks
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -18,8 +18,8 @@ import os, signal, sys
 from pathlib import Path
 
 from headwater.errors import HeadwaterError, WalError
-from headwater.pipeline.spark import spark_session, warm_up
-from headwater.pipeline.spark_engine import SparkEngine
+from headwater.spark.session import spark_session, warm_up
+from headwater.spark.spark_engine import SparkEngine
 marks = Path(sys.argv[1])
 spark = spark_session("local-cluster[2,1,1024]")
 context = spark.sparkContext
@@ -59,11 +59,11 @@ except WalError as error:
     print("done:", error, len(list(marks.glob("1-*"))))
 """
 KERNELS = """
-from headwater.pipeline.task_run import run_tasks
+from headwater.spark.task_run import run_tasks
 warm_up(spark_session())
 
 def call(_):
-    from headwater.wal._position import lsn_to_payload
+    from headwater.wal.records._position import lsn_to_payload
     lsn_to_payload(3 * 8192, 1 << 20)
     return sum(lsn_to_payload.stats.cache_hits.values()), sum(lsn_to_payload.stats.cache_misses.values())
 
@@ -114,8 +114,8 @@ def test_executors_without_headwater(tmp_path: Path) -> None:
 
 def test_kernels_come_with_the_application(tmp_path: Path) -> None:
     """The executors' cache is empty; what the driver has compiled is loaded there, and nothing is compiled."""
-    from headwater.caches import kernel_cache
-    from headwater.wal._position import lsn_to_payload
+    from headwater.base.cache_places import kernel_cache
+    from headwater.wal.records._position import lsn_to_payload
 
     lsn_to_payload(3 * 8192, 1 << 20)
     conf = tmp_path / "conf"

@@ -24,9 +24,9 @@ from pyspark.sql.datasource import (
 )
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.pipeline.row_filter import LAST_LSN
-from headwater.pipeline.source import FilteringReader, HeadwaterDataSource, HeadwaterReader
-from headwater.pipeline.source_options import SourceOptions
+from headwater.plugins.rows.row_filter import LAST_LSN
+from headwater.source.data_source import FilteringReader, HeadwaterDataSource, HeadwaterReader
+from headwater.source.options import SourceOptions
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

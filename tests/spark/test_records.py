@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.lsn import Lsn
-from headwater.wal.directory import WalDirectory
+from headwater.wal.segments.directory import WalDirectory
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -14,10 +14,10 @@ from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
-from headwater.reorder import cutting
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.reorder.slices import cutting
+from headwater.source.options import SourceOptions
+from headwater.source.source_plan import plan_source
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -21,7 +21,7 @@ SMALL = "-XX:TieredStopAtLevel=1"
 SCRIPT = """
 import json, sys
 {before}
-from headwater.pipeline.spark import spark_session
+from headwater.spark.session import spark_session
 master = sys.argv[1] if len(sys.argv) > 1 else None
 context = spark_session(master).sparkContext
 machine = context._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
@@ -75,7 +75,7 @@ def test_without_a_word_of_the_user(tmp_path: Path) -> None:
     assert session.conf["spark.master"] == "local[*]"
     assert session.address == ("127.0.0.1", "127.0.0.1")
     assert (session.conf["spark.app.name"], session.conf["spark.ui.showConsoleProgress"]) == ("headwater", "false")
-    assert session.conf["spark.python.daemon.module"] == "headwater.pipeline.worker_daemon"
+    assert session.conf["spark.python.daemon.module"] == "headwater.spark.worker_daemon"
     assert SMALL in session.java
     assert any("pipeline/log4j2.properties" in word for word in session.java)
 
@@ -115,7 +115,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     session = start(tmp_path, program=(str(SPARK_SUBMIT), *words))
     expected = {"spark.master": "local[2]", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.app.name": "nightly"}
     assert session.conf.items() >= expected.items()
-    assert session.conf["spark.python.daemon.module"] == "headwater.pipeline.worker_daemon"
+    assert session.conf["spark.python.daemon.module"] == "headwater.spark.worker_daemon"
     assert SMALL not in session.java
 
 

@@ -16,12 +16,12 @@ import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, DecodingError, HeadwaterError
-from headwater.pipeline import windows
-from headwater.pipeline.index_job import IndexTask, index_in_threads
-from headwater.pipeline.source import HeadwaterDataSource
-from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
-from headwater.rmgr.index import WalIndex
+from headwater.pipeline.windows import windows
+from headwater.pipeline.windows.index_job import IndexTask, index_in_threads
+from headwater.rmgr.index.wal_index import WalIndex
+from headwater.source.data_source import HeadwaterDataSource
+from headwater.source.options import SourceOptions
+from headwater.source.source_plan import plan_source
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.pipeline.source import HeadwaterDataSource
+from headwater.source.data_source import HeadwaterDataSource
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -23,11 +23,11 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find
 from headwater.errors import SegmentError, SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import decode
-from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
-from headwater.pipeline.source import HeadwaterDataSource
-from headwater.pipeline.stream_reader import HeadwaterStreamReader
+from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
 from headwater.slots.slot_directory import read_slot
-from headwater.wal.segment_files import segment_name
+from headwater.source.data_source import HeadwaterDataSource
+from headwater.source.stream_reader import HeadwaterStreamReader
+from headwater.wal.segments.segment_files import segment_name
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

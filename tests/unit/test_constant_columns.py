@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.constant_columns import MAY_BE_CONSTANT, constant, is_constant, joined, memory_bytes, taken
+from headwater.base.constant_columns import MAY_BE_CONSTANT, constant, is_constant, joined, memory_bytes, taken
+from headwater.base.value_codec import read_value, same, value_bytes
 from headwater.errors import FlatValueError
-from headwater.flat_values import read_value, same, value_bytes
 
 Int64s = NDArray[np.int64]
 

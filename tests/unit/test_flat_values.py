@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.catalog.commit_log import CommitLog
-from headwater.catalog.version_rows import VersionRows
+from headwater.base.value_codec import read_value, same, value_bytes
+from headwater.catalog.copy.commit_log import CommitLog
+from headwater.catalog.store.version_rows import VersionRows
 from headwater.errors import FlatValueError
-from headwater.flat_values import read_value, same, value_bytes
-from headwater.rmgr.index_rows import NO_ROWS, FileTable, Ragged
+from headwater.rmgr.index.index_rows import NO_ROWS, FileTable, Ragged
 
 
 class Colour(Enum):

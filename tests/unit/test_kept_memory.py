@@ -11,7 +11,7 @@ import pytest
 PROCESS = """
 import resource, sys
 import numpy as np
-from headwater.kept_memory import keep_freed_memory
+from headwater.base.malloc_settings import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 np.ones(5 << 20)

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.kernels import _closure, _imported
+from headwater.base.kernels import _closure, _imported
 
 PACKAGE = Path(headwater.__file__).parent
 
 # A process calls a kernel and says where it is kept and how often it was found there; then it starts another.
 PROCESS = """
 import subprocess, sys
-from headwater.wal._position import lsn_to_payload
+from headwater.wal.records._position import lsn_to_payload
 lsn_to_payload(3 * 8192, 1 << 20)
 print(lsn_to_payload.stats.cache_path, sum(lsn_to_payload.stats.cache_hits.values()), flush=True)
 if sys.argv[1] == "first":
@@ -31,16 +31,16 @@ if sys.argv[1] == "first":
 PACK = """
 import sys
 from pathlib import Path
-from headwater.pipeline.kernel_travel import pack_kernels
-from headwater.wal._position import lsn_to_payload
+from headwater.spark.kernel_travel import pack_kernels
+from headwater.wal.records._position import lsn_to_payload
 lsn_to_payload(3 * 8192, 1 << 20)
 print(pack_kernels(Path(sys.argv[1])))
 """
 UNPACK = """
 import sys
 from pathlib import Path
-from headwater.pipeline.kernel_travel import unpack_kernels
-from headwater.wal._position import lsn_to_payload
+from headwater.spark.kernel_travel import unpack_kernels
+from headwater.wal.records._position import lsn_to_payload
 new = [unpack_kernels(Path(sys.argv[1])) for _ in range(2)]
 lsn_to_payload(3 * 8192, 1 << 20)
 print(*new, sum(lsn_to_payload.stats.cache_hits.values()))
@@ -53,7 +53,7 @@ import numba
 def before(x):
     return x + 1
 settings = {name: getattr(numba.config, name) for name in dir(numba.config) if name.isupper()}
-import headwater.wal._frames
+import headwater.wal.records._frames
 @numba.njit(cache=True)
 def after(x):
     return x + 2
@@ -150,8 +150,8 @@ def test_the_same_sources_elsewhere_share_it(tmp_path: Path) -> None:
 
 def test_the_name_of_a_cache_covers_what_machine_code_is_made_of() -> None:
     """Kernels and what they call, and how they are compiled; not errors, nor where the cache is."""
-    names = {path.relative_to(PACKAGE).as_posix() for path in _closure("headwater.wal._frames")}
-    assert {"wal/_frames.py", "wal/_position.py", "kernels.py"} <= names
+    names = {path.relative_to(PACKAGE).as_posix() for path in _closure("headwater.wal.records._frames")}
+    assert {"wal/records/_frames.py", "wal/records/_position.py", "kernels.py"} <= names
     assert names.isdisjoint({"errors.py", "caches.py", "trusted_paths.py", "temporary_directories.py"})
 
 

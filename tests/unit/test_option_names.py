@@ -16,7 +16,7 @@ from headwater.cli.commands import flags_named
 from headwater.cli.main import cli
 from headwater.errors import HeadwaterWarning, WalError
 from headwater.option_names import DATA_SOURCE, option, use_data_source, use_flags, ways
-from headwater.pipeline.source_options import OPTIONS
+from headwater.source.options import OPTIONS
 
 PACKAGE = Path(headwater.__file__).parent
 OF_ONE_COMMAND = ("sinks", "lakes", "cli", "demo")

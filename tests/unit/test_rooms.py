@@ -3,59 +3,117 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 import headwater
 
 PACKAGE = Path(headwater.__file__).parent
-ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "definitions", "plugins", "slots"]
-ROOMS += ["jobs", "pipeline", "lakes", "sinks", "walsender", "apply", "demo", "cli"]
-FOUNDATIONS = (
-    "errors",
-    "option_names",
-    "trusted_paths",
-    "caches",
-    "temporary_directories",
-    "kernels",
-    "flat_values",
-    "kernel_cache",
-    "constant_columns",
-    "kept_memory",
-)
-BELOW_ALL = {*FOUNDATIONS, "__version__"}
+
+# Each imports only itself and those before it. "" is the package itself: errors, names of options, the version.
+ROOMS = ["", "base", "pg", "wal", "wal/segments", "wal/records", "rmgr", "rmgr/index"]
+ROOMS += ["catalog", "catalog/copy", "catalog/store"]
+ROOMS += ["reorder", "reorder/commits", "reorder/slices", "reorder/announcing"]
+ROOMS += ["rows", "rows/text", "rows/send", "rows/tuples", "rows/collect", "rows/columns"]
+ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/test_decoding", "plugins/pgoutput"]
+ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "receiver"]
+ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
+ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender", "apply", "demo", "cli"]
+
+OF_SPARK = ("pyspark", "py4j", "pandas")
+WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"] + ["existing"]
+"""Rooms that are imported without loading Spark."""
+
+ENGINES = {"jobs", "spark"}
+
+MOST_FILES = 25
+MANY = {"rmgr": 40, "filters": 30, "cli": 30}
+"""Rooms with more files than that: one a resource manager, one a family of types, one a command."""
+
+
+def module_names() -> dict[str, Path]:
+    """All modules of the package and their files; a folder is the module of its ``__init__.py``."""
+    names = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = (PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+MODULES = module_names()
 
 
 def imports(path: Path) -> set[str]:
-    """The names right below ``headwater`` that a module imports, wherever in it."""
-    found = set()
+    """The modules of the package that a file imports, wherever in it."""
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        modules = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            modules = [node.module] if node.module != "headwater" else [f"headwater.{a.name}" for a in node.names]
             assert node.level == 0, f"{path} imports relatively"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules |= {name if name in MODULES else node.module for name in names}
         elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        found |= {m.split(".")[1] for m in modules if m.startswith("headwater.")}
-    return found
+            modules |= {alias.name for alias in node.names}
+    return modules & MODULES.keys()
+
+
+# What the package itself imports, it imports when it is asked for the name.
+IMPORTS = {name: imports(path) if name != PACKAGE.name else set() for name, path in MODULES.items()}
+
+
+def room_of(module: str) -> str:
+    """The folder that a module lies in."""
+    return MODULES[module].parent.relative_to(PACKAGE).as_posix().removeprefix(".")
 
 
 def test_every_folder_is_a_room() -> None:
-    folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and not p.name.startswith("__")}
-    assert set(ROOMS) == folders
+    assert {room_of(module) for module in MODULES} == set(ROOMS)
 
 
 def test_rooms_import_only_upwards() -> None:
     wrong = []
-    for number, room in enumerate(ROOMS):
-        allowed = {*ROOMS[: number + 1], *BELOW_ALL}
-        for path in (PACKAGE / room).rglob("*.py"):
-            wrong += [f"{path.relative_to(PACKAGE)} imports {name}" for name in imports(path) - allowed]
+    for module, others in IMPORTS.items():
+        number = ROOMS.index(room_of(module))
+        wrong += [f"{module} imports {other}" for other in others if ROOMS.index(room_of(other)) > number]
     assert wrong == []
 
 
-def test_foundations_import_no_room() -> None:
-    for name in FOUNDATIONS:
-        assert imports(PACKAGE / f"{name}.py") <= BELOW_ALL
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Modules are taken away that import none that is left; what remains goes round in a circle."""
+    left = dict(IMPORTS)
+    while free := [module for module, others in left.items() if not others & left.keys() - {module}]:
+        for module in free:
+            del left[module]
+    assert left == {}
+
+
+@pytest.mark.parametrize("room", WITHOUT_SPARK)
+def test_rooms_are_imported_without_spark(room: str) -> None:
+    modules = sorted(module for module in MODULES if room_of(module) == room)
+    code = "import importlib, sys\n"
+    code += f"for name in {modules!r}: importlib.import_module(name)\n"
+    code += f"print(*(name for name in {OF_SPARK!r} if name in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
+
+
+def test_jobs_and_spark_know_nothing_of_postgresql() -> None:
+    known = {"", "base", "jobs", "spark"}
+    strays = {
+        (module, other)
+        for module, others in IMPORTS.items()
+        if room_of(module) in ("jobs", "spark")
+        for other in others
+    }
+    assert [pair for pair in sorted(strays) if room_of(pair[1]) not in known] == []
+
+
+def test_rooms_are_small() -> None:
+    files = Counter(room_of(module) for module in MODULES)
+    assert {room: count for room, count in files.items() if count > MANY.get(room, MOST_FILES)} == {}
 
 
 def test_kernels_live_in_kernel_files() -> None:
@@ -70,22 +128,28 @@ def test_kernels_live_in_kernel_files() -> None:
     assert strays == []
 
 
+WITH_KERNELS_OF_ROWS = {"rows", "filters", "existing"}
+"""Rooms that take apart and print values by the same kernels."""
+
+
 def test_only_kernels_import_kernels_of_other_rooms() -> None:
-    """What a room needs of another's kernel is public beside it, under a name."""
+    """What a room needs of another's kernel is public beside it, under a name; rooms of one folder are one here."""
     strays = []
-    for path in PACKAGE.rglob("[!_]*.py"):
-        room = path.relative_to(PACKAGE).parts[0]
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-                strays += [f"{path.relative_to(PACKAGE)}: {name}" for name in names if _is_foreign_kernel(name, room)]
+    for module, others in IMPORTS.items():
+        kernels = {other for other in others if is_kernel_file(other) and floor_of(other) != floor_of(module)}
+        strays += [f"{module}: {kernel}" for kernel in kernels if not is_kernel_file(module)]
     assert strays == []
 
 
-def _is_foreign_kernel(module: str, room: str) -> bool:
-    head, *rest = module.split(".")
-    is_kernel = head == "headwater" and len(rest) == 2 and rest[1].startswith("_")
-    return is_kernel and rest[0] != room and (PACKAGE / rest[0] / f"{rest[1]}.py").exists()
+def floor_of(module: str) -> str:
+    """The topmost folder that a module lies in."""
+    folder = module.partition(".")[2].partition(".")[0]
+    return "rows" if folder in WITH_KERNELS_OF_ROWS else folder
+
+
+def is_kernel_file(module: str) -> bool:
+    """Whether a module has kernels, by its name."""
+    return module.rpartition(".")[2].startswith("_")
 
 
 def test_only_the_versions_compare_majors() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.temporary_directories import OwnDirectory
+from headwater.base.temporary_directories import OwnDirectory
 
 HOLD = """
 import sys
-from headwater.temporary_directories import OwnDirectory
+from headwater.base.temporary_directories import OwnDirectory
 own = OwnDirectory(sys.argv[1], hidden=True)
 (own.path / "file").write_text("x")
 (own.path / "folder").mkdir()
@@ -24,7 +24,7 @@ sys.stdin.read()
 
 FORK = """
 import os, sys
-from headwater.temporary_directories import OwnDirectory
+from headwater.base.temporary_directories import OwnDirectory
 own = OwnDirectory(sys.argv[1])
 child = os.fork()
 if child == 0:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.base.trusted_paths import check_mode, check_path, check_private, check_tree, make_directory
 from headwater.errors import UntrustedPathError
-from headwater.trusted_paths import check_mode, check_path, check_private, check_tree, make_directory
 
 AS_ROOT = os.geteuid() == 0
 OTHER_MODES = [0o777, 0o757, 0o702]

@@ -16,9 +16,9 @@ import psycopg
 
 from headwater.catalog.relation import Column, ObjectNames, TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.rows._send import type_send
-from headwater.rows._text import type_text
+from headwater.rows.send._send import type_send
 from headwater.rows.session import SessionSettings
+from headwater.rows.text._text import type_text
 from headwater.rows.text_tables import build_text_tables, without_send_function
 from server_names import NAMES, names_of_objects
 

@@ -15,10 +15,10 @@ import pytest
 
 from headwater.catalog.relation import TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.rows import added_types
+from headwater.rows import extension_types as added_types
 from headwater.rows._send_codes import SEND_BYTES
 from headwater.rows._text_codes import CODE_ADDED
-from headwater.rows.added_types import chosen_values, print_added, replace_values
+from headwater.rows.extension_types import chosen_values, print_added, replace_values
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
 from headwater.rows.type_forms import arrow_form
@@ -40,7 +40,7 @@ WORK = (
 PRINTER = "import pyarrow.compute as pc\ndef shout(values):\n    return pc.utf8_upper(values.cast('string'))\n"
 ALL_FORMS = """
 import pyarrow as pa
-from headwater.rows.added_types import AddedType
+from headwater.rows.extension_types import AddedType
 
 def numbers(values):
     return pa.array([str(value.as_py()[0]) for value in values])

@@ -27,12 +27,12 @@ from test_value_oracle import _amounts
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import ExpressionError, RecordError, UnsupportedFilterError
-from headwater.rows.filters.columns import VALUE, RawColumn
-from headwater.rows.filters.filter import compile_filter
-from headwater.rows.filters.functions import FilterSettings
-from headwater.rows.filters.located import locate_tuples
-from headwater.rows.layout import compile_layouts
+from headwater.filters.columns import VALUE, RawColumn
+from headwater.filters.filter import compile_filter
+from headwater.filters.functions import FilterSettings
+from headwater.filters.located import locate_tuples
 from headwater.rows.session import SessionSettings
+from headwater.rows.tuples.layout import compile_layouts
 from server_versions import release_of
 
 pytestmark = pytest.mark.server

@@ -23,9 +23,9 @@ from test_filter_oracle import IS_VALID, _pool
 from headwater.catalog.relation import Column
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedFilterError
-from headwater.rows.filters.analysis import analyzed
-from headwater.rows.filters.compiling import compile_expression
-from headwater.rows.filters.functions import FilterSettings
+from headwater.filters.analysis import analyzed
+from headwater.filters.compiling import compile_expression
+from headwater.filters.functions import FilterSettings
 from server_versions import release_of
 
 pytestmark = pytest.mark.server

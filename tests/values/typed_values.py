@@ -18,9 +18,9 @@ from psycopg import sql
 
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.errors import DecodingError
-from headwater.rows._columns import NONE, VALUE, Stored
-from headwater.rows.column_types import NULL, PARQUET, ColumnType, Form, column_type
-from headwater.rows.columns import Asked, Values, arrow_array
+from headwater.rows.columns._columns import NONE, VALUE, Stored
+from headwater.rows.columns.column_types import NULL, PARQUET, ColumnType, Form, column_type
+from headwater.rows.columns.columns import Asked, Values, arrow_array
 from headwater.rows.session import SessionSettings
 
 MONEY_DECIMALS = 2

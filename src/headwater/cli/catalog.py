@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headwater.cli.message_output import check_output
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.catalog_export import export_catalog
+from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 
 

@@ -177,7 +177,7 @@ _SLOT = click.argument("path", type=Paths(path_type=Path))
 @_decode_flag("--stats-json", type=PATH, metavar="FILE", help="The same as JSON.")
 def decode_command(**flags: Any) -> None:
     """Decode WAL into the messages of an output plugin, or of several: --plugin A --out X --plugin B --out Y."""
-    from headwater.kept_memory import keep_freed_memory
+    from headwater.base.malloc_settings import keep_freed_memory
 
     # Before anything is imported that starts threads: a heap that a thread has made for itself is not kept.
     keep_freed_memory()

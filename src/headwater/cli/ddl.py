@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headwater.cli.name_values import settings_of_flags, source_of_flags
+from headwater.cli.option_pairs import settings_of_flags, source_of_flags
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
+from headwater.base.malloc_settings import peak_memory
 from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
@@ -26,16 +27,15 @@ from headwater.cli.message_output import (
     writing_refused,
 )
 from headwater.cli.output_flags import OutputFlags
+from headwater.cli.process_setup import STANDARD_OUTPUT
 from headwater.cli.progress import step_progress
-from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import HeadwaterError, UsageError, errors_of_output
-from headwater.kept_memory import peak_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import RunSettings, decode_run
-from headwater.pipeline.message_files import MessageForm
 from headwater.pipeline.open_run import open_run
 from headwater.pipeline.outputs import Decoded, DecodeResult, Output
-from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.slices.message_files import MessageForm
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.slots.kept_state import KeptState, keep_state
 
 

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags, storage_pairs
+from headwater.cli.option_pairs import pairs, settings_of_flags, source_of_flags, storage_pairs
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.databases import DatabaseChoice, check_whole_cluster, may_be_created
-from headwater.pipeline.named_catalog import is_server, state_in_file, state_of_server
 from headwater.pipeline.outputs import Decoded
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.request_checks import check_begins, check_no_user
-from headwater.pipeline.row_changes import RowChanges
-from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.requests.named_catalog import is_server, state_in_file, state_of_server
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.request_checks import check_begins, check_no_user
+from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.windows.databases import DatabaseChoice, check_whole_cluster, may_be_created
+from headwater.plugins.rows.plugin import RowChanges
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.reorder.state import State
+from headwater.reorder.commits.state import State
 from headwater.rows.session import SERVER_VERSION
 from headwater.slots.kept_state import KeptState, find_state
 from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot, open_slot
-from headwater.wal.addresses import wal_source
-from headwater.wal.place import WalSource
+from headwater.wal.segments.addresses import wal_source
+from headwater.wal.segments.place import WalSource
 
 DEFAULT_PLUGIN = "test_decoding"
 SEE_HELP = "(see 'headwater decode --help')"

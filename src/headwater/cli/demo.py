@@ -21,16 +21,16 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from headwater.base.kernels import is_compiled
+from headwater.base.temporary_directories import OwnDirectory
 from headwater.demo.change_counts import TableCounts, count_changes
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, bundled_programs
 from headwater.demo.shop_workload import SESSIONS, ShopWorkload
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
-from headwater.kernels import is_compiled
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import decode
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.spark import spark_session, warm_up
-from headwater.temporary_directories import OwnDirectory
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.spark.session import spark_session, warm_up
 
 PUBLICATION = "everything"
 OPTIONS = (("proto_version", "1"), ("publication_names", PUBLICATION), ("messages", "true"))
@@ -70,7 +70,7 @@ def run_demo(seed: int = 1, pgbench_transactions: int = 1000, shop_rounds: int =
         with _step(console, "start Spark"):
             spark = spark_session(master)
             warm_up(spark)
-        first = "" if is_compiled("headwater.wal._frames") else " (and compile its kernels, this once)"
+        first = "" if is_compiled("headwater.wal.records._frames") else " (and compile its kernels, this once)"
         with _step(console, f"decode the stopped server's WAL with Headwater{first}"):
             files = (str(server.wal_directory), str(backup), start)
             ours, result = _decode(spark, *files, "pgoutput", OPTIONS)

@@ -37,7 +37,7 @@ def engine_of_flags(
         raise UsageError("--master is Spark's, and --engine local does without", hint="leave one of them out")
 
     def start() -> SparkSession:
-        from headwater.pipeline.spark import load_kernels, spark_session, warm_up
+        from headwater.spark.session import load_kernels, spark_session, warm_up
 
         progress("start Spark", 0, 1)
         spark = spark_session(master, daemon)

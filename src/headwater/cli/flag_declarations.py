@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from headwater.errors import UsageError
-from headwater.wal.local_path import local_path
+from headwater.wal.segments.local_path import local_path
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import UsageError
+from headwater.lakes.as_of_view import TableView, read_as_of, tables_of
 from headwater.lakes.compaction import compact
-from headwater.lakes.lake import Lake
-from headwater.lakes.lake_view import TableView, read_as_of, tables_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.paused import LANDING, lsn_text
-from headwater.lakes.resolved import Resolved
+from headwater.lakes.resolved_log import Resolved
+from headwater.lakes.target_directory import Lake
 from headwater.pg.lsn import Lsn
 
 _AGE = re.compile(r"(\d{1,5})([smhd])")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from headwater.cli.land import exit_status, landing_engine, summary
 from headwater.cli.landing_progress import NONE, landing_progress
-from headwater.cli.name_values import settings_of_flags, source_of_flags
+from headwater.cli.option_pairs import settings_of_flags, source_of_flags
 from headwater.lakes.landing_target import LandingTarget
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.resuming import Settings, reload, resume
+from headwater.landing.landing_pass import LandingResult
+from headwater.landing.resuming import Settings, reload, resume
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 
 
 @dataclass(frozen=True)

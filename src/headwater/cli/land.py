@@ -13,25 +13,25 @@ from pathlib import Path
 from headwater.cli.engine_choice import engine_of_flags
 from headwater.cli.land_metrics import serve_metrics
 from headwater.cli.landing_progress import NONE, landing_progress, paused_object
-from headwater.cli.name_values import settings_of_flags, source_of_flags
+from headwater.cli.option_pairs import settings_of_flags, source_of_flags
 from headwater.cli.signals import told_first
 from headwater.errors import UsageError
 from headwater.jobs.engine import Engine
 from headwater.jobs.outcome import Progress
 from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
+from headwater.landing import worker_daemon as landing_worker_daemon
+from headwater.landing.landing import land
+from headwater.landing.landing_modes import CHANGELOG
+from headwater.landing.landing_pass import LandingResult
+from headwater.landing.landing_watch import SeveralWatch
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import LOCAL, SPARK
-from headwater.pipeline.following import Following, Stopping
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.following import Following, Stopping
+from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import AS_VARIANT
-from headwater.sinks import landing_worker_daemon
-from headwater.sinks.landing import land
-from headwater.sinks.landing_pass import LandingResult
-from headwater.sinks.landing_watch import SeveralWatch
-from headwater.sinks.modes import CHANGELOG
-from headwater.wal.place import WalSource
+from headwater.rows.columns.column_types import AS_VARIANT
+from headwater.wal.segments.place import WalSource
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class LandFlags:
         iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
         snapshot, on_unrepresentable, schema_evolution, jsonb, on_table_replaced: see :class:`LandingTarget`.
         follow_oid: mirrors stay with a table that is renamed.
-        on_table_error: see :func:`headwater.sinks.landing.land`.
+        on_table_error: see :func:`headwater.landing.landing.land`.
         window_bytes: WAL that is committed at a time.
-        follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
+        follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.segments.arrivals.POLL_SECONDS`.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
         metrics: ``HOST:PORT``, None for none.
         engine: one of :data:`headwater.pipeline.engines.ENGINES`; master: Spark's.

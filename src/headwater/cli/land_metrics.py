@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headwater.cli.surroundings import say
+from headwater.cli.process_setup import say
 from headwater.errors import HeadwaterError, UsageError
 from headwater.lakes.paused import PausedTable
-from headwater.sinks.landing_watch import NOBODY_WATCHES, CommittedTable, LandedWindow, LandingWatch
+from headwater.landing.landing_watch import NOBODY_WATCHES, CommittedTable, LandedWindow, LandingWatch
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

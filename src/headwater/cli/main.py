@@ -34,8 +34,8 @@ from headwater.cli.commands import (
     slot_command,
     waldump_command,
 )
+from headwater.cli.process_setup import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.cli.signals import ending_cleanly
-from headwater.cli.surroundings import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 

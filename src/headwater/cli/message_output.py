@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headwater.base.temporary_directories import OwnDirectory
 from headwater.errors import CatalogError, HeadwaterError, UsageError
-from headwater.pipeline.message_files import check_text, message_schema, message_table, parquet_writer
 from headwater.pipeline.outputs import DecodeResult, Deliver
-from headwater.temporary_directories import OwnDirectory
+from headwater.pipeline.slices.message_files import check_text, message_schema, message_table, parquet_writer
 
 
 class MessageOutput(Protocol):

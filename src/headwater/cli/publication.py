@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headwater.cli.name_values import settings_of_flags, source_of_flags
+from headwater.cli.option_pairs import settings_of_flags, source_of_flags
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.dry_run import PublicationReport, TableReport, explain
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.requests.request import DecodeRequest
 
 
 def run_explain(

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.cli.decode_source import source_of_slot
-from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags
+from headwater.cli.option_pairs import pairs, settings_of_flags, source_of_flags
 from headwater.errors import SlotError, UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot, version_of_slot
 from headwater.pipeline.slot_moves import begin, check_request, state_at
-from headwater.pipeline.slot_request import kept_in_slot, request_of_slot, version_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.slot import Slot, SlotRequest, SlotStatistics
 from headwater.slots.slot_directory import active_pid, create_slot, is_slot, open_slot, read_slot

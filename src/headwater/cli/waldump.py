@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.cli.name_values import source_of_flags
-from headwater.cli.surroundings import say
+from headwater.cli.option_pairs import source_of_flags
+from headwater.cli.process_setup import say
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import UsageError, WalError, warn
 from headwater.pg.decimals import decimal
@@ -36,11 +36,11 @@ from headwater.rmgr.description_parts import FORK_NAMES, Style, local_stamp
 from headwater.rmgr.outline import Outline, RecordChoice, chosen_records, outline
 from headwater.rmgr.record_stats import RecordStats, StatsRow
 from headwater.rmgr.registry import FIRST_CUSTOM, RMGR_NAMES
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import EndOfWal, Frames
 from headwater.wal.page_layout import PAGE_SIZE
-from headwater.wal.record import Record
-from headwater.wal.stretches import read_stretches
+from headwater.wal.records.frames import EndOfWal, Frames
+from headwater.wal.records.record import Record
+from headwater.wal.records.stretches import read_stretches
+from headwater.wal.segments.directory import WalDirectory
 
 _RELATION = re.compile(r"(\d{1,10})/(\d{1,10})/(\d{1,10})")
 _CUSTOM = re.compile(r"custom(\d{3})")

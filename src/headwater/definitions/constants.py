@@ -9,7 +9,7 @@ from headwater.catalog.node_tree import Datum, Node
 from headwater.definitions.naming import Naming
 from headwater.errors import CatalogError, UnsupportedDefinitionError, UnsupportedTypeError
 from headwater.pg.encodings import decode_name
-from headwater.rows.single_values import value_text
+from headwater.rows.tuples.print_value import value_text
 
 _BOOL, _INT4, _UNKNOWN, _NUMERIC = 16, 23, 705, 1700
 

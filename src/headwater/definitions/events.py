@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.versions import Dependency, Key
 from headwater.definitions import object_sql, table_sql, type_sql
 from headwater.definitions.objects import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
 from headwater.definitions.constants import literal
 from headwater.definitions.expressions import result_collation, result_type
 from headwater.definitions.objects import ConstraintDefinition, Core, Expression, IndexDefinition

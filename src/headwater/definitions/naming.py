@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from headwater.catalog.historic_catalog import HistoricCatalog
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
 from headwater.catalog.relation import TypeInfo
+from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.type_names import SPELLINGS, UNSPELLED, type_name_of
 from headwater.errors import CatalogError, UnsupportedTypeError
 from headwater.pg.catalogs import PG_CATALOG_NAMESPACE
 from headwater.pg.identifiers import quote_identifier
 from headwater.rows.session import SessionSettings
-from headwater.rows.single_values import value_text
+from headwater.rows.tuples.print_value import value_text
 
 _ACLITEMS = 1034
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
 from headwater.definitions.objects import PublicationDefinition, PublishedTable
 from headwater.definitions.reading import DefinitionSource
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.catalog.historic_catalog import HistoricCatalog
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
+from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.definitions.indexes import IndexReader
 from headwater.definitions.objects import (
     Comment,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from headwater.catalog.historic_catalog import HistoricCatalog
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
 from headwater.catalog.node_tree import Node
+from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.versions import Key
 from headwater.definitions.expressions import Deparser, parse_one, parse_several
 from headwater.definitions.naming import Naming

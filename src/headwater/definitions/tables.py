@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.catalog.historic_catalog import HistoricCatalog
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
 from headwater.catalog.node_tree import Node
+from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.definitions.constants import Label, constant
 from headwater.definitions.expressions import Deparser, result_collation, result_type
 from headwater.definitions.indexes import IndexReader

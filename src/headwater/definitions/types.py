@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from headwater.catalog.named_row import NamedRow
+from headwater.catalog.generic_row import NamedRow
 from headwater.definitions.indexes import IndexReader
 from headwater.definitions.objects import (
     CompositeDefinition,

@@ -3,15 +3,15 @@
 Job: find server programs, make a cluster in a temporary directory, run it, stop it, and hand out what it left on disk.
 Invariants:
 
-- No program is run before :mod:`headwater.trusted_paths` has looked at its whole installation: only root and this user
-  may have put it there.
+- No program is run before :mod:`headwater.base.trusted_paths` has looked at its whole installation: only root and this
+  user may have put it there.
 - The server never runs as root: as root it runs as ``nobody``, who owns its data directory and can read its programs
   (a bundle inside a private directory is copied to a readable one first). What ``nobody`` owns, root does not write to.
 - It is only ever stopped by the process id it was started with, and it listens on a Unix socket in its own directory,
   so any number of servers run side by side.
 - Nothing of it is left behind: leaving the context stops the server and removes the directory. Should this process be
   killed, the kernel stops the server (``setpriv --pdeathsig``; it counts the thread that started it as the parent), and
-  the next one removes the directory (:mod:`headwater.temporary_directories`).
+  the next one removes the directory (:mod:`headwater.base.temporary_directories`).
 
 Sources of facts: postmaster.c (``postmaster.pid``, shutdown by SIGINT), initdb.c. Known gap: Windows.
 """
@@ -37,11 +37,11 @@ from typing import Any
 
 import psycopg
 
-from headwater.caches import server_cache
+from headwater.base.cache_places import server_cache
+from headwater.base.temporary_directories import OwnDirectory
+from headwater.base.trusted_paths import check_path, check_tree, make_directory
 from headwater.errors import HeadwaterError
 from headwater.pg.version import VERSIONS
-from headwater.temporary_directories import OwnDirectory
-from headwater.trusted_paths import check_path, check_tree, make_directory
 
 SERVER_USER = "nobody"
 SUPERUSER = "postgres"

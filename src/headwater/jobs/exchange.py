@@ -4,8 +4,8 @@ A task is handed values by the driver (:meth:`Exchange.hand`) and writes files, 
 driver as files of its own (:meth:`Exchange.run`), in the order of the tasks and while later ones still run. Two ways
 lead there:
 
-- files in a directory that driver and tasks share (:mod:`headwater.pipeline.file_exchange`);
-- Spark itself, where they share none (:mod:`headwater.pipeline.spark_exchange`).
+- files in a directory that driver and tasks share (:mod:`headwater.spark.file_exchange`);
+- Spark itself, where they share none (:mod:`headwater.spark.spark_exchange`).
 
 A third one is none at all: tasks run in the driver's process (:mod:`headwater.jobs.local_engine`). Which it is changes
 nothing in what comes out.
@@ -127,7 +127,7 @@ class Exchange(ABC):
         """Make a value ready for one task.
 
         Args:
-            value: what :mod:`headwater.flat_values` can write.
+            value: what :mod:`headwater.base.value_codec` can write.
             kind: its type, None for its class.
 
         Raises:

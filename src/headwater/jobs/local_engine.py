@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
+from headwater.base.temporary_directories import OwnDirectory
+from headwater.base.value_codec import read_value, value_bytes
 from headwater.errors import HeadwaterError, SparkError
-from headwater.flat_values import read_value, value_bytes
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.jobs.outcome import Progress
 from headwater.jobs.unforeseen import system_error, unforeseen
 from headwater.jobs.value_files import new_file
-from headwater.temporary_directories import OwnDirectory
 
 T = TypeVar("T")
 R = TypeVar("R")

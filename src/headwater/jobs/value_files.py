@@ -2,7 +2,7 @@
 
 An index or a slice can hold tens of megabytes of flat arrays; as a file it is written once and mapped by its reader. A
 file appears under its name only when it is whole, and none is written over. What it holds is data that is read as the
-type that is expected (:mod:`headwater.flat_values`): reading it runs nothing, whoever wrote it.
+type that is expected (:mod:`headwater.base.value_codec`): reading it runs nothing, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, TypeVar
 
+from headwater.base.value_codec import read_value, write_value
 from headwater.errors import FlatValueError, HeadwaterError
-from headwater.flat_values import read_value, write_value
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ def store_value(sink: BinaryIO, value: object, kind: Any = None) -> None:
 
     Args:
         sink: the file.
-        value: what :mod:`headwater.flat_values` can write.
+        value: what :mod:`headwater.base.value_codec` can write.
         kind: its type, None for its class.
 
     Raises:

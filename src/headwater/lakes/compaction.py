@@ -19,9 +19,9 @@ from pyarrow.dataset import dataset
 
 from headwater.errors import LakeError
 from headwater.lakes.data_files import write_data_file
-from headwater.lakes.lake import Lake
 from headwater.lakes.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.target_directory import Lake
 
 TARGET_FILE_BYTES = 128 << 20
 _ORDER = ("_commit_lsn", "_lsn", "_seq")

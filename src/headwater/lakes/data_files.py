@@ -22,7 +22,7 @@ from headwater.jobs.unforeseen import system_error
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
 from headwater.lakes.parquet_options import parquet_options
-from headwater.rows.arrow import no_rows
+from headwater.rows.columns.arrow import no_rows
 
 _ARROW = b"ARROW:schema"
 """Under which key of a file Arrow looks for the schema that it was written with (parquet/arrow/schema.cc)."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.rows.arrow import no_rows
+from headwater.rows.columns.arrow import no_rows
 
 VALID_FIELDS = (
     pa.field("_valid_from", pa.timestamp("us", tz="UTC")),

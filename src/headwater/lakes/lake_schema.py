@@ -129,7 +129,7 @@ def evolved(
         reserved: names that columns of the source cannot have there.
         policy: one of :data:`SCHEMA_EVOLUTION`.
         table: what errors call it.
-        widens: see :class:`~headwater.rows.column_types.Target`.
+        widens: see :class:`~headwater.rows.columns.column_types.Target`.
         former: OIDs of tables whose place the source's has taken in the lake; the first one's stays with the columns.
         replaces_types: a column gets another type in place, as no row stays that has the older one.
 

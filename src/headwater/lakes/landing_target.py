@@ -13,7 +13,7 @@ from headwater.lakes.delta_table import DeltaFormat
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
 from headwater.lakes.parquet_table import ParquetFormat
-from headwater.rows.column_types import (
+from headwater.rows.columns.column_types import (
     AS_STRING,
     AS_VARIANT,
     DELTA,
@@ -53,15 +53,15 @@ class LandingTarget:
         place: a directory, which is made; each table has one in it. It is made absolute: libraries take a path that
             begins with ``name:`` for an address.
         format: one of FORMATS.
-        on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
+        on_unrepresentable: see :data:`headwater.rows.columns.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.lakes.lake_schema.SCHEMA_EVOLUTION`.
-        mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
+        mode: what is kept, one of :data:`headwater.landing.landing_modes.MODES`.
         iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
         namespace: of all tables in that catalog; None for the schemas of the source's. With Spark's writers the name
             of the catalog stands before it, and is needed.
         snapshot: see :data:`SNAPSHOTS`.
         catalog_impl: one of :data:`CATALOG_IMPLS`.
-        jsonb: what columns of jsonb are, one of :data:`~headwater.rows.column_types.JSONB`.
+        jsonb: what columns of jsonb are, one of :data:`~headwater.rows.columns.column_types.JSONB`.
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
     """

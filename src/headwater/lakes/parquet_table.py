@@ -53,7 +53,7 @@ from headwater.lakes.lake_table import (
     staged_path,
 )
 from headwater.pg.lsn import Lsn
-from headwater.rows.arrow import no_rows
+from headwater.rows.columns.arrow import no_rows
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64

@@ -22,9 +22,9 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType, Vari
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.lake_table import Landed, TableSize, errors_at
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.task_run import reason
-from headwater.rows.column_types import VARIANT, list_of, spark_name
+from headwater.rows.columns.column_types import VARIANT, list_of, spark_name
 from headwater.rows.type_forms import ARROW_FORMS
+from headwater.spark.task_run import reason
 
 SOURCE, COMMIT_LSN = "headwater.source", "headwater.commit-lsn"
 COLUMNS, COMING = "headwater.columns", "headwater.coming-columns"
@@ -61,7 +61,7 @@ def columns_sql(schema: pa.Schema) -> str:
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """A type of Spark's as Arrow has it, back from :func:`~headwater.rows.column_types.spark_name`.
+    """A type of Spark's as Arrow has it, back from :func:`~headwater.rows.columns.column_types.spark_name`.
 
     Raises:
         LakeError: it is none that lands.

@@ -3,7 +3,7 @@
 ::
 
     taken   <-  Spark: rows of the table whose keys are in a window's changes, as files         (_headwater/taken/NAME)
-    staged  <-  tasks: what the changes make of them (:mod:`headwater.sinks.mirror`)            (_headwater/staged/NAME)
+    staged  <-  tasks: what the changes make of them (landing/mirrors/merge_task.py)            (_headwater/staged/NAME)
     commit  ->  Spark: MERGE INTO the table, of one row for each key                 taken, and staged no more: deleted
 
 So whatever a mirror must know is decided where it is for all formats: what folds into one row, what an update left

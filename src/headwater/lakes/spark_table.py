@@ -46,7 +46,7 @@ from headwater.lakes.spark_catalog import (
 )
 from headwater.lakes.spark_merge import Taken, merge, replace, take
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.spark import spark_session
+from headwater.spark.session import spark_session
 
 _NEVER = (1 << 63) - 1
 """Behind any LSN."""

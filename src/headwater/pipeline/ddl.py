@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headwater.pipeline.assemble import RolledWindow
-from headwater.pipeline.ddl_steps import PlacedDdl, ddl_of_window
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.row_changes import RowChanges, TableChoice
-from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.scope import NO_COMMIT, Scope
-from headwater.pipeline.windows import windows_in_threads
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import NO_COMMIT, Scope
+from headwater.pipeline.windows.assemble import RolledWindow
+from headwater.pipeline.windows.ddl_steps import PlacedDdl, ddl_of_window
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.windows.windows import windows_in_threads
+from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import EVERY_TABLE
-from headwater.reorder.wal_levels import is_decodable, starting_at
+from headwater.reorder.commits.wal_levels import is_decodable, starting_at
 
 __all__ = ["DdlWatch", "PlacedDdl", "open_ddl", "read_ddl"]
 
@@ -46,7 +46,7 @@ def open_ddl(request: DecodeRequest) -> OpenRequest:
     """Open a request of which nothing but its DDL is wanted.
 
     Raises:
-        HeadwaterError: as :func:`headwater.pipeline.open_request.open_request`.
+        HeadwaterError: as :func:`headwater.pipeline.requests.open_request.open_request`.
     """
     return open_request(request, lambda store: RowChanges(TableChoice(EVERY_TABLE), (), store.major))
 

@@ -1,9 +1,9 @@
-"""The command's run: windows are planned (:mod:`headwater.pipeline.windows`), decoded in tasks, and delivered.
+"""The command's run: windows are planned (:mod:`headwater.pipeline.windows.windows`), decoded in tasks, and delivered.
 
 A run has one output or several, of one database or several: the WAL is indexed once for all of them, and a task that
 decodes what several outputs want of a stretch of WAL reads it once.
 
-The data source hands the same plans to Spark as partitions (:mod:`headwater.pipeline.source_plan`, ``stream_planner``);
+The data source hands the same plans to Spark as partitions (:mod:`headwater.source.source_plan`, ``stream_planner``);
 here the index is made in tasks, too, and one window is decoded while the next is planned. What driver and tasks hand
 each other goes through an exchange (:mod:`headwater.jobs.exchange`): files, or Spark where they share no directory.
 """
@@ -21,24 +21,24 @@ from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Exchange, Handed, Write
 from headwater.jobs.outcome import Progress
 from headwater.pg.version import VERSIONS
-from headwater.pipeline.assemble import Assembly
-from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
-from headwater.pipeline.databases import DatabaseChoice, label_of
-from headwater.pipeline.decode_job import SliceDecoder, collected_together, joined_ranges
 from headwater.pipeline.engines import engine_of
-from headwater.pipeline.message_files import MessageCounts, MessageForm, write_messages
-from headwater.pipeline.open_request import OpenRequest, settings_together, start_of
 from headwater.pipeline.open_run import OpenRun, open_run
 from headwater.pipeline.outputs import Decoded, DecodeResult, Deliver, Output
-from headwater.pipeline.planned_ahead import PIECES, HandedWindow, PlannedAhead, StepProgress, timed
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.settling import Settlement
-from headwater.pipeline.windows import NewPlans
-from headwater.reorder.cutting import cut_together, even_slice
+from headwater.pipeline.requests.open_request import OpenRequest, settings_together, start_of
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.slices.decode_job import SliceDecoder, collected_together, joined_ranges
+from headwater.pipeline.slices.message_files import MessageCounts, MessageForm, write_messages
+from headwater.pipeline.slices.tentative_messages import Settlement
+from headwater.pipeline.window_pipeline import PIECES, HandedWindow, PlannedAhead, StepProgress, timed
+from headwater.pipeline.windows.assemble import Assembly
+from headwater.pipeline.windows.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.windows.databases import DatabaseChoice, label_of
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.windows.windows import NewPlans
+from headwater.reorder.commits.state import State
 from headwater.reorder.plan import Ranges, Slice
-from headwater.reorder.state import State
-from headwater.rows.collect import SliceChanges
+from headwater.reorder.slices.cutting import cut_together, even_slice
+from headwater.rows.collect.collect import SliceChanges
 from headwater.slots.kept_state import KeptState
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ SLICES_PER_CORE = 2
 
 
 TASK_VALUES = (PIECES, Slice)
-"""What goes between driver and tasks; see :mod:`headwater.pipeline.kernel_loading`."""
+"""What goes between driver and tasks; see :mod:`headwater.spark.kernel_loading`."""
 
 
 @dataclass(frozen=True)

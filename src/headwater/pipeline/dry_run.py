@@ -15,20 +15,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.errors import HeadwaterError
-from headwater.pipeline.decode_job import DecodedSlice, SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.open_output import scope_of
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.row_changes import RowChanges, TableChoice
-from headwater.pipeline.settling import Settlement
-from headwater.pipeline.windows import PlanWindows
+from headwater.pipeline.requests.open_output import scope_of
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.slices.decode_job import DecodedSlice, SliceDecoder
+from headwater.pipeline.slices.tentative_messages import Settlement
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.windows import PlanWindows
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_UPDATE, SlicePlugin
+from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import EVERY_TABLE
-from headwater.reorder.cutting import SLICE_BYTES, cut_slices
 from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.slices.cutting import SLICE_BYTES, cut_slices
 from headwater.rows.items import DELETE, INSERT, SKIPPED, UPDATE, Messages
 
 _OPERATIONS = ((INSERT, "inserts", WANT_INSERT), (UPDATE, "updates", WANT_UPDATE), (DELETE, "deletes", WANT_DELETE))

@@ -25,7 +25,7 @@ def engine_of(spark: SparkSession | Engine) -> Engine:
     """Return a session's engine; one that is given is used as it is."""
     if isinstance(spark, Engine):
         return spark
-    from headwater.pipeline.spark_engine import SparkEngine
+    from headwater.spark.spark_engine import SparkEngine
 
     return SparkEngine(spark)
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.pipeline.database_plan import DatabasePlan
-from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, warn_of_namesakes
-from headwater.pipeline.open_output import OpenOutput, scope_of
-from headwater.pipeline.open_request import end_of, open_requests, start_of
-from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.windows import NewPlans
+from headwater.pipeline.requests.open_output import OpenOutput, scope_of
+from headwater.pipeline.requests.open_request import end_of, open_requests, start_of
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.database_plan import DatabasePlan
+from headwater.pipeline.windows.databases import ChosenDatabases, DatabaseChoice, exists, warn_of_namesakes
+from headwater.pipeline.windows.windows import NewPlans
 from headwater.slots.kept_state import KeptState
 
 

@@ -10,9 +10,9 @@ from typing import Self
 import pyarrow as pa
 
 from headwater.jobs.exchange import Arrived, Exchange
-from headwater.pipeline.message_files import MessageCounts, MessageForm, message_table
-from headwater.pipeline.request import DecodeRequest
-from headwater.reorder.state import State
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.slices.message_files import MessageCounts, MessageForm, message_table
+from headwater.reorder.commits.state import State
 
 Deliver = Callable[[str], None]
 """Takes the path of a whole file."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from headwater.pipeline.open_request import OpenRequest, open_request
-from headwater.pipeline.request import SKIP_GAP, DecodeRequest
-from headwater.pipeline.row_changes import RowChanges, TableChoice
-from headwater.pipeline.run_index import WindowBounds
-from headwater.pipeline.scope import NO_COMMIT, Scope
-from headwater.pipeline.window import check_consistent
-from headwater.pipeline.windows import PlannedWindow, PlanWindows, windows_in_threads
-from headwater.reorder.state import State
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import SKIP_GAP, DecodeRequest
+from headwater.pipeline.requests.scope import NO_COMMIT, Scope
+from headwater.pipeline.windows.run_index import WindowBounds
+from headwater.pipeline.windows.window_checks import check_consistent
+from headwater.pipeline.windows.windows import PlannedWindow, PlanWindows, windows_in_threads
+from headwater.plugins.rows.plugin import RowChanges, TableChoice
+from headwater.reorder.commits.state import State
 from headwater.slots.kept_state import KeptState
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 WINDOW = WindowBounds(64 << 20)
 _RECORD_ALIGNMENT = 8

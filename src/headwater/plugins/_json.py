@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._copy import copy, load_64, store_64
 from headwater.rows._text_bytes import Bytes, Int
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.base.kernels import inline_kernel, kernel
 from headwater.plugins._plan import Ready
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int

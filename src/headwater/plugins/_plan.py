@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.base.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN, STREAMED, WROTE_BEFORE
 from headwater.rows._text_bytes import Bytes, Int

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import kernel
+from headwater.base.kernels import kernel
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes
-from headwater.rows._text_datetime import write_timestamptz
+from headwater.rows.text._datetime import write_timestamptz
 
 LONGEST_STAMP = 96
 """Bytes that one stamp may need, with what stands around it."""

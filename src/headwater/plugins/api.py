@@ -6,7 +6,7 @@ options, and an instance pickles. The server's callbacks keep their names where 
 ``message``; PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one
 :meth:`render` here.
 
-How a plugin is found: :mod:`headwater.plugins.loading`.
+How a plugin is found: :mod:`headwater.pipeline.requests.plugin_loading`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import ClassVar, NamedTuple, Protocol
 from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.definitions.events import DdlEvent
 from headwater.pg.version import VERSIONS, Version
-from headwater.reorder.schema_memory import ENTRIES, Subject
-from headwater.reorder.wants import (
+from headwater.reorder.announced_schemas import ENTRIES, Subject
+from headwater.reorder.wanted_changes import (
     WANT_ALL,
     WANT_BARE_DELETE,
     WANT_DELETE,
@@ -29,9 +29,9 @@ from headwater.reorder.wants import (
     WANT_UPDATE,
     Description,
 )
+from headwater.rows.collect.tentative import NOTHING_TENTATIVE, Tentative
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
-from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative
 
 __all__ = [
     "WANT_ALL",
@@ -220,7 +220,7 @@ class SlicePlugin(ABC):
         wants_client_encoding: it is given values in the client's encoding, and makes its other texts so; else all is in
             the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
-        marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
+        marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.tuples.completeness`).
         cuts_transactions: a huge transaction may be cut over several slices; if not, each is rendered as a whole, in
             the memory of one task.
         chooses_messages: of logical messages that it wants it may say nothing.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import SlicePlugin, SliceTables
-from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
 from headwater.plugins.conditions import find_conditions
+from headwater.plugins.message_buffer import Rendering, make_plan, make_ready, settled
 from headwater.reorder.unit_flags import STREAMED
 from headwater.rows.items import Literals, Messages
 

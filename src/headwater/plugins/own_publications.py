@@ -3,7 +3,7 @@
 In: texts such as ``shop.orders(id, total) WHERE total > 100``, in the words of CREATE PUBLICATION ... FOR TABLE. Out:
 what of a relation is wanted, as of a view of the catalog. A partition is chosen by its own name, or by that of a
 partitioned table above it. PostgreSQL's grammar comes with pgparse; the condition becomes the node tree that a server
-would make of it (:mod:`headwater.rows.filters.analysis`), and is computed as a server's row filter is.
+would make of it (:mod:`headwater.filters.analysis`), and is computed as a server's row filter is.
 
 As in a server's publication, a condition must do with the columns that are listed, and where updates or deletes are
 published, with those of the replica identity (CheckCmdReplicaIdentity).
@@ -19,11 +19,13 @@ from typing import Any
 
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.errors import PluginError, UsageError
+from headwater.filters.analysis import analyzed
+from headwater.filters.changes import compiled
 from headwater.option_names import option
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import CatalogView
 from headwater.plugins.publication import joined_filters
-from headwater.reorder.wants import (
+from headwater.reorder.wanted_changes import (
     WANT_ALL,
     WANT_BARE_DELETE,
     WANT_DELETE,
@@ -32,8 +34,6 @@ from headwater.reorder.wants import (
     WANT_UPDATE,
     Description,
 )
-from headwater.rows.filters.analysis import analyzed
-from headwater.rows.filters.changes import compiled
 
 _EXAMPLE = "write it as 'shop.orders(id, total) WHERE (total > 100) WITH (publish = 'insert, update')'"
 _ACTIONS = {

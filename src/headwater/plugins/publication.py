@@ -11,7 +11,7 @@ never published before 18; a publication that does not exist where it is loaded 
 warning from then on; 14 has neither schemas nor lists of columns nor filters. That not one of the named publications
 has existed in the window is an error here in any major.
 
-Row filters are read here (pgoutput_row_filter_init) and evaluated in decode tasks (:mod:`headwater.rows.filters`).
+Row filters are read here (pgoutput_row_filter_init) and evaluated in decode tasks (:mod:`headwater.filters`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, UNDEFINED_OBJECT
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
-from headwater.reorder.wants import TRUNCATE_IF_DETACHED
+from headwater.reorder.wanted_changes import TRUNCATE_IF_DETACHED
 
 _Members = Mapping[int, PublicationMember]
 """What publications say of a relation, by their OIDs."""

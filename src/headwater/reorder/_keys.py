@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel
+from headwater.base.kernels import borrowing_kernel
 
 Int64s = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]

@@ -1,7 +1,7 @@
 """What is to be decoded: units in output order, their changes and events, relations; and one task's share of it.
 
-Values only: :class:`Plan` is the whole. :mod:`headwater.reorder.cutting` cuts it into :class:`Slice` values, which
-pickle and go to Spark tasks.
+Values only: :class:`Plan` is the whole. :mod:`headwater.reorder.slices.cutting` cuts it into :class:`Slice` values,
+which pickle and go to Spark tasks.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.constant_columns import MAY_BE_CONSTANT, taken
 from headwater.catalog.relation import RelationSchema, RowFilters
-from headwater.constant_columns import MAY_BE_CONSTANT, taken
-from headwater.reorder.schema_memory import NOTHING_BEFORE, LastOutput
-from headwater.reorder.wants import certain_wants
-from headwater.rmgr.index import GRID
+from headwater.reorder.announced_schemas import NOTHING_BEFORE, LastOutput
+from headwater.reorder.wanted_changes import certain_wants
+from headwater.rmgr.index.wal_index import GRID
 
 Int64s = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ class Units:
 
 @dataclass(frozen=True)
 class StreamedUnits:
-    """Units that are blocks of streamed transactions, s of them; see :class:`headwater.reorder.streams.Blocks`.
+    """Units that are blocks of streamed transactions, s of them; see ``reorder.commits.stream_rules.Blocks``.
 
     Attributes:
         unit: int64[s] sorted.
@@ -185,7 +185,7 @@ class RelationUse:
         is_toast: its rows are chunks.
         messages: what the plugin sends to announce it.
         is_decided: the plugin has said so; else it refused to, which is an error only if it is asked at this place
-            (:mod:`headwater.reorder.sync`).
+            (:mod:`headwater.reorder.announcing.relation_sync`).
         filters: which of its wanted changes give messages, None for all.
     """
 

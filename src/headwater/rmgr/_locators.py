@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._record import Int
 
 Int64s = NDArray[np.int64]

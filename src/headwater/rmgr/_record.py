@@ -1,6 +1,6 @@
 """Kernel: the headers of one record, for the index and decode kernels (PostgreSQL: DecodeXLogRecord, xlogreader.c).
 
-The plain twin is :func:`headwater.wal.record.parse_record`.
+The plain twin is :func:`headwater.wal.records.record.parse_record`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr.header_slots import (
     BLOCK,
     BLOCKS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style, catalog_flag, full_xid, joined, locator_text
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 INSERT_LEAF, INSERT_UPPER, INSERT_META, SPLIT_L, SPLIT_R, INSERT_POST, DEDUP, DELETE = range(0x00, 0x80, 0x10)
 UNLINK_PAGE, UNLINK_PAGE_META, NEWROOT, MARK_PAGE_HALFDEAD, VACUUM, REUSE_PAGE, META_CLEANUP = range(0x80, 0xF0, 0x10)

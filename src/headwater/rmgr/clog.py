@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 ZEROPAGE, TRUNCATE = 0x00, 0x10
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headwater.rmgr.description_parts import Style, shown_bytes
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 CREATE_FILE_COPY, CREATE_WAL_LOG, DROP = 0x00, 0x10, 0x20
 """In 14, 0x00 is called CREATE and 0x10 is DROP."""

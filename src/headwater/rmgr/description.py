@@ -35,7 +35,7 @@ from headwater.rmgr import (
 )
 from headwater.rmgr.description_parts import FORK_NAMES, Style, locator_text
 from headwater.rmgr.registry import FIRST_CUSTOM, RMGR_NAMES, record_name
-from headwater.wal.record import BLCKSZ, Block, Image, Record
+from headwater.wal.records.record import BLCKSZ, Block, Image, Record
 
 _DESCRIBE: Final[tuple[Callable[[Record, Style], str], ...]] = (
     xlog.describe,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style, letter
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 CREATE_PTREE, INSERT, SPLIT, VACUUM_PAGE, DELETE_PAGE, UPDATE_META_PAGE = range(0x10, 0x70, 0x10)
 INSERT_LISTPAGE, DELETE_LISTPAGE, VACUUM_DATA_LEAF_PAGE = range(0x70, 0xA0, 0x10)

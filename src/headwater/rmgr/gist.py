@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style, catalog_flag, full_xid, locator_text
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 PAGE_UPDATE, DELETE, PAGE_REUSE, PAGE_SPLIT, PAGE_DELETE, ASSIGN_LSN = 0x00, 0x10, 0x20, 0x30, 0x60, 0x70
 

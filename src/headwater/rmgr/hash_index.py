@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style, catalog_flag, letter
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 INIT_META_PAGE, INIT_BITMAP_PAGE, INSERT, ADD_OVFL_PAGE, SPLIT_ALLOCATE_PAGE, SPLIT_PAGE = range(0x00, 0x60, 0x10)
 SPLIT_COMPLETE, MOVE_PAGE_CONTENTS, SQUEEZE_PAGE, DELETE, SPLIT_CLEANUP = range(0x60, 0xB0, 0x10)

@@ -15,7 +15,7 @@ from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.description_parts import Style, invalidations_text, joined
 from headwater.rmgr.invalidation import parse_invalidations
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 INSERT, DELETE, UPDATE, TRUNCATE, HOT_UPDATE, CONFIRM, LOCK, INPLACE = range(0x00, 0x80, 0x10)
 OPMASK, INIT_PAGE = 0x70, 0x80

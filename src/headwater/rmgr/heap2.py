@@ -16,7 +16,7 @@ from headwater.pg.version import VERSIONS, Version
 from headwater.rmgr.description_parts import Style, joined, letter, locator_text
 from headwater.rmgr.heap import HEADER_SIZE, INIT_PAGE, OPMASK, TupleBytes, hex_byte, lock_text
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 REWRITE, PRUNE, VACUUM, FREEZE_PAGE, VISIBLE, MULTI_INSERT, LOCK_UPDATED, NEW_CID = range(0x00, 0x80, 0x10)
 PRUNE_ON_ACCESS, PRUNE_VACUUM_SCAN, PRUNE_VACUUM_CLEANUP = 0x10, 0x20, 0x30

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headwater.rmgr.description_parts import Style, shown_bytes
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 MESSAGE = 0x00
 

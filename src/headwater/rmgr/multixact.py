@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 ZERO_OFF_PAGE, ZERO_MEM_PAGE, CREATE_ID, TRUNCATE_ID = range(0x00, 0x40, 0x10)
 

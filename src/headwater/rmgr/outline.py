@@ -15,8 +15,8 @@ from headwater.errors import RecordError
 from headwater.rmgr import _outline as k
 from headwater.rmgr._outline import Outline
 from headwater.rmgr.header_slots import header_scratch
-from headwater.wal.frames import Frames
-from headwater.wal.record import Record, parse_record
+from headwater.wal.records.frames import Frames
+from headwater.wal.records.record import Record, parse_record
 
 __all__ = ["EVERY_RECORD", "Outline", "RecordChoice", "chosen_records", "outline"]
 

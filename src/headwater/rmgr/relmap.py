@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headwater.errors import RecordError
 from headwater.rmgr.description_parts import Style
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 UPDATE = 0x00
 MAGIC = 0x592717

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headwater.rmgr.description_parts import Style
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 SET, DROP = 0x00, 0x10
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style, locator_text
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 
 def describe(record: Record, style: Style) -> str:

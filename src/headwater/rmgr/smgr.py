@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headwater.errors import RecordError
 from headwater.rmgr.description_parts import Style, file_path
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 CREATE, TRUNCATE = 0x10, 0x20
 CREATE_FORK_AT, CREATE_SIZE, TRUNCATE_LOCATOR_AT, TRUNCATE_SIZE = 12, 16, 4, 20

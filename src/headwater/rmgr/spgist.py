@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.rmgr.description_parts import Style, catalog_flag
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 ADD_LEAF, MOVE_LEAFS, ADD_NODE, SPLIT_TUPLE, PICKSPLIT = range(0x10, 0x60, 0x10)
 VACUUM_LEAF, VACUUM_ROOT, VACUUM_REDIRECT = range(0x60, 0x90, 0x10)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headwater.rmgr.description_parts import Style, invalidations_text
 from headwater.rmgr.invalidation import MESSAGE_SIZE, Invalidation, parse_invalidations
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 LOCK, RUNNING_XACTS, INVALIDATIONS = 0x00, 0x10, 0x20
 

@@ -13,7 +13,7 @@ from headwater.pg.version import VERSIONS
 from headwater.rmgr.description_parts import Style, file_path, invalidations_text, shown_bytes
 from headwater.rmgr.invalidation import MESSAGE_SIZE, Invalidation, parse_invalidations
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 COMMIT, PREPARE, ABORT, COMMIT_PREPARED, ABORT_PREPARED, ASSIGNMENT, INVALIDATIONS = range(0x00, 0x70, 0x10)
 OPMASK, HAS_INFO = 0x70, 0x80

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.description_parts import Style, full_xid, shown_bytes
 from headwater.rmgr.payload import Payload
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE, NOOP, NEXTOID, SWITCH, BACKUP_END = range(0x00, 0x60, 0x10)
 PARAMETER_CHANGE, RESTORE_POINT, FPW_CHANGE, END_OF_RECOVERY, FPI_FOR_HINT, FPI = range(0x60, 0xC0, 0x10)

@@ -7,7 +7,7 @@ has to give exactly the size that ``va_tcinfo`` says, not at most that.
 
 from __future__ import annotations
 
-from headwater.kernels import borrowing_kernel
+from headwater.base.kernels import borrowing_kernel
 from headwater.rows._copy import read_u32
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.wal._lz4 import lz4_decompress

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel, inline_kernel, kernel
+from headwater.base.kernels import borrowing_kernel, inline_kernel, kernel
 from headwater.rows._copy import copy, load_64
 from headwater.rows._text_bytes import Bytes, Int, no_room
 from headwater.rows._text_codes import NEED_SPACE

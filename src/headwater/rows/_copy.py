@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from headwater.kernels import inline_kernel
+from headwater.base.kernels import inline_kernel
 from headwater.rows._text_bytes import Bytes, Int
 
 _IS_CHECKED = bool(numba.config.BOUNDSCHECK)

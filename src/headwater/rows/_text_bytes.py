@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 
 Int: TypeAlias = Any

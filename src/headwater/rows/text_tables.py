@@ -40,7 +40,7 @@ _UNTOLD = ("UTF8", "SQL_ASCII")
 
 
 class TextTables(NamedTuple):
-    """What :func:`headwater.rows._text.type_text` needs to know of c columns, in e entries; all arrays are flat.
+    """What :func:`headwater.rows.text._text.type_text` needs to know of c columns, in e entries; all arrays are flat.
 
     Attributes:
         code: int32[e] type code (``_text_codes``, or ``_send_codes`` for what is sent in binary form); 0 for a dropped

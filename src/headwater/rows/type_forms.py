@@ -23,7 +23,7 @@ from headwater.errors import PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
-from headwater.rows.added_types import GROUP, added_type, is_added
+from headwater.rows.extension_types import GROUP, added_type, is_added
 
 
 @dataclass(frozen=True, slots=True)

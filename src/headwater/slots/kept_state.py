@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headwater.errors import SlotError
 from headwater.pg.lsn import Lsn
-from headwater.reorder.state import State
+from headwater.reorder.commits.state import State
 from headwater.slots.value_file import load_value, save_value
 
 _NAME = re.compile(r"([0-9A-F]{8})-([0-9A-F]{8})\.state")

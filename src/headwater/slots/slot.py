@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from headwater.reorder.state import State
+from headwater.reorder.commits.state import State
 
 Pairs = tuple[tuple[str, str], ...]
 

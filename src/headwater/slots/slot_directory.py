@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from headwater.base.temporary_directories import remove_directory
 from headwater.errors import SlotError
-from headwater.reorder.state import State
+from headwater.reorder.commits.state import State
 from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
 from headwater.slots.value_file import load_value, save_value, sync_directory
-from headwater.temporary_directories import remove_directory
 
 _SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
 _PAUSE_SECONDS = 0.05

@@ -1,7 +1,7 @@
 """A value in a file that is whole or not there: written beside its place, synced, renamed; with a checksum.
 
 The layout: magic, version of the format, CRC-32 of the rest, its length; then the value
-(:mod:`headwater.flat_values`).
+(:mod:`headwater.base.value_codec`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from headwater.base.value_codec import read_value, value_bytes
 from headwater.errors import FlatValueError, SlotError
-from headwater.flat_values import read_value, value_bytes
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def save_value(path: Path, value: object) -> None:
 
     Args:
         path: the file.
-        value: a record that :mod:`headwater.flat_values` can write.
+        value: a record that :mod:`headwater.base.value_codec` can write.
 
     Raises:
         SlotError: it cannot be written; what was there is there still.

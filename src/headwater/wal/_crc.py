@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.base.kernels import inline_kernel, kernel
 
 POLYNOMIAL = 0x82F63B78
 MASK = 0xFFFFFFFF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.base.kernels import inline_kernel, kernel
 
 MIN_MATCH, LONG = 4, 15
 MALFORMED = -1

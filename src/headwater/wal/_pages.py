@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import kernel
+from headwater.base.kernels import kernel
 from headwater.wal.page_layout import LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE, SHORT_HEADER
 
 PAGE_WORDS = PAGE_SIZE // 8

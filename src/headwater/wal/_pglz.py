@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import kernel
+from headwater.base.kernels import kernel
 
 
 @kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.catalog.origin import CatalogOrigin
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.copy.taken_at import CatalogOrigin
+from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
@@ -19,7 +19,7 @@ from headwater.pg.catalogs import (
 )
 from headwater.rmgr import heap, heap2
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
-from headwater.wal.record import Block, Image, Record
+from headwater.wal.records.record import Block, Image, Record
 
 MAJOR = 16
 DATABASE = 5

@@ -11,7 +11,7 @@ from random import Random
 
 from made_catalog import XMAX_INVALID, XMIN_COMMITTED, Log, class_row, page, tuple_image
 
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.pg.catalogs import PG_CLASS
 from headwater.rmgr.heap import TupleBytes

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.catalog.commit_log import FILE_BYTES, CommitLog, commit_log_between, commit_log_of
+from headwater.base.value_codec import read_value, value_bytes
+from headwater.catalog.copy.commit_log import FILE_BYTES, CommitLog, commit_log_between, commit_log_of
 from headwater.errors import CatalogError
-from headwater.flat_values import read_value, value_bytes
 
 CONTENT = st.lists(st.tuples(st.sampled_from((0x00, 0x55, 0x56, 0xAA)), st.integers(1, 50)), max_size=8).map(
     lambda runs: b"".join(bytes([value]) * count for value, count in runs)

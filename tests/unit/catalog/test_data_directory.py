@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.data_directory import DataDirectory, running_server
+from headwater.catalog.copy.data_directory import DataDirectory, running_server
 from headwater.errors import CatalogError
 from headwater.wal.checksum import crc32c
 

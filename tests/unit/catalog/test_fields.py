@@ -14,7 +14,7 @@ from made_catalog import attribute_row, class_row, page, row, tuple_image
 from headwater.catalog import fields
 from headwater.catalog.pages import page_tuples, scan_heap
 from headwater.catalog.rows import CatalogRows, looks_like
-from headwater.catalog.version_rows import rows_of_scan
+from headwater.catalog.store.version_rows import rows_of_scan
 from headwater.catalog.versions import Fates
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE, catalog_layout

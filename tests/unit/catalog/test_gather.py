@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.catalog._gather import gather
+from headwater.catalog.store._gather import gather
 
 pytestmark = pytest.mark.interpreted
 

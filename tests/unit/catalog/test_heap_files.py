@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.catalog.file_tree import Piece
-from headwater.catalog.heap_files import HeapFile
+from headwater.catalog.copy.file_tree import Piece
+from headwater.catalog.copy.heap_files import HeapFile
 from headwater.catalog.pages import BLCKSZ
 from headwater.errors import CatalogError
 

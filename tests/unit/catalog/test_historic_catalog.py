@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_catalog import Log, attribute_row, class_row, make_store, row, system_pages
 
 from headwater.catalog.relation import PublicationMember, RelationSchema
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,

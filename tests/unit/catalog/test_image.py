@@ -23,14 +23,14 @@ from made_catalog import (
 )
 from made_history import STEPS, History
 
-from headwater.catalog.copied_files import check_files
-from headwater.catalog.image import CatalogImage
-from headwater.catalog.saving import image_of, store_of
-from headwater.catalog.store import CatalogStore
-from headwater.catalog.version_rows import VersionRows
+from headwater.base.value_codec import read_value, same, value_bytes
+from headwater.catalog.store.catalog_image import CatalogImage
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.copied_files import check_files
+from headwater.catalog.store.image_io import image_of, store_of
+from headwater.catalog.store.version_rows import VersionRows
 from headwater.catalog.versions import NEVER, OwnCommands, visible_to
 from headwater.errors import CatalogError
-from headwater.flat_values import read_value, same, value_bytes
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,

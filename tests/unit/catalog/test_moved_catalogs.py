@@ -16,10 +16,10 @@ from made_catalog import (
     type_row,
 )
 
-from headwater.catalog.image import CatalogImage
-from headwater.catalog.saving import image_of, store_of
-from headwater.catalog.store import CatalogStore
-from headwater.flat_values import read_value, value_bytes
+from headwater.base.value_codec import read_value, value_bytes
+from headwater.catalog.store.catalog_image import CatalogImage
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.image_io import image_of, store_of
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE
 from headwater.rmgr.heap import TupleBytes
 

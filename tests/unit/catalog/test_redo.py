@@ -20,7 +20,7 @@ from made_catalog import (
     type_row,
 )
 
-from headwater.catalog.store import CatalogStore
+from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE

@@ -23,7 +23,7 @@ from made_catalog import (
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE
 from headwater.rmgr.heap import TupleBytes
-from headwater.wal.record import Block, Image, Record
+from headwater.wal.records.record import Block, Image, Record
 
 T = 16384
 ROW = class_row(T, "t", 1)

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.catalog import fields
 from headwater.catalog.rows import CatalogRows
-from headwater.catalog.sent_rows import is_readable, row_key, sent_rows, varlena
+from headwater.catalog.store.rows_over_sql import is_readable, row_key, sent_rows, varlena
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_INDEX, PG_PUBLICATION_REL, catalog_layout
 

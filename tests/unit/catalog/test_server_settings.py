@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.server_settings import ServerSetting, parse_configuration, read_server_settings
+from headwater.catalog.copy.server_settings import ServerSetting, parse_configuration, read_server_settings
 from headwater.errors import CatalogError, HeadwaterWarning
 
 LINES = [

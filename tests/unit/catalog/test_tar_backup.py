@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.catalog.data_directory import open_tree
-from headwater.catalog.server_settings import read_server_settings
+from headwater.catalog.copy.data_directory import open_tree
+from headwater.catalog.copy.server_settings import read_server_settings
 from headwater.errors import CatalogError
 
 FILES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.catalog.commit_log import FILE_BYTES
-from headwater.catalog.transaction_status import ABORTED, COMMITTED, TransactionStatus, transaction_status
+from headwater.catalog.copy.commit_log import FILE_BYTES
+from headwater.catalog.copy.transaction_status import ABORTED, COMMITTED, TransactionStatus, transaction_status
 
 PER_FILE = 4 * FILE_BYTES
 

@@ -8,8 +8,8 @@ import pytest
 from made_catalog import DATABASE, Log, class_row, locator, make_store, page, row, system_pages, tuple_image
 from test_image import reopened
 
-from headwater.catalog.store import CatalogStore
-from headwater.catalog.whereabouts import Whereabouts
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.database_location import Whereabouts
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_CLASS, PG_DATABASE, SHARED_CATALOGS, catalog_oids
 from headwater.rmgr.heap import TupleBytes

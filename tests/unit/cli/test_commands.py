@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from headwater.cli.flag_declarations import Paths
 from headwater.cli.main import cli
-from headwater.cli.name_values import settings_of_flags
+from headwater.cli.option_pairs import settings_of_flags
 
 HEAVY = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.pipeline", "headwater.rows")
 LISTING = f"import atexit, sys; atexit.register(lambda: print('loaded:', [m for m in {HEAVY} if m in sys.modules]))"

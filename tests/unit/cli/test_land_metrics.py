@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from headwater.cli.land_metrics import LandMetrics, serve_metrics
 from headwater.errors import LakeConflictError, UsageError
-from headwater.sinks.landing_watch import LandedWindow
+from headwater.landing.landing_watch import LandedWindow
 
 
 def test_what_lags() -> None:

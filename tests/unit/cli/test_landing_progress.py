@@ -7,7 +7,7 @@ from io import StringIO
 
 from headwater.cli.landing_progress import JsonProgress, Landed, LandingLines, lag_of
 from headwater.cli.progress import ProgressLines
-from headwater.sinks.landing_watch import LandedWindow
+from headwater.landing.landing_watch import LandedWindow
 
 SEGMENT = 1 << 20
 

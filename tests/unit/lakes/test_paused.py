@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import DecodingError, LakeConflictError, LakeError, LakeNameError, SegmentError, errors_of_table
 from headwater.lakes.paused import NAME, PausedTable, PausedTables, paused_tables, stand_at
-from headwater.sinks.paused_tables import is_of_one_table
+from headwater.landing.paused_tables import is_of_one_table
 
 
 def test_tables_are_noted_and_removed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LakeError
-from headwater.lakes.resolved import NAME, ResolvedLog, resolved_at, resolved_states
+from headwater.lakes.resolved_log import NAME, ResolvedLog, resolved_at, resolved_states
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from headwater.pipeline.collector import collector_put_off
+from headwater.pipeline.windows.gc_pause import collector_put_off
 
 
 def test_it_is_put_off_until_the_last_one_has_left() -> None:

@@ -12,11 +12,11 @@ import pyspark
 import pytest
 from pyspark import cloudpickle
 
-from headwater.pipeline.java_process import _java_environment
-from headwater.pipeline.pickled_source import PickledSource
-from headwater.pipeline.registration import _is_same_program
-from headwater.pipeline.source import HeadwaterReader
-from headwater.pipeline.source_options import SourceOptions
+from headwater.source.data_source import HeadwaterReader
+from headwater.source.options import SourceOptions
+from headwater.source.pickled_source import PickledSource
+from headwater.source.registration import _is_same_program
+from headwater.spark.java_process import _java_environment
 
 READER = HeadwaterReader(SourceOptions.parse({"path": "wal", "catalog": "backup"}))
 

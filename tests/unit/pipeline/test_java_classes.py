@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.pipeline.java_classes import ClassArchive
+from headwater.spark.java_classes import ClassArchive
 
 LONG_AGO = 1_600_000_000
 

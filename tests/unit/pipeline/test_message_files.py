@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.pipeline import message_files
-from headwater.pipeline.message_files import check_text, message_batches
+from headwater.pipeline.slices import message_files
+from headwater.pipeline.slices.message_files import check_text, message_batches
 from headwater.rows.items import Messages
 
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import PageError
-from headwater.pipeline.index_job import IndexTask
-from headwater.pipeline.run_index import RunIndexer, WindowBounds
-from headwater.rmgr.index import Request, WalIndex, no_index
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import EndOfWal
-from headwater.wal.segment_files import SegmentFiles
+from headwater.pipeline.windows.index_job import IndexTask
+from headwater.pipeline.windows.run_index import RunIndexer, WindowBounds
+from headwater.rmgr.index.wal_index import Request, WalIndex, no_index
+from headwater.wal.records.frames import EndOfWal
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.segment_files import SegmentFiles
 
 SEGMENT = 1 << 20
 DIRECTORY = WalDirectory((), SEGMENT, 1, 16, SegmentFiles((), SEGMENT, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import SparkError
-from headwater.pipeline.spark import check_same_program, program_digest
+from headwater.spark.session import check_same_program, program_digest
 
 
 def test_another_headwater_is_refused() -> None:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
+from headwater.base.temporary_directories import remove_directory
 from headwater.errors import FlatValueError, HeadwaterError
 from headwater.jobs.value_files import load_value, new_file, store_value
-from headwater.temporary_directories import remove_directory
 
 
 @dataclass(frozen=True)

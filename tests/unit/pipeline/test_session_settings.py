@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.server_settings import ServerSetting, read_server_settings
+from headwater.catalog.copy.server_settings import ServerSetting, read_server_settings
 from headwater.errors import CatalogError, UsageError
-from headwater.pipeline.open_request import server_settings, session_settings
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.requests.open_request import server_settings, session_settings
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.rows.session import SessionSettings
 
 

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.pipeline.message_files import MessageForm, message_batches, message_table, set_apart, write_messages
-from headwater.pipeline.settling import Settlement
+from headwater.pipeline.slices.message_files import (
+    MessageForm,
+    message_batches,
+    message_table,
+    set_apart,
+    write_messages,
+)
+from headwater.pipeline.slices.tentative_messages import Settlement
 from headwater.rows.items import COUNTED, DEPENDENT, GIVEN, HELD, Conditions, Messages
 
 Group = tuple[int, int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import UsageError
-from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
+from headwater.source.options import PARTITION_BYTES, SourceOptions
 
 NEEDED = {"path": "/wal", "catalog": "/backup"}
 

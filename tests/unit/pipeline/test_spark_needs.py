@@ -10,7 +10,7 @@ import pyspark
 import pytest
 
 from headwater.errors import SparkError
-from headwater.pipeline.spark_needs import prepare_spark
+from headwater.spark.needs import prepare_spark
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.pipeline.spark_settings import (
+from headwater.spark.settings import (
     given_settings,
     intended_master,
     is_local,

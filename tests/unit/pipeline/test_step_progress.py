@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.pipeline.planned_ahead import StepProgress
+from headwater.pipeline.window_pipeline import StepProgress
 
 
 def test_jobs_of_a_step_are_added_up() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import UsageError
-from headwater.pipeline.stream_offsets import StreamOffset
+from headwater.source.stream_offsets import StreamOffset
 
 LSNS = st.integers(0, (1 << 64) - 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.pipeline.scope import Scope, stop_lsn
+from headwater.pipeline.requests.scope import Scope, stop_lsn
 
 PAGE, SEGMENT = 8192, 1 << 20
 

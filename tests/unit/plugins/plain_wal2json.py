@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from plugin_slices import Change, Row, Slice, Txn
 
 from headwater.catalog.relation import Column, RelationSchema
-from headwater.plugins.wal2json_options import Wal2JsonOptions
+from headwater.plugins.wal2json.options import Wal2JsonOptions
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
 

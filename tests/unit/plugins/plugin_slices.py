@@ -17,7 +17,7 @@ from headwater.catalog.relation import (
     RelationSchema,
     TypeInfo,
 )
-from headwater.plugins.buffer import pack_literals
+from headwater.plugins.message_buffer import pack_literals
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions

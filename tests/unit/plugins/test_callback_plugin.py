@@ -11,11 +11,11 @@ from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_tabl
 
 from headwater import UNCHANGED_TOAST, OutputPlugin
 from headwater.errors import PluginError
+from headwater.pipeline.requests.plugin_loading import load_plugin
 from headwater.plugins.api import PluginContext, SliceTables, StreamedTransaction, TwoPhaseTransaction
-from headwater.plugins.callback_plugin import CallbackPlugin
-from headwater.plugins.callbacks import NEEDED, STREAM, TWO_PHASE, check_callbacks
-from headwater.plugins.loading import load_plugin
-from headwater.plugins.plugin_file import PluginSource
+from headwater.plugins.callbacks.callback_plugin import CallbackPlugin
+from headwater.plugins.callbacks.output_plugin import NEEDED, STREAM, TWO_PHASE, check_callbacks
+from headwater.plugins.callbacks.plugin_file import PluginSource
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings

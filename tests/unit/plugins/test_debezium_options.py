@@ -6,8 +6,8 @@ import pytest
 
 from headwater.errors import PluginError
 from headwater.plugins.api import PluginContext
-from headwater.plugins.debezium import Debezium
-from headwater.plugins.debezium_options import parse_options
+from headwater.plugins.debezium.options import parse_options
+from headwater.plugins.debezium.plugin import Debezium
 from headwater.rows.session import SessionSettings
 
 PREFIX = ("topic.prefix", "shop")

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.plugins import _debezium_values as v
-from headwater.plugins._debezium_numbers import NO_VALUE, UNTELLABLE
-from headwater.plugins._debezium_times import AS_ISO, AS_MICROS, AS_MILLIS, AS_NANOS
 from headwater.plugins._json import NO_ROOM
-from headwater.rows._text_float import write_float8
+from headwater.plugins.debezium import _values as v
+from headwater.plugins.debezium._numbers import NO_VALUE, UNTELLABLE
+from headwater.plugins.debezium._times import AS_ISO, AS_MICROS, AS_MILLIS, AS_NANOS
+from headwater.rows.text._float import write_float8
 
 pytestmark = pytest.mark.interpreted
 

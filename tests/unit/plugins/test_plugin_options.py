@@ -8,11 +8,11 @@ import pytest
 
 from headwater.errors import PluginError
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
+from headwater.pipeline.requests.plugin_loading import load_plugin, plugin_names
 from headwater.plugins.api import PluginContext
-from headwater.plugins.loading import load_plugin, plugin_names
 from headwater.plugins.options import parse_bool, split_identifiers
-from headwater.plugins.pgoutput import PgOutput
-from headwater.plugins.test_decoding import TestDecoding
+from headwater.plugins.pgoutput.plugin import PgOutput
+from headwater.plugins.test_decoding.plugin import TestDecoding
 from headwater.rows.session import SessionSettings
 
 MAJORS = (14, 15, 16, 17, 18, 19)

@@ -26,10 +26,10 @@ from plugin_slices import (
 
 from headwater.catalog.relation import RelationSchema
 from headwater.plugins.api import PluginContext, SliceTables
-from headwater.plugins.pgoutput import PgOutput
-from headwater.plugins.pgoutput_protocol import announce
+from headwater.plugins.pgoutput.plugin import PgOutput
+from headwater.plugins.pgoutput.protocol import announce
 from headwater.plugins.stamps import commit_stamps
-from headwater.plugins.test_decoding import TestDecoding
+from headwater.plugins.test_decoding.plugin import TestDecoding
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
 

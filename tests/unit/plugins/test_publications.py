@@ -13,16 +13,16 @@ from plugin_slices import INT4, MOOD, TEXT, Catalog, Published, make_column, mak
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import HeadwaterWarning, PluginError
 from headwater.pg.catcache_hashes import hash_any, hash_oid, hash_oids, oid_of_hash
-from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.plugins.api import PluginContext
-from headwater.plugins.pgoutput import PgOutput
-from headwater.plugins.pgoutput_protocol import RelationMessage
+from headwater.plugins.pgoutput.plugin import PgOutput
+from headwater.plugins.pgoutput.protocol import RelationMessage
 from headwater.plugins.publication import published
+from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import EVERY_TABLE
-from headwater.plugins.test_decoding import TestDecoding
-from headwater.reorder import schema_memory
-from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
-from headwater.reorder.wants import TRUNCATE_IF_DETACHED, WANT_BARE_DELETE
+from headwater.plugins.test_decoding.plugin import TestDecoding
+from headwater.reorder import announced_schemas as schema_memory
+from headwater.reorder.announced_schemas import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
+from headwater.reorder.wanted_changes import TRUNCATE_IF_DETACHED, WANT_BARE_DELETE
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 EVERYTHING = 1 | 2 | 4 | 16

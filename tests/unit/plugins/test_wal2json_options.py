@@ -7,8 +7,8 @@ import pytest
 from headwater.errors import PluginError
 from headwater.plugins.api import PluginContext
 from headwater.plugins.options import parse_int32
-from headwater.plugins.wal2json import Wal2Json
-from headwater.plugins.wal2json_options import parse_options
+from headwater.plugins.wal2json.options import parse_options
+from headwater.plugins.wal2json.plugin import Wal2Json
 
 
 def test_without_options_all_is_shown_in_format_1() -> None:

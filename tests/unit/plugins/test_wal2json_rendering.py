@@ -24,8 +24,8 @@ from headwater.plugins.api import (
     PluginContext,
     SliceTables,
 )
-from headwater.plugins.wal2json import Wal2Json
-from headwater.plugins.wal2json_words import json_string
+from headwater.plugins.wal2json.plugin import Wal2Json
+from headwater.plugins.wal2json.templates import json_string
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
@@ -153,9 +153,9 @@ def test_a_transaction_is_one_message_of_format_1() -> None:
 def test_a_message_that_no_server_could_hold_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     part = _slice(ONE, Change(it.INSERT, 20, 0, (b"1",)))
     size = len(_data(plugin_of(), part)[0])
-    monkeypatch.setattr("headwater.plugins.wal2json.LONGEST_MESSAGE", size)
+    monkeypatch.setattr("headwater.plugins.wal2json.plugin.LONGEST_MESSAGE", size)
     assert len(_data(plugin_of(), part)) == 1
-    monkeypatch.setattr("headwater.plugins.wal2json.LONGEST_MESSAGE", size - 1)
+    monkeypatch.setattr("headwater.plugins.wal2json.plugin.LONGEST_MESSAGE", size - 1)
     with pytest.raises(PluginError, match=f"a message has {size} bytes") as raised:
         _data(plugin_of(), part)
     assert raised.value.lsn == 48

@@ -11,8 +11,8 @@ import plain_records as plain
 from headwater.rmgr.heap2 import parse_new_cid
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.xact import parse_end
-from headwater.wal.frames import Frames
-from headwater.wal.record import Record, parse_record
+from headwater.wal.records.frames import Frames
+from headwater.wal.records.record import Record, parse_record
 
 EVERY = (1 << 63) - 1
 MAJOR = 16

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
-from headwater.wal.frames import Frames
-from headwater.wal.record import Record, parse_record
+from headwater.reorder.wanted_changes import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.wal.records.frames import Frames
+from headwater.wal.records.record import Record, parse_record
 
 INSERT, UPDATE, DELETE, MESSAGE = 1, 2, 3, 4
 

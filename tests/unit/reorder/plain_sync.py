@@ -13,7 +13,7 @@ from typing import Any
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.catcache_hashes import hash_oids
-from headwater.reorder.schema_memory import (
+from headwater.reorder.announced_schemas import (
     ANNOUNCED,
     ENTRIES,
     LOADED,

@@ -10,32 +10,32 @@ import numpy as np
 import plain_records as plain
 from plain_reorder import MESSAGE, Output, Resolve, Unit
 
+from headwater.base.value_codec import read_value, value_bytes
 from headwater.catalog.relation import RelationSchema
-from headwater.flat_values import read_value, value_bytes
-from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
-from headwater.reorder.crossings import needed_cuts
-from headwater.reorder.cutting import cut_slices
-from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.merge import merge_indexes
+from headwater.reorder.announced_schemas import ENTRIES, NOTHING_IN_MIND, Given, SchemaMemory
+from headwater.reorder.announcing.cache_invalidation import Forgetting
+from headwater.reorder.announcing.relation_sync import SyncedRows, Touches, as_seen, sync_rows
+from headwater.reorder.commits.invalidation_places import concerns, find_forgets
+from headwater.reorder.commits.join_indexes import merge_indexes
+from headwater.reorder.commits.replays import Replays, replays_of_commits
+from headwater.reorder.commits.row_cuts import needed_cuts
+from headwater.reorder.commits.transactions import NEVER, committed_transactions, toplevel_of
 from headwater.reorder.plan import Announcements, Events, Plan, Ranges, RelationUse, Slice, Units
-from headwater.reorder.replays import Replays, replays_of_commits
-from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Asked, Resolved, resolve_rows
-from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, Given, SchemaMemory
-from headwater.reorder.spans import spans_by_unit
-from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
-from headwater.reorder.transactions import NEVER, committed_transactions, toplevel_of
+from headwater.reorder.slices.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
+from headwater.reorder.slices.cutting import cut_slices
+from headwater.reorder.slices.resolve import Asked, Resolved, resolve_rows
+from headwater.reorder.slices.spans import spans_by_unit
+from headwater.reorder.slices.units import make_units
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
-from headwater.reorder.units import make_units
-from headwater.reorder.wants import Description
-from headwater.rmgr.index import Request, WalIndex, build_index
-from headwater.rmgr.index_rows import MessageTable
-from headwater.rmgr.kept_records import KeptRecord
+from headwater.reorder.wanted_changes import Description
+from headwater.rmgr.index.index_rows import MessageTable
+from headwater.rmgr.index.kept_records import KeptRecord
+from headwater.rmgr.index.wal_index import Request, WalIndex, build_index
 from headwater.rmgr.logicalmsg import parse_message
-from headwater.rows.collect import Collector, SliceChanges
+from headwater.rows.collect.collect import Collector, SliceChanges
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
-from headwater.wal.frames import Frames
-from headwater.wal.record import parse_record
+from headwater.wal.records.frames import Frames
+from headwater.wal.records.record import parse_record
 
 MAJOR = 16
 NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))
@@ -173,7 +173,7 @@ class Sliced:
     cuts: Sequence[int] = ()
 
     def plan(self) -> Plan:
-        """As ``pipeline/assemble.py`` does it."""
+        """As ``pipeline/windows/assemble.py`` does it."""
         rows = self.index.rows
         self.txns = replays_of_commits(committed_transactions(rows))
         self.relations: list[RelationUse] = []

@@ -16,8 +16,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.pipeline.settling import Settlement
-from headwater.reorder.announcing import (
+from headwater.pipeline.slices.tentative_messages import Settlement
+from headwater.reorder.announcing.announcing import (
     AnnouncedBy,
     Announcers,
     Known,
@@ -26,7 +26,7 @@ from headwater.reorder.announcing import (
     announcement_numbers,
     announcers,
 )
-from headwater.reorder.replays import STREAM_ABORTS, STREAM_COMMITS, STREAM_PREPARES, STREAMS, WHOLE
+from headwater.reorder.commits.replays import STREAM_ABORTS, STREAM_COMMITS, STREAM_PREPARES, STREAMS, WHOLE
 from headwater.rows.items import COUNTED, GIVEN, HELD
 
 

@@ -9,15 +9,15 @@ import plain_records as plain
 import pytest
 from sliced import index_parts, part
 
-from headwater.reorder.changes import candidate_rows
-from headwater.reorder.control import Control
-from headwater.reorder.merge import merge_indexes
-from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, still_open
-from headwater.reorder.replays import replays_of_commits
-from headwater.reorder.resolve import Asked, resolve_rows
-from headwater.reorder.transactions import NEVER, committed_transactions
-from headwater.rmgr.index import Request, WalIndex
-from headwater.wal.frames import Frames
+from headwater.reorder.commits.control import Control
+from headwater.reorder.commits.join_indexes import merge_indexes
+from headwater.reorder.commits.open_transactions import NOTHING_OPEN, OpenTransactions, still_open
+from headwater.reorder.commits.replays import replays_of_commits
+from headwater.reorder.commits.transactions import NEVER, committed_transactions
+from headwater.reorder.slices.changes import candidate_rows
+from headwater.reorder.slices.resolve import Asked, resolve_rows
+from headwater.rmgr.index.wal_index import Request, WalIndex
+from headwater.wal.records.frames import Frames
 
 FILE = 20000
 MESSAGES = plain.inval_message(-2, FILE)

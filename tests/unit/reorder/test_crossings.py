@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from random_sessions import random_records
 from sliced import first_index, index_parts, part
 
-from headwater.reorder.crossings import crossed_events
-from headwater.reorder.merge import merge_indexes
-from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr.index import Request, build_index
-from headwater.rmgr.index_rows import Rows
-from headwater.wal.frames import Frames
+from headwater.reorder.commits.join_indexes import merge_indexes
+from headwater.reorder.commits.row_cuts import crossed_events
+from headwater.reorder.commits.transactions import toplevel_of
+from headwater.rmgr.index.index_rows import Rows
+from headwater.rmgr.index.wal_index import Request, build_index
+from headwater.wal.records.frames import Frames
 
 REQUEST = Request((plain.DATABASE,), (), 16)
 

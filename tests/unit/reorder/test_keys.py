@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.reorder.keys import (
+from headwater.reorder.integer_keys import (
     distinct,
     distinct_rows,
     grouped_places,

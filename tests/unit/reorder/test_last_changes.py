@@ -11,8 +11,8 @@ from plain_reorder import PlainRelation
 from sliced import MAJOR, Sliced, index_parts
 
 from headwater.errors import PluginError
-from headwater.pipeline.driver_messages import WantedMessages
-from headwater.pipeline.last_changes import (
+from headwater.pipeline.windows.driver_messages import WantedMessages
+from headwater.pipeline.windows.last_transaction import (
     MANY,
     UNTOLD,
     changes_in_mind,
@@ -21,11 +21,11 @@ from headwater.pipeline.last_changes import (
     with_changes,
 )
 from headwater.plugins.api import WANT_ALL, WANT_INSERT
-from headwater.reorder.changes import candidate_rows, choose
+from headwater.reorder.announced_schemas import NOTHING_IN_MIND
 from headwater.reorder.plan import Plan, RelationUse
-from headwater.reorder.resolve import wanted_kinds
-from headwater.reorder.schema_memory import NOTHING_IN_MIND
-from headwater.rmgr.index import Request
+from headwater.reorder.slices.changes import candidate_rows, choose
+from headwater.reorder.slices.resolve import wanted_kinds
+from headwater.rmgr.index.wal_index import Request
 
 TABLE, OTHER = 20000, 20002
 INSERT, OTHER_INSERT, UPDATE = plain.insert(700, TABLE), plain.insert(700, OTHER), plain.update(700, TABLE)

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from sliced import part
 
+from headwater.base.value_codec import read_value, same, write_value
 from headwater.errors import RecordError
-from headwater.flat_values import read_value, same, write_value
-from headwater.reorder.merge import merge_indexes
-from headwater.rmgr.index import Request, WalIndex, build_index
-from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
-from headwater.wal.frames import EndOfWal, Frames
+from headwater.reorder.commits.join_indexes import merge_indexes
+from headwater.rmgr.index.index_rows import NO_ROWS, Rows, join_rows
+from headwater.rmgr.index.wal_index import Request, WalIndex, build_index
+from headwater.wal.records.frames import EndOfWal, Frames
 
 REQUEST = Request((plain.DATABASE,), ((plain.SPC, plain.DATABASE, 1259),), 16)
 

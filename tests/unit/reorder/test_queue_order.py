@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.reorder._queue_order import merge_queues
+from headwater.reorder.slices._queue_order import merge_queues
 
 pytestmark = pytest.mark.interpreted
 

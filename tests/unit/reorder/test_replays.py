@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater.reorder.replays import (
+from headwater.reorder.commits.replays import (
     AT_PREPARE,
     COMMITS_PREPARED,
     ROLLS_BACK_PREPARED,
@@ -17,10 +17,10 @@ from headwater.reorder.replays import (
     gids,
     replays_with_prepared,
 )
-from headwater.reorder.transactions import NEVER, committed_transactions
-from headwater.reorder.wal_levels import Decodable
-from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
-from headwater.rmgr.index_rows import NO_ROWS, EndTable, PrepareTable, Rows, XidTable, lists_of
+from headwater.reorder.commits.transactions import NEVER, committed_transactions
+from headwater.reorder.commits.wal_levels import Decodable
+from headwater.rmgr.index.index_codes import ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
+from headwater.rmgr.index.index_rows import NO_ROWS, EndTable, PrepareTable, Rows, XidTable, lists_of
 
 ENDS = {"commit": COMMIT_PREPARED, "rollback": ABORT_PREPARED}
 

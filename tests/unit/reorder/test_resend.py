@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flat_values import read_value, same, value_bytes
-from headwater.reorder.resend import Message, concerns
-from headwater.reorder.schema_memory import NOTHING_IN_MIND, Given, SchemaMemory, Subject
-from headwater.rmgr.index_rows import InvalidationTable
+from headwater.base.value_codec import read_value, same, value_bytes
+from headwater.reorder.announced_schemas import NOTHING_IN_MIND, Given, SchemaMemory, Subject
+from headwater.reorder.commits.invalidation_places import Message, concerns
+from headwater.rmgr.index.index_rows import InvalidationTable
 
 DATABASE = 5
 HEEDED = {-2, -1, 3, 7}

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from random_sessions import random_records
 from sliced import first_index, part
 
-from headwater.flat_values import same
-from headwater.reorder.crossings import crossed_events, needed_cuts
-from headwater.reorder.open_transactions import common_events
-from headwater.reorder.settled import settled
-from headwater.reorder.transactions import committed_transactions, toplevel_of
-from headwater.rmgr.index import Request
-from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
-from headwater.wal.frames import Frames
+from headwater.base.value_codec import same
+from headwater.reorder.commits.canonical_rows import settled
+from headwater.reorder.commits.open_transactions import common_events
+from headwater.reorder.commits.row_cuts import crossed_events, needed_cuts
+from headwater.reorder.commits.transactions import committed_transactions, toplevel_of
+from headwater.rmgr.index.index_rows import NO_ROWS, Rows, join_rows
+from headwater.rmgr.index.wal_index import Request
+from headwater.wal.records.frames import Frames
 
 
 def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:

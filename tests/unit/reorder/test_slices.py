@@ -17,13 +17,13 @@ from random_sessions import TABLES, UNKNOWN, random_records
 from sliced import MAJOR, Sliced, collected, index_parts, part
 
 from headwater.errors import DecodingError
-from headwater.reorder.cutting import READ_GAP, cut_slices, cut_together
+from headwater.reorder.announced_schemas import LastOutput
 from headwater.reorder.plan import Ranges, Slice
-from headwater.reorder.schema_memory import LastOutput
+from headwater.reorder.slices.cutting import READ_GAP, cut_slices, cut_together
 from headwater.reorder.unit_flags import BARE, ENDS_HERE, WROTE_BEFORE
-from headwater.rmgr.index import GRID, Request, joined_stretches
+from headwater.rmgr.index.wal_index import GRID, Request, joined_stretches
 from headwater.rows.items import TOAST
-from headwater.wal.frames import Frames
+from headwater.wal.records.frames import Frames
 
 OWNERS = {toast: table for table, toast in TABLES.items() if toast}
 

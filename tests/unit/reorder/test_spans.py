@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.reorder.spans import SpanIndex, joined, spans_by_unit
+from headwater.reorder.slices.spans import SpanIndex, joined, spans_by_unit
 
 FILES, LAST = 4, 20
 SpanTable = dict[tuple[tuple[int, int], int], int]

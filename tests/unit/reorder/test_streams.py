@@ -13,12 +13,12 @@ from plain_accounting import MAJOR, PlainBuffer
 from random_sessions import random_records
 from sliced import first_index, part
 
-from headwater.flat_values import same
+from headwater.base.value_codec import same
 from headwater.pg.version import VERSIONS
-from headwater.reorder.accounting import StreamRules, account
-from headwater.reorder.streams import EVERY, NOTHING_QUEUED, Accounting, Blocks, Running, Streams
-from headwater.rmgr.index import Request, joined_stretches
-from headwater.wal.frames import Frames
+from headwater.reorder.commits.accounting import StreamRules, account
+from headwater.reorder.commits.stream_rules import EVERY, NOTHING_QUEUED, Accounting, Blocks, Running, Streams
+from headwater.rmgr.index.wal_index import Request, joined_stretches
+from headwater.wal.records.frames import Frames
 
 NO_RUNNING = Running(np.empty(0, np.int64), np.empty(0, np.int64))
 WHOLE = ((0, 1 << 62),)

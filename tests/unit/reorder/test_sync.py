@@ -30,17 +30,11 @@ from plain_sync import (
 )
 from sliced import NOTHING_GIVEN
 
+from headwater.base.value_codec import read_value, same, value_bytes
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
-from headwater.flat_values import read_value, same, value_bytes
 from headwater.pg.catcache_hashes import hash_oids
-from headwater.reorder.changes import Candidates
-from headwater.reorder.forgetting import Forgetting, least_between
-from headwater.reorder.plan import RelationUse
-from headwater.reorder.replays import Replays, replays_of_commits
-from headwater.reorder.resend import Concerns, find_forgets
-from headwater.reorder.resolve import Resolved
-from headwater.reorder.schema_memory import (
+from headwater.reorder.announced_schemas import (
     ANNOUNCED,
     ENTRIES,
     MEMBERS,
@@ -61,10 +55,16 @@ from headwater.reorder.schema_memory import (
     SchemaMemory,
     member_subject,
 )
-from headwater.reorder.sync import Touches, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions
-from headwater.reorder.wants import Description
-from headwater.rmgr.index_codes import INSERTS
+from headwater.reorder.announcing.cache_invalidation import Forgetting, least_between
+from headwater.reorder.announcing.relation_sync import Touches, sync_rows
+from headwater.reorder.commits.invalidation_places import Concerns, find_forgets
+from headwater.reorder.commits.replays import Replays, replays_of_commits
+from headwater.reorder.commits.transactions import NEVER, CommittedTransactions
+from headwater.reorder.plan import RelationUse
+from headwater.reorder.slices.changes import Candidates
+from headwater.reorder.slices.resolve import Resolved
+from headwater.reorder.wanted_changes import Description
+from headwater.rmgr.index.index_codes import INSERTS
 
 END = 1 << 40
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import plain_records as plain
 
-from headwater.reorder.transactions import (
+from headwater.reorder.commits.transactions import (
     NEVER,
     CommittedTransactions,
     committed_transactions,
     oldest_base,
     toplevel_of,
 )
-from headwater.rmgr.index import Request, build_index
-from headwater.rmgr.index_rows import Rows
+from headwater.rmgr.index.index_rows import Rows
+from headwater.rmgr.index.wal_index import Request, build_index
 
 FILE = 20000
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from headwater.catalog.snapshot import SnapBuilder
-from headwater.reorder.control import Control
-from headwater.reorder.transactions import NEVER
-from headwater.reorder.wal_levels import Decodable, LevelGap, is_decodable, lies_in, starting_at
+from headwater.reorder.commits.control import Control
+from headwater.reorder.commits.transactions import NEVER
+from headwater.reorder.commits.wal_levels import Decodable, LevelGap, is_decodable, lies_in, starting_at
 
 MINIMAL, REPLICA, LOGICAL = range(3)
 BEGUN = Control(LOGICAL, 800).shut_down(100)

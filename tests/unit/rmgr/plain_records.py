@@ -15,8 +15,8 @@ from headwater.rmgr.heap2 import parse_multi_insert_tuples, parse_new_cid
 from headwater.rmgr.invalidation import parse_invalidations
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.smgr import parse_create
-from headwater.wal.frames import Frames
-from headwater.wal.record import Record, parse_record
+from headwater.wal.records.frames import Frames
+from headwater.wal.records.record import Record, parse_record
 
 DATABASE = 5
 SPC = 1663

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headwater.errors import RecordError
 from headwater.rmgr import dbase, invalidation, logicalmsg, replorigin, standby, xact, xlog
 from headwater.rmgr.invalidation import Invalidation, parse_invalidations
-from headwater.wal.record import Record
+from headwater.wal.records.record import Record
 
 LSN = 0x1234
 CATCACHE = struct.pack("<b3xII4x", 55, 5, 0xDEADBEEF)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.rmgr.index import Request, build_index
-from headwater.rmgr.index_rows import Ragged, Table
+from headwater.rmgr.index.index_rows import Ragged, Table
+from headwater.rmgr.index.wal_index import Request, build_index
 
 DATABASES = (5, 6, 7)
 CATALOGS = tuple((plain.SPC, database, 1259) for database in DATABASES)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
-from headwater.rmgr.index import GRID, Request, WalIndex, build_index
-from headwater.rmgr.index_codes import CATALOG_CHANGE, CHUNKS, HAS_BASE, UNSETTLED
-from headwater.rmgr.index_rows import ChangeTable, Ragged, Rows, Table
-from headwater.wal.frames import Frames
+from headwater.rmgr.index.index_codes import CATALOG_CHANGE, CHUNKS, HAS_BASE, UNSETTLED
+from headwater.rmgr.index.index_rows import ChangeTable, Ragged, Rows, Table
+from headwater.rmgr.index.wal_index import GRID, Request, WalIndex, build_index
+from headwater.wal.records.frames import Frames
 
 REQUEST = Request((plain.DATABASE,), (), 18)
 

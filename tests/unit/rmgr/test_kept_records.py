@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.rmgr.kept_records import NONE_KEPT, KeptRecord, join_kept, keep_records
-from headwater.wal.frames import Frames
+from headwater.rmgr.index.kept_records import NONE_KEPT, KeptRecord, join_kept, keep_records
+from headwater.wal.records.frames import Frames
 
 RECORDS = st.lists(st.binary(min_size=24, max_size=70), max_size=12)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.errors import RecordError
 from headwater.rmgr.outline import EVERY_RECORD, RecordChoice, chosen_records, outline
 from headwater.rmgr.record_stats import RecordStats
-from headwater.wal.record import Record, parse_record
+from headwater.wal.records.record import Record, parse_record
 
 SEGMENT = 1 << 20
 MAJOR = 16

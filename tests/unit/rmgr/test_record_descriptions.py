@@ -21,7 +21,7 @@ from headwater.rmgr.description import (
     manager_name,
 )
 from headwater.rmgr.description_parts import Style, file_path, utc_stamp
-from headwater.wal.record import Block, Image, Record
+from headwater.wal.records.record import Block, Image, Record
 
 LSN = 0x3000028
 MAJORS = sorted(VERSIONS)

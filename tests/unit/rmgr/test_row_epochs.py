@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.rmgr._row_epochs import (
+from headwater.rmgr.index._row_epochs import (
     CLOCK,
     CLOCKS,
     FAMILIES,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from headwater.catalog.relation import TypeInfo
-from headwater.rows._text import type_text
 from headwater.rows.session import SessionSettings
+from headwater.rows.text._text import type_text
 from headwater.rows.text_tables import TextTables, build_text_tables
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}

@@ -11,9 +11,9 @@ import pytest
 
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.errors import CatalogError, ExpressionError, UnchangedValueError, UnsupportedFilterError
-from headwater.rows.filters.columns import NULL, UNCHANGED, VALUE, RawColumn
-from headwater.rows.filters.filter import Filter, compile_filter
-from headwater.rows.filters.functions import FilterSettings
+from headwater.filters.columns import NULL, UNCHANGED, VALUE, RawColumn
+from headwater.filters.filter import Filter, compile_filter
+from headwater.filters.functions import FilterSettings
 
 INT4 = TypeInfo(23, "int4", "pg_catalog", "integer", "b", 4, "i", True)
 TEXT = TypeInfo(25, "text", "pg_catalog", "text", "b", -1, "i", False)

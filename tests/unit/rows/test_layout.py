@@ -21,9 +21,9 @@ from plain_tuples import (
 
 from headwater.catalog.relation import Column
 from headwater.errors import CatalogError
-from headwater.rows._deform import ALIGN_MASK, DROPPED, LENGTH, MISSING_AT
-from headwater.rows.layout import column_label, compile_layouts
 from headwater.rows.session import SessionSettings
+from headwater.rows.tuples._deform import ALIGN_MASK, DROPPED, LENGTH, MISSING_AT
+from headwater.rows.tuples.layout import column_label, compile_layouts
 
 SESSION = SessionSettings()
 

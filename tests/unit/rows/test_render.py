@@ -39,9 +39,9 @@ from plain_tuples import (
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError, RecordError, UnsupportedTypeError
 from headwater.rows.items import ABSENT, NULL, TEXT, UNCHANGED, Cells
-from headwater.rows.layout import compile_layouts
-from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import render
 
 SESSION = SessionSettings()
 

@@ -19,7 +19,7 @@ from test_text_safety import SAMPLES
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
-from headwater.rows._send import type_send
+from headwater.rows.send._send import type_send
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import (
     MAX_NESTING,

@@ -26,9 +26,9 @@ from test_render import draw_tuple, relations, run
 
 from headwater.catalog.relation import RelationSchema, TypeInfo
 from headwater.errors import HeadwaterError
-from headwater.rows._page_tuples import NORMAL, PAGE, tuple_on_page
-from headwater.rows.completeness import ABSENT_ROW, COMPLETE, PARTIAL, completeness
+from headwater.rows.collect._page_tuples import NORMAL, PAGE, tuple_on_page
 from headwater.rows.items import ABSENT, CLEAR_TOAST, NULL, SHARES_OLD, TEXT, UNCHANGED, UNKNOWN
+from headwater.rows.tuples.completeness import ABSENT_ROW, COMPLETE, PARTIAL, completeness
 
 FIXED = (BOOL, INT2, INT4, INT8, UUID)
 

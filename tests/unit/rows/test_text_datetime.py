@@ -16,8 +16,8 @@ from plain_text import interval_text, julian_date, text_of, timestamp_text
 
 from headwater.errors import UsageError
 from headwater.rows._text_codes import CORRUPT
-from headwater.rows._text_datetime import offset_at
 from headwater.rows.session import SessionSettings
+from headwater.rows.text._datetime import offset_at
 from headwater.rows.timezones import load_timezone
 
 LOWEST, HIGHEST = -211_813_488_000 * 10**6, 9_223_371_331_199 * 10**6

@@ -161,7 +161,7 @@ def test_noise(noise: bytes, number: int) -> None:
 
 @pytest.mark.parametrize(("start", "length"), [(-1, 4), (0, -1), (0, 5), (1 << 40, 4), (3, 2)])
 def test_a_payload_outside_the_data_is_corrupt(start: int, length: int) -> None:
-    from headwater.rows._text import type_text
+    from headwater.rows.text._text import type_text
 
     tables = build_text_tables([built_in("text")], SessionSettings())
     assert CORRUPT == type_text(tables, 0, np.zeros(4, np.uint8), start, length, np.zeros(99, np.uint8), 0)

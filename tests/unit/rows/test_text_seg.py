@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from headwater.rows._text_seg import write_seg
+from headwater.rows.text._seg import write_seg
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from plain_text import text_of
 from headwater.errors import UsageError
 from headwater.rows._text_bytes import Bytes
 from headwater.rows._text_codes import CORRUPT, LABEL_SIZE, MONEY_PIECES
-from headwater.rows._text_datetime import period_at
-from headwater.rows._text_float import LAST_POWER, MOST_DIGITS
-from headwater.rows._text_money import write_money
 from headwater.rows.money_format import MoneyFormat, format_of, money_format
 from headwater.rows.session import SessionSettings
+from headwater.rows.text._datetime import period_at
+from headwater.rows.text._float import LAST_POWER, MOST_DIGITS
+from headwater.rows.text._money import write_money
 from headwater.rows.timezones import TimeZone, load_timezone
 
 LOWEST, HIGHEST = -211_813_488_000 * 10**6, 9_223_371_331_199 * 10**6

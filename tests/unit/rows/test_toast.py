@@ -24,11 +24,11 @@ from plain_tuples import (
 )
 
 from headwater.errors import DecodingError, RecordError
-from headwater.rows._toast import append_chunk, find, make_pending, reset, value_size
 from headwater.rows.items import CLEAR_TOAST, TEXT, UNCHANGED, Cells
-from headwater.rows.layout import compile_layouts
-from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
+from headwater.rows.tuples._toast import append_chunk, find, make_pending, reset, value_size
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import render
 
 SCHEMA = make_schema(INT4, TEXT_TYPE, TEXT_TYPE)
 BIG = random.Random(1).randbytes(5000).replace(b"\0", b"x")

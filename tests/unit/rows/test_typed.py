@@ -29,11 +29,11 @@ from plain_tuples import (
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
-from headwater.rows.column_types import NULL, STRING
-from headwater.rows.layout import compile_layouts
-from headwater.rows.render import locate
+from headwater.rows.columns.column_types import NULL, STRING
+from headwater.rows.columns.table_columns import TypedRows, TypedTable, typed_columns
 from headwater.rows.session import SessionSettings
-from headwater.rows.typed import TypedRows, TypedTable, typed_columns
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import locate
 
 
 def integer(value: int) -> bytes:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from plain_wal import MIB, PAGE, PlainReader, WalWriter, make_record
 
 from headwater.errors import HeadwaterError, PageError, RecordError, SegmentError
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
+from headwater.wal.records.frames import Frames, read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 Rows = list[tuple[int, int, bytes]]
 
@@ -256,7 +256,7 @@ def test_a_tail_that_is_still_being_written_gets_another_look(tmp_path: Path) ->
     path.write_bytes(torn)
     wal = WalDirectory.scan(directory)
 
-    from headwater.wal import frames as module
+    from headwater.wal.records import frames as module
 
     look = module._Reader.read
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from plain_wal import MAGIC, MIB, PAGE, SYSTEM, WalWriter
 
 from headwater.errors import HeadwaterError, SegmentError
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
-from headwater.wal.segment_files import segment_name
+from headwater.wal.records.frames import read_frames
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.segment_files import segment_name
 
 
 def filled(segments: int, first_segment: int = 1, system: int = SYSTEM, major: int = 16) -> WalWriter:

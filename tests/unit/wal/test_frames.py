@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from plain_wal import MAGIC, MIB, PAGE, PlainReader, WalWriter, main_data
 
 from headwater.errors import RecordError, SegmentError, UsageError
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
+from headwater.wal.records.frames import Frames, read_frames
+from headwater.wal.segments.directory import WalDirectory
 
 Rows = list[tuple[int, int, bytes]]
 

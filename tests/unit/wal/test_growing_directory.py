@@ -9,7 +9,7 @@ import pytest
 from plain_wal import MIB, WalWriter
 
 from headwater.errors import SegmentError
-from headwater.wal.growing_directory import GrowingDirectory, end_of_log, has_record
+from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log, has_record
 
 
 def filled(segments: int) -> WalWriter:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import UsageError
-from headwater.pipeline.request import DecodeRequest
-from headwater.wal.local_path import local_path
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.wal.segments.local_path import local_path
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pytest
 from plain_wal import MIB, WalWriter
 
 from headwater.errors import SegmentError, TruncatedSegmentError, WalError
-from headwater.wal import unpacking
-from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
-from headwater.wal.growing_directory import GrowingDirectory, end_of_log
-from headwater.wal.place import WalSource
+from headwater.wal.records.frames import Frames, read_frames
+from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
+from headwater.wal.segments import unpacking
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
 from sources.archives import ARCHIVES, PACKERS
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.wal._position import lsn_to_payload, payload_to_end_lsn, payload_to_lsn
+from headwater.wal.records._position import lsn_to_payload, payload_to_end_lsn, payload_to_lsn
 
 PAGE = 8192
 MIB = 1 << 20

@@ -15,7 +15,7 @@ from test_pglz import compress
 from headwater.errors import RecordError
 from headwater.rmgr._record import parse_headers
 from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, header_scratch
-from headwater.wal.record import BLCKSZ, Block, Image, Record, parse_record
+from headwater.wal.records.record import BLCKSZ, Block, Image, Record, parse_record
 
 PAGE_IMAGE = np.random.default_rng(7).integers(0, 9, BLCKSZ, np.uint8).tobytes()
 HOLE = (1000, 4000)

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.wal.place import Place
-from headwater.wal.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
-from headwater.wal.segment_forms import SegmentForm
+from headwater.wal.segments.place import Place
+from headwater.wal.segments.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
+from headwater.wal.segments.segment_forms import SegmentForm
 
 SIZE = 16 << 20
 

@@ -1,0 +1,180 @@
+"""How the Numba kernels are compiled and where their machine code is kept.
+
+Numba's own cache key is the text of the one file that holds a function: a change in a file it calls goes unnoticed.
+Headwater therefore keeps compiled kernels in a directory whose name is a digest over that file and all it imports, so
+that no stale code can be loaded. Every kernel is declared with :func:`kernel`, never with ``numba.njit`` directly.
+
+Kernels take flat arrays and return flat arrays or status codes; they never raise and never see Python objects.
+
+Machine code is loaded from the cache and run: only a place where nobody but this user (or root) can write is used. If
+there is none, a private directory takes its place, with one warning: this process removes it at its end, and processes
+that it starts find it through `HEADWATER_CACHE_DIR`. Numba's own settings of this process stay as they are, and nothing
+is ever written into the package.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.dispatcher import Dispatcher
+
+from headwater.base.cache_places import KERNEL_CACHE_VARIABLE, kernel_cache
+from headwater.base.kernel_cache import KernelPlace, SharedCache
+from headwater.base.temporary_directories import OwnDirectory
+from headwater.base.trusted_paths import check_path, make_directory
+from headwater.errors import HeadwaterError, warn
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+_THIS_FILE = Path(__file__)
+_PACKAGE = _THIS_FILE.parent
+_IMPORT = re.compile(rb"^[ \t]*from (headwater(?:\.\w+)+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+_NAME = re.compile(rb"(\w+)(?: as \w+)?")
+
+
+@cache
+def _closure(module: str) -> frozenset[Path]:
+    """A module's file and those of the Headwater modules it imports, directly or not, but for what this one imports."""
+    found: set[Path] = set()
+    waiting = [_PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")]
+    while waiting:
+        path = waiting.pop()
+        if path not in found and path.is_file():
+            found.add(path)
+            waiting += _imported(path) if path != _THIS_FILE else ()
+    return frozenset(found)
+
+
+@cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    """Where the modules would be that a file imports names from, or imports as names.
+
+    Every process asks at its start, and parsing all these files would take it half a second: the statements are found
+    by their form, which the formatter keeps.
+    """
+    names = []
+    for module, several, single in _IMPORT.findall(_text(path)):
+        parts = module.split(b".")[1:]
+        names += [parts, *([*parts, name] for name in _NAME.findall(several or single))]
+    return tuple(_PACKAGE.joinpath(*map(bytes.decode, name)).with_suffix(".py") for name in names)
+
+
+@cache
+def _text(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@cache
+def cache_directory(module: str) -> Path:
+    """Where the compiled kernels of a module are kept (`HEADWATER_CACHE_DIR` moves it).
+
+    Args:
+        module: its full name.
+    """
+    digest = hashlib.sha256(f"{numba.__version__} {numba.config.CPU_NAME} {numba.config.BOUNDSCHECK}".encode())
+    for path in sorted(_closure(module)):
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + _text(path))
+    return _trusted_cache() / digest.hexdigest()[:16]
+
+
+@cache
+def _trusted_cache() -> Path:
+    """The user's cache, or a private one that lives as long as this process."""
+    try:
+        return _usable(kernel_cache())
+    except OSError as error:
+        reason = f'"{error.filename}": {error.strerror}' if error.filename else str(error)
+    except HeadwaterError as error:
+        reason = error.message
+    private = OwnDirectory()
+    atexit.register(private.close)
+    os.environ[KERNEL_CACHE_VARIABLE] = str(private.path)
+    warn(
+        f"compiled kernels cannot be kept ({reason}), they are compiled anew in every run",
+        hint=f"set {KERNEL_CACHE_VARIABLE} to a directory that only this user can write to",
+    )
+    return _usable(kernel_cache())
+
+
+def _usable(place: Path) -> Path:
+    """The directory, which is made if it is missing.
+
+    Raises:
+        OSError: it cannot be made, or not be written to.
+        UntrustedPathError: others can write to it.
+    """
+    make_directory(place, 0o700)
+    found = check_path(place)
+    with tempfile.TemporaryFile(dir=found):
+        return found
+
+
+def is_compiled(module: str) -> bool:
+    """Whether an earlier run left compiled kernels of a module, by its full name."""
+    directory = cache_directory(module)
+    return directory.is_dir() and any(directory.rglob("*.nbc"))
+
+
+@cache
+def _usable_directory(module: str) -> Path:
+    return _usable(cache_directory(module))
+
+
+def _compile(function: F, **options: bool) -> F:
+    compiled: Any = numba.njit(nogil=True, **options)(function)
+    if isinstance(compiled, Dispatcher):  # and not left as it is, without the compiler
+        with _numba_caching_in(_usable_directory(function.__module__)):
+            cast(Any, compiled)._cache = SharedCache(function)
+    return cast(F, compiled)
+
+
+@contextmanager
+def _numba_caching_in(directory: Path) -> Iterator[None]:
+    """Functions declared meanwhile keep their machine code there; Numba looks at these settings at no other time."""
+    locator = f"{KernelPlace.__module__}.{KernelPlace.__qualname__}"
+    settings = {"CACHE_DIR": str(directory), "CACHE_LOCATOR_CLASSES": locator}
+    before = {name: getattr(numba.config, name) for name in settings if hasattr(numba.config, name)}
+    try:
+        for name in before:
+            setattr(numba.config, name, settings[name])
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(numba.config, name, value)
+
+
+# A callee first met while its caller compiles inherits `forceinline` and `_nrt` from it, unless it says otherwise: so
+# every declaration names both, or a large kernel would be copied whole into the callers of a small one.
+
+
+def kernel(function: F) -> F:
+    """Compile a function without the interpreter lock, with its machine code cached on disk."""
+    return _compile(function, forceinline=False, _nrt=True)
+
+
+def borrowing_kernel(function: F) -> F:
+    """Like :func:`kernel`, for functions that make no array and return none.
+
+    Numba counts a reference for every array argument of every call, with two atomic operations; in small functions
+    called for each value that costs more than the work. Here nothing is counted: the caller keeps the arrays alive.
+    """
+    return _compile(function, forceinline=False, _nrt=False)
+
+
+def inline_kernel(function: F) -> F:
+    """Like :func:`borrowing_kernel`, but copied by LLVM into its callers: for small helpers, and for every record.
+
+    An array that is handed to a call takes seven words on its stack.
+    """
+    return _compile(function, forceinline=True, _nrt=False)

@@ -1,0 +1,146 @@
+"""Where the files of a cluster lie: what :class:`~headwater.catalog.copy.data_directory.DataDirectory` reads them from.
+
+Job: the bytes of a file by its name inside the data directory, such as ``base/5/1259``; nothing of what they mean. A
+directory is one such tree, the archives of a backup in tar format are another
+(:mod:`headwater.catalog.copy.tar_backup`).
+
+Invariant: a tree is read only, and only what the copy itself has: ``tablespace_map`` names places on the machine that
+the backup was taken from, and is not followed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import CatalogError
+
+TABLESPACES = "pg_tblspc/"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Where a file's bytes lie.
+
+    Attributes:
+        path: a file on this machine; offset: of the first byte in it; size: bytes.
+    """
+
+    path: Path
+    offset: int
+    size: int
+
+
+class FileTree(ABC):
+    """The files of a data directory, by name; names have ``/`` between their parts."""
+
+    @abstractmethod
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name.
+
+        Raises:
+            CatalogError: that cannot be told.
+        """
+
+    @abstractmethod
+    def read(self, name: str, what: str = "file") -> bytes:
+        """All bytes of a file.
+
+        Args:
+            name: its name.
+            what: it is, for errors.
+
+        Raises:
+            CatalogError: it is not there, or cannot be read.
+        """
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder, sorted, without the folder's; none if it is not there."""
+
+    @abstractmethod
+    def place(self, name: str) -> str:
+        """How errors call a file, whether it is there or not."""
+
+    @abstractmethod
+    def piece(self, name: str) -> Piece:
+        """Where the bytes of a file lie, for tasks that read it.
+
+        Raises:
+            CatalogError: it is not there, or cannot be read.
+        """
+
+    def why_missing(self, _name: str, /) -> tuple[str, str | None]:
+        """What errors say of a file that is not there though it should be: why, and what to do about it."""
+        return "no such file", None
+
+    def expect(self, _names: Iterable[str], /) -> None:
+        """These files, and their further segments, will be read next: one pass over the tree may fetch all of them.
+
+        Raises:
+            CatalogError: the tree cannot be read.
+        """
+        return
+
+
+class DirectoryTree(FileTree):
+    """A directory.
+
+    Args:
+        path: it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def exists(self, name: str) -> bool:
+        """See :meth:`FileTree.exists`."""
+        try:
+            return (self._path / name).exists()
+        except OSError as error:
+            raise CatalogError(f"could not look for file: {error.strerror}", file=self.place(name)) from None
+
+    def read(self, name: str, what: str = "file") -> bytes:
+        """See :meth:`FileTree.read`."""
+        try:
+            return (self._path / name).read_bytes()
+        except OSError as error:
+            raise CatalogError(
+                f"could not read {what}: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
+            ) from None
+
+    def names(self, folder: str) -> list[str]:
+        """See :meth:`FileTree.names`."""
+        try:
+            return sorted(path.name for path in (self._path / folder).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise CatalogError(f"could not read directory: {error.strerror}", file=self.place(folder)) from None
+
+    def place(self, name: str) -> str:
+        """See :meth:`FileTree.place`."""
+        return str(self._path / name)
+
+    def piece(self, name: str) -> Piece:
+        """See :meth:`FileTree.piece`."""
+        path = (self._path / name).absolute()
+        try:
+            return Piece(path, 0, path.stat().st_size)
+        except OSError as error:
+            raise CatalogError(
+                f"could not read file: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
+            ) from None
+
+    def why_missing(self, name: str, /) -> tuple[str, str | None]:
+        """See :meth:`FileTree.why_missing`."""
+        return "no such file", self._unlinked(name)
+
+    def _unlinked(self, name: str) -> str | None:
+        """What to do about a tablespace that is not where it should be."""
+        if not name.startswith(TABLESPACES):
+            return None
+        link = self._path / TABLESPACES / name.split("/")[1]
+        return None if link.exists() else f"make {link} a link to the tablespace's directory in the backup"

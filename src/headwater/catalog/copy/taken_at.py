@@ -1,0 +1,79 @@
+"""Where and when a catalog was taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.catalog.copy.prepared import PreparedTransaction
+
+
+@dataclass(frozen=True)
+class CatalogOrigin:
+    """Where and when a catalog was taken.
+
+    Attributes:
+        major: PostgreSQL's major version.
+        system_identifier: of the cluster.
+        timeline: at ``start_lsn``.
+        start_lsn: the redo LSN: WAL from here on rolls the catalog forward.
+        is_shutdown: ``start_lsn`` is a shutdown checkpoint: nothing was running.
+        database_oid: of the database.
+        database_name: its name.
+        database_tablespace: its default tablespace's OID.
+        encoding: name of its encoding.
+        wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
+        decodes_on_demand: whether logical decoding was on all the same (19 and newer).
+        next_xid: low 32 bits of the next xid of ``pg_control``.
+        xid_epoch: its high 32 bits.
+        prepared: transactions of the database that were prepared then.
+        segment_blocks: blocks per file of a relation.
+        backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
+        reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
+        is_logged: the database was created later, and the WAL has all pages of its files.
+        consistent_lsn: of a catalog that a server exported: decoding begins there; 0 for a copy of files.
+    """
+
+    major: int
+    system_identifier: int
+    timeline: int
+    start_lsn: int
+    is_shutdown: bool
+    database_oid: int
+    database_name: str
+    database_tablespace: int
+    encoding: str
+    wal_level: int
+    next_xid: int
+    prepared: tuple[PreparedTransaction, ...] = ()
+    segment_blocks: int = 1 << 17
+    backup_start: int | None = None
+    reach_lsn: int = 0
+    reach_timeline: int = 1
+    xid_epoch: int = 0
+    consistent_lsn: int = 0
+    decodes_on_demand: bool = False
+    is_logged: bool = False
+
+    def check_parts(self) -> None:
+        """Whether its numbers can be reckoned with.
+
+        Raises:
+            ValueError: they cannot.
+        """
+        if self.segment_blocks < 1:
+            raise ValueError(f"relation files have {self.segment_blocks} blocks")
+
+    @property
+    def next_full_xid(self) -> int:
+        """The next xid of ``pg_control``, all 64 bits."""
+        return self.xid_epoch << 32 | self.next_xid
+
+    @property
+    def is_exported(self) -> bool:
+        """The rows are those that a snapshot of the server showed, not those of files."""
+        return self.consistent_lsn != 0
+
+    @property
+    def first_lsn(self) -> int:
+        """Nothing that committed before it can be asked for."""
+        return self.consistent_lsn or self.start_lsn

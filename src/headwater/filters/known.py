@@ -1,0 +1,37 @@
+"""All functions that are computed here; what each module has registered."""
+
+from __future__ import annotations
+
+from headwater.filters import (
+    arrays,
+    comparisons,
+    datetimes,
+    hashes,
+    jsons,
+    networks,
+    numbers,
+    numerics,
+    patterns,
+    ranges,
+    regexes,
+    texts,
+    zones,
+)
+from headwater.filters.functions import implementation
+
+__all__ = [
+    "arrays",
+    "comparisons",
+    "datetimes",
+    "hashes",
+    "implementation",
+    "jsons",
+    "networks",
+    "numbers",
+    "numerics",
+    "patterns",
+    "ranges",
+    "regexes",
+    "texts",
+    "zones",
+]

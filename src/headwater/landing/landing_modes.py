@@ -1,0 +1,349 @@
+"""What a target keeps of the source: its changes, its rows as they are, or with all versions that they have had.
+
+A :class:`Mode` says what tasks stage of each table, and what becomes of that: one :class:`Settled` a table, which is
+committed. The flow around it is the same (:mod:`headwater.landing.landing`). A table of changes takes the files as they
+are; a mirror has them merged into its own (:mod:`headwater.landing.mirrors.merge_task`), in tasks again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from headwater.catalog.relation import Column, RelationSchema
+from headwater.errors import LakeError, UsageError
+from headwater.lakes.lake_schema import SPLIT, Shape
+from headwater.lakes.lake_table import DataFile, LakeTable
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.target_directory import Lake
+from headwater.landing.mirrors.landed_files import Landing, Merging, Settled, Written
+from headwater.landing.mirrors.mirror_form import MirrorForm, own_fields
+from headwater.landing.mirrors.mirror_merges import settled_mirrors
+from headwater.landing.tables.catalog_changes import CatalogWindow
+from headwater.landing.tables.change_rows import STAGED_FIELDS, StagedChanges
+from headwater.landing.tables.source_tables import (
+    LandedColumns,
+    SourceTable,
+    change_table,
+    landed_columns,
+    mirrored_tables,
+    shape_of,
+    source_tables,
+)
+from headwater.landing.tables.stored_types import Retyped, Rewritten
+from headwater.landing.tables.table_events import Identity, TableStory, identity_of, left_with_rows
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.windows.assemble import Assembly
+from headwater.rows.columns.typed_missing_values import missing_value
+
+CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
+
+
+class Mode(ABC):
+    """What a target keeps.
+
+    Attributes:
+        name: as the command has it.
+        mirrors: see :class:`~headwater.plugins.rows.plugin.RowChanges`.
+    """
+
+    name: str
+    mirrors: bool
+
+    @abstractmethod
+    def tables(
+        self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
+    ) -> list[SourceTable]:
+        """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
+
+    def shape(self, schema: RelationSchema) -> Shape | None:
+        """Which columns the lake's table must have, of the several that a table may have there; None for any."""
+        return None
+
+    @abstractmethod
+    def existing(self, source: SourceTable) -> SourceTable:
+        """A table whose rows were there before, with what is to be known of it.
+
+        Raises:
+            LakeError: its rows cannot be told apart.
+        """
+
+    @abstractmethod
+    def concerns(self, source: SourceTable, lake: Lake) -> bool:
+        """Whether anything of a table is to be done."""
+
+    @abstractmethod
+    def landing(
+        self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
+    ) -> Landing:
+        """A table on its way.
+
+        Raises:
+            LakeError: the window cannot be landed in it.
+        """
+
+    @abstractmethod
+    def settled(
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
+    ) -> Iterator[Settled]:
+        """What is committed of each table of which there is anything.
+
+        Args:
+            landings: of the window.
+            written: what tasks have staged, by the number of the table.
+            merging: runs merges.
+
+        Raises:
+            LakeError: changes do not fit the tables.
+        """
+
+    @abstractmethod
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
+        """What is committed of a table whose rows were there before.
+
+        Args:
+            landing: it.
+            files: what tasks have staged of it.
+            lsn: that it then has.
+            merging: runs merges.
+        """
+
+
+class Changelog(Mode):
+    """Every change is a row.
+
+    Args:
+        shapes: tell of each version of a table which columns it has in the lake; None where one table holds all.
+    """
+
+    name = CHANGELOG
+    mirrors = False
+
+    def __init__(self, shapes: Callable[[RelationSchema], Shape] | None = None) -> None:
+        self.shapes = shapes
+
+    def tables(
+        self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
+    ) -> list[SourceTable]:
+        """See :class:`Mode`."""
+        return source_tables(assembly.plan, window, since, self.shapes)
+
+    def shape(self, schema: RelationSchema) -> Shape | None:
+        """See :class:`Mode`."""
+        return None if self.shapes is None else self.shapes(schema)
+
+    def existing(self, source: SourceTable) -> SourceTable:
+        """See :class:`Mode`."""
+        return source
+
+    def concerns(self, source: SourceTable, lake: Lake) -> bool:
+        """All of them."""
+        return True
+
+    def landing(
+        self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
+    ) -> Landing:
+        """See :class:`Mode`."""
+        name, table = named
+        changes = change_table(source, table, name, lake)
+        return Landing(number, name, table, source, changes, changes.schema)
+
+    def settled(
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
+    ) -> Iterator[Settled]:
+        """The files as they are."""
+        # Of a table's several the earlier ones first: what they lack, none that comes later is to stand for.
+        for number, files in sorted(written.items()):
+            added = [one.file for one in files]
+            last = max(one.last for one in files)
+            yield Settled(landings[number], added, [], last, sum(one.rows for one in added))
+
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
+        """The files as they are."""
+        return Settled(landing, files, [], lsn, sum(one.rows for one in files))
+
+
+class Mirror(Mode):
+    """The rows that the source has.
+
+    Args:
+        has_history: with all versions that they have had.
+    """
+
+    mirrors = True
+
+    def __init__(self, *, has_history: bool) -> None:
+        self.has_history = has_history
+        self.name = HISTORY if has_history else CURRENT
+
+    def tables(
+        self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
+    ) -> list[SourceTable]:
+        """See :class:`Mode`."""
+        return mirrored_tables(assembly, window, wants, since)
+
+    def existing(self, source: SourceTable) -> SourceTable:
+        """See :class:`Mode`."""
+        members = frozenset({source.last.oid, *(one.oid for one in source.versions)})
+        return replace(source, story=TableStory(identity_of(source.versions, source.last), members))
+
+    def concerns(self, source: SourceTable, lake: Lake) -> bool:
+        """Tables that have changes, or that rows come to, or that there are already."""
+        assert source.story is not None
+        return bool(source.versions or source.story.coming) or lake.has(source.last)
+
+    def landing(
+        self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
+    ) -> Landing:
+        """See :class:`Mode`."""
+        name, table = named
+        assert source.story is not None
+        if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:
+            raise source.story.refusal
+        if source.versions and lake.is_detached(source.last):
+            raise left_with_rows(source.last)
+        lake.note_detached(source.story.detached)
+        own = own_fields(has_history=self.has_history, is_partitioned=source.last.kind == "p")
+        columns = landed_columns(source, table, name, lake, [one.name for one in own])
+        fills = _fills(columns, source.story, decoder)
+        changes = StagedChanges(
+            columns.typed,
+            columns.names,
+            pa.schema([*STAGED_FIELDS, *columns.lake.fields]),
+            table.landed.commit_lsn,
+            lake.staging(number),
+            None,
+            name,
+            source.story.members,
+            fills,
+            tuple(sorted({one.lsn for one in source.story.coming if one.lsn > table.landed.commit_lsn})),
+            () if self.has_history else _replacing(source.last, source.story),
+        )
+        mirror = self._form(name, source, table, columns, fills)
+        return Landing(number, name, table, source, changes, mirror.schema, mirror)
+
+    def _form(
+        self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Array]
+    ) -> MirrorForm:
+        assert source.story is not None
+        is_partitioned = source.last.kind == "p"
+        own = own_fields(has_history=self.has_history, is_partitioned=is_partitioned)
+        names = dict(zip([one.number for one in columns.typed.columns], columns.names, strict=True))
+        alive = [one for one in source.last.columns if one.number in names and not _is_gone(one, source)]
+        known = set() if columns.before is None else {one.name for one in columns.before.columns}
+        return MirrorForm(
+            name,
+            table.file_schema(pa.schema([*own, *columns.lake.fields])),
+            tuple(names[one.number] for one in alive),
+            source.story.identity,
+            _key(source.story.identity, source.last, names),
+            table.staging,
+            self.has_history,
+            tuple(one for one in source.story.gone if one.lsn > table.landed.commit_lsn),
+            {names[number]: fill for number, fill in fills.items() if names[number] not in known},
+            _becoming(columns),
+            {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},
+            tuple(one for one in source.story.rewritten if one.lsn > table.landed.commit_lsn and one.number in names),
+            names,
+            source.last.topmost != source.last.oid,
+            source.replaces,
+            is_partitioned,
+            f"{source.last.namespace}.{source.last.name}",
+            {names[one.number]: one.name for one in columns.typed.columns},
+        )
+
+    def settled(
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
+    ) -> Iterator[Settled]:
+        """The files that stand for those that had to be rewritten."""
+        return settled_mirrors(landings, written, merging)
+
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
+        """The same rows, in the order of the key."""
+        staged = [Written(landing.number, file, lsn) for file in files]
+        found = list(self.settled([landing], {landing.number: staged}, merging))
+        return replace(found[0], last=lsn) if found else Settled(landing, [], [], lsn, 0)
+
+
+MODES: Mapping[str, Mode] = {
+    CHANGELOG: Changelog(),
+    CURRENT: Mirror(has_history=False),
+    HISTORY: Mirror(has_history=True),
+}
+
+
+def mode_of(target: LandingTarget) -> Mode:
+    """What a target keeps.
+
+    Raises:
+        UsageError: it cannot be kept so.
+    """
+    if target.schema_evolution != SPLIT:
+        return MODES[target.mode]
+    if target.mode != CHANGELOG:
+        raise UsageError(
+            "a mirror is one table, whatever its columns",
+            hint="--schema-evolution split is for change tables (--mode changelog)",
+        )
+    return Changelog(partial(shape_of, target=target))
+
+
+def _is_gone(column: Column, source: SourceTable) -> bool:
+    return column.is_dropped or column.number in source.dropped
+
+
+def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> tuple[str, ...]:
+    """Names in the lake of the key's columns.
+
+    Raises:
+        LakeError: one is not a column of the table any more.
+    """
+    numbers = {one.name: one.number for one in last.columns if one.number in names}
+    lost = [name for name in identity.columns if name not in numbers]
+    if lost:
+        raise LakeError(
+            f'column "{lost[0]}" of the key of table "{last.namespace}.{last.name}" was dropped in the window',
+            hint="end the window before that (--end), and go on from there",
+        )
+    return tuple(names[numbers[name]] for name in identity.columns)
+
+
+def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
+    """What columns that were added hold in rows from before, by their numbers."""
+    own = {one.number: one for one in columns.typed.columns}
+    return {
+        number: missing_value(column, own[number], columns.typed, decoder.session)
+        for number, column in story.missing
+        if number in own
+    }
+
+
+def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]:
+    """Where rows were written anew for the type of a column by which no row is told, and none have left before."""
+    if story.identity.is_whole or story.gone or story.coming:
+        return ()
+    key = {one.number for one in last.columns if one.name in story.identity.columns}
+    return tuple(one for one in story.rewritten if one.number not in key)
+
+
+def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
+    """Those columns of a story's, unless the window has landed in the table already."""
+    return story.retyped if story.changed_at > table.landed.commit_lsn else ()
+
+
+def _becoming(columns: LandedColumns) -> dict[str, str]:
+    """Columns of the lake that are new, or of another type, by those of the same one of the source that files have."""
+    if columns.before is None:
+        return {}
+    known = {one.name: one.type for one in columns.before.columns}
+    older = {one.number: one.name for one in columns.before.columns}
+    newer = {
+        one.name: older[one.number] for one in columns.lake.columns if one.name not in known and one.number in older
+    }
+    if not columns.are_replaced:
+        return newer
+    return newer | {one.name: one.name for one in columns.lake.columns if known.get(one.name, one.type) != one.type}

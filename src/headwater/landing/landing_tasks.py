@@ -1,0 +1,67 @@
+"""What tasks do of a window that lands: rows of each table into files, groups of a mirror's files into others.
+
+An error of a value, a type or a change says which table it is of (:attr:`headwater.errors.HeadwaterError.table`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import errors_of_table
+from headwater.jobs.exchange import Arrived, Handed, Write
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.lake_table import file_name
+from headwater.landing.mirrors.landed_files import MergeTask, Written, notes
+from headwater.landing.mirrors.merge_task import Merged
+from headwater.landing.replaced_tables import Bringing
+from headwater.landing.tables.change_rows import STAGED, ChangeTable
+from headwater.pipeline.slices.decode_job import LocatedSlice, SliceDecoder
+from headwater.reorder.plan import Slice
+
+
+def write_changes(
+    decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]
+) -> Iterator[Write[list[Written]]]:
+    """Write the rows of a slice, in a task: one file for each table, several where rows of another one come between."""
+
+    def write(_: BinaryIO) -> list[Written]:
+        located = decoder.located(task.load())
+        found = [(number, _rows(form, located)) for number, form in enumerate(forms)]
+        return [
+            _file(number, forms[number], part)
+            for number, rows in found
+            if rows is not None
+            for part in forms[number].parts(rows)
+        ]
+
+    yield write
+
+
+def _rows(form: ChangeTable, located: LocatedSlice) -> pa.Table | None:
+    with errors_of_table(*form.source):
+        return form.rows(located)
+
+
+def files_by_table(arriving: Iterable[list[Arrived[list[Written]]]], bringing: Bringing) -> dict[int, list[Written]]:
+    """Return what tasks have written, by table, in the order of the output, behind what comes before that."""
+    found = {number: list(files) for number, files in bringing.items() if files}
+    for (arrived,) in arriving:
+        arrived.remove()
+        for one in arrived.summary:
+            found.setdefault(one.table, []).append(one)
+    return found
+
+
+def run_merge(task: MergeTask) -> Iterator[Write[Merged]]:
+    """Merge a group of a mirror's files, in a task."""
+    yield lambda _: task.run()
+
+
+def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
+    """Write rows into a file of a name that no other attempt has."""
+    last = pc.max(rows[STAGED["_commit_lsn"] if form.is_staged else "_commit_lsn"]).as_py()
+    return notes(number, form, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)

@@ -1,0 +1,103 @@
+"""What is handed on of a table while a window lands: what tasks have written of it, then what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.lakes.lake_table import DataFile, LakeTable
+from headwater.landing.mirrors.merge_task import Merged, Staged
+from headwater.landing.mirrors.mirror_form import MirrorForm
+from headwater.landing.tables.change_rows import STAGED, ChangeTable
+from headwater.landing.tables.source_tables import SourceTable
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that a task has written.
+
+    Attributes:
+        table: the number of its table in the window; file: it; last: START of the last commit record in it.
+        kills: rows of relations ended at once in it.
+        moves_unchanged: see :class:`~headwater.landing.mirrors.merge_task.Staged`.
+    """
+
+    table: int
+    file: DataFile
+    last: int
+    kills: bool = False
+    moves_unchanged: bool = False
+
+
+@dataclass(frozen=True)
+class Landing:
+    """A table of a window on its way.
+
+    Attributes:
+        number: in the window; name: in the lake; table: there.
+        source: of the source.
+        changes: what tasks need to know of it; schema: its columns in the lake.
+        mirror: what merges need to know of it; None of a table of changes.
+    """
+
+    number: int
+    name: str
+    table: LakeTable
+    source: SourceTable
+    changes: ChangeTable
+    schema: pa.Schema
+    mirror: MirrorForm | None = None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is committed of a table.
+
+    Attributes:
+        landing: it.
+        added, removed: files, and paths of files.
+        last: START of the last commit record that it then has.
+        rows: changes that have landed.
+    """
+
+    landing: Landing
+    added: list[DataFile]
+    removed: list[str]
+    last: int
+    rows: int
+
+
+class MergeTask(Protocol):
+    """What a task does with files of mirrors, such as :class:`~headwater.landing.mirrors.merge_task.Merge`; pickles."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it is about."""
+
+    def run(self) -> Merged:
+        """Do it, in a task."""
+
+
+@dataclass(frozen=True)
+class Merging:
+    """What runs merges.
+
+    Attributes:
+        run: runs a task for each; parallel: how many can run at once.
+    """
+
+    run: Callable[[Sequence[MergeTask]], list[Merged]]
+    parallel: int
+
+
+def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:
+    """What the driver needs to know of a file that a task has written."""
+    if not form.is_staged:
+        return Written(table, file, last)
+    is_truncate = pc.any(pc.equal(rows[STAGED["_change_type"]], "truncate")).as_py()
+    is_rewritten = pc.any(pc.not_equal(rows[STAGED["_heap"]], 0)).as_py()
+    return Written(table, file, last, bool(is_truncate or is_rewritten), Staged.of(rows).moves_unchanged)

@@ -1,0 +1,182 @@
+"""Which files of a mirror the changes of a window may concern, and which of them are merged together.
+
+In: the mirror's files with their bounds, the values that changes have in the first column of the key. Out: one
+:class:`~headwater.landing.mirrors.merge_task.Merge` for each group. A mirror is kept in the order of its key, so files
+are intervals; those that overlap are one *block*. A block has all values from its least one up to the next block's.
+Where values lie between two blocks, they go to the last file of the one below if that is small, and else make a file of
+their own.
+
+Groups are cut between blocks, or where there is no block: each is a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from headwater.lakes.lake_table import DataFile
+from headwater.lakes.value_order import comparable, has_place
+from headwater.landing.mirrors.merge_task import FILE_BYTES, FILE_ROWS
+
+GROUP_BYTES = 4 * FILE_BYTES
+"""Of a group's files, about."""
+
+GROUP_VALUES = 1 << 20
+"""Different values of the key's first column that changes of a group have, about."""
+
+LEAST_ROWS = 1 << 17
+"""Of a group's files, below which another task costs more than it saves."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one task merges.
+
+    Attributes:
+        above, upto: see :class:`~headwater.landing.mirrors.merge_task.Merge`.
+        files: the mirror's.
+    """
+
+    above: pa.Scalar | None
+    upto: pa.Scalar | None
+    files: tuple[DataFile, ...]
+
+
+def is_small(file: DataFile) -> bool:
+    """Whether new rows go to a file."""
+    return file.size < FILE_BYTES // 4 and file.rows < FILE_ROWS // 4
+
+
+def groups(
+    files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, touches_all: bool, tasks: int = 1
+) -> list[Group]:
+    """The groups of a mirror.
+
+    Args:
+        files: of the mirror.
+        key: the first column of its key.
+        values: that changes have in it; null for what concerns no key.
+        touches_all: all files are concerned, whatever values there are.
+        tasks: that can run at once; there are more groups if one is as large as a group may be.
+    """
+    if not has_place(values.type) or pa.types.is_floating(values.type):
+        return [Group(None, None, tuple(files.values()))]
+    if any(key not in one.lower or key not in one.upper or one.nulls.get(key, 0) for one in files.values()):
+        return [Group(None, None, tuple(files.values()))]
+    try:
+        share = max(sum(one.rows for one in files.values()) // tasks, LEAST_ROWS)
+        grouping = _Grouping.of(list(files.values()), key, values, touches_all, share)
+    except (pa.ArrowException, AttributeError):  # bounds of another type, which the column had
+        return [Group(None, None, tuple(files.values()))]
+    return list(grouping.groups())
+
+
+@dataclass(frozen=True)
+class _Grouping:
+    """One call of :func:`groups`, with numbers for values, in their order.
+
+    Attributes:
+        files: in the order of their least values.
+        lower, upper: int64[f] theirs.
+        values: int64[v] those of changes, ascending, each once; scalars: they.
+        touches_all: see there.
+        share: rows of files from which on a group is full.
+    """
+
+    files: list[DataFile]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    values: NDArray[np.int64]
+    scalars: pa.Array
+    touches_all: bool
+    share: int
+
+    @classmethod
+    def of(
+        cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray, touches_all: bool, share: int
+    ) -> _Grouping:
+        """Number them."""
+        bounds = [one.lower[key] for one in files] + [one.upper[key] for one in files]
+        shown = pc.unique(comparable(values.drop_null()))
+        known = comparable(pa.chunked_array([_bounds(bounds, values.type)]))
+        ranks = pc.rank(pa.chunked_array([*known.chunks, shown]), tiebreaker="dense").to_numpy().astype(np.int64)
+        lower, upper, changed = ranks[: len(files)], ranks[len(files) : len(bounds)], ranks[len(bounds) :]
+        order, by_value = np.argsort(lower, kind="stable"), np.argsort(changed, kind="stable")
+        return cls(
+            [files[at] for at in order.tolist()],
+            lower[order],
+            upper[order],
+            changed[by_value],
+            shown.take(pa.array(by_value)),
+            touches_all,
+            share,
+        )
+
+    def groups(self) -> Iterator[Group]:
+        """The blocks that are touched, as many together as a task takes."""
+        above: pa.Scalar | None = None
+        files: list[DataFile] = []
+        first = done = 0
+        for end, block in self._territories():
+            files += block
+            while end - first >= GROUP_VALUES and not files:
+                first += GROUP_VALUES  # values that are new, and go to files of their own
+                upto = self.scalars[first - 1]
+                yield Group(above, upto, ())
+                above = upto
+            done = end
+            if done > first and (done - first >= GROUP_VALUES or self._is_full(files)):
+                upto = self.scalars[done - 1]
+                yield Group(above, upto, tuple(files))
+                above, first, files = upto, done, []
+        if done > first or files:
+            yield Group(above, None, tuple(files))
+
+    def _is_full(self, files: Sequence[DataFile]) -> bool:
+        return sum(one.size for one in files) >= GROUP_BYTES or sum(one.rows for one in files) >= self.share
+
+    def _territories(self) -> Iterator[tuple[int, list[DataFile]]]:
+        """By block: how many values are up to where the next one begins, and which of its files are concerned."""
+        starts = self._block_starts()
+        ends = [*starts[1:], len(self.files)]
+        bounds = [int(np.searchsorted(self.values, self.lower[at], "left")) for at in ends[:-1]] + [len(self.values)]
+        if not starts:
+            yield len(self.values), []
+            return
+        begin = 0
+        for start, end, bound in zip(starts, ends, bounds, strict=True):
+            # New rows behind a block are a matter of their own, but for those that a small file takes in.
+            inside = int(np.searchsorted(self.values, self.upper[start:end].max(), "right"))
+            yield min(max(inside, begin) + GROUP_VALUES, bound), self._touched(start, end, begin, bound)
+            yield bound, []
+            begin = bound
+
+    def _block_starts(self) -> list[int]:
+        if not self.files:
+            return []
+        before = np.maximum.accumulate(self.upper)[:-1]
+        return [0, *(np.flatnonzero(self.lower[1:] > before) + 1).tolist()]
+
+    def _touched(self, start: int, end: int, begin: int, bound: int) -> list[DataFile]:
+        """Files of a block that its values concern."""
+        own = self.values[begin:bound]
+        inside = np.searchsorted(own, self.upper[start:end], "right") > np.searchsorted(
+            own, self.lower[start:end], "left"
+        )
+        found = []
+        for file, is_inside in zip(self.files[start:end], inside.tolist(), strict=True):
+            if self.touches_all or is_inside or (len(own) and is_small(file)):
+                found.append(file)
+        return found
+
+
+def _bounds(values: Sequence[object], type: pa.DataType) -> pa.Array:
+    """Bounds as values of a column, which may have become wider since."""
+    if type == pa.uuid():
+        return pa.ExtensionArray.from_storage(type, pa.array([value.bytes for value in values], pa.binary(16)))  # type: ignore[attr-defined]
+    return pa.array(values, type)

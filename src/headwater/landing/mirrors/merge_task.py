@@ -1,0 +1,544 @@
+"""A table that mirrors one of the source: the changes of a window merged into a group of its files.
+
+In: files of staged changes, in their order, and files of the mirror, in a task. Out: files that stand for those of the
+mirror that had to be rewritten. Nothing else of the mirror is touched (copy-on-write).
+
+A mirror of current rows has the source's columns, and ``_partition_oid``, that of the partition that a row is in, where
+the source is partitioned: TRUNCATE and DETACH take the rows of one. A mirror with history has besides from when to when
+each version of a row was there, by commit time and by START of the commit's record: a version that has not ended has
+null; one that began and ended in one transaction was never there for anybody, and is left out. Versions that have ended
+lie in files of their own, which are not read again. Where another program has put them together with valid ones, they
+do not count, and go to files of their own as they are when those have to be rewritten.
+
+Keys are compared bit by bit (:mod:`headwater.landing.mirrors.row_codes`). That is right whatever PostgreSQL says is
+equal: where an update changes any bit of a key, the WAL has the old key.
+
+Known gaps: a group's changes, and those of its files that it writes anew, are in memory at once; rows that are told as
+wholes are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from headwater.errors import LakeError, errors_of_table
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.history_rows import (
+    FROM_LSN,
+    FROM_TIME,
+    TO_LSN,
+    TO_TIME,
+    ended_rows,
+)
+from headwater.lakes.lake_table import DataFile, file_name
+from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
+from headwater.lakes.value_order import comparable, has_place
+from headwater.landing.mirrors.file_rows import FileRows, unlike_key
+from headwater.landing.mirrors.fold import (
+    CHANGED,
+    GONE,
+    NEVER,
+    NOTHING,
+    OLD,
+    PUT,
+    Events,
+    Folded,
+    fold_keys,
+    fold_wholes,
+    sources,
+)
+from headwater.landing.mirrors.mirror_form import PARTITION, MirrorForm
+from headwater.landing.mirrors.row_codes import row_codes
+from headwater.landing.tables.attached_rows import Departure, Handover, commit_times
+from headwater.landing.tables.change_rows import STAGED, STAGED_FIELDS
+from headwater.rows.columns.arrow import no_rows
+
+FILE_BYTES = 32 << 20
+"""Of a file, about; one that is smaller than a quarter of it takes in new rows."""
+
+FILE_ROWS = 1 << 19
+"""Of a file, at most; likewise."""
+
+_SAYING = tuple(STAGED[name] for name in ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap"))
+_GIVEN = {PARTITION.name: "_relation", FROM_TIME: "_commit_time", FROM_LSN: "_commit_lsn"}
+"""What new rows have in columns of the mirror's own, by what is known of changes."""
+
+_BYTES_IN_MEMORY = 3
+"""What a byte of a file is in memory, about, until something is known of a table's files."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A task: one group of a mirror's files; pickles.
+
+    Attributes:
+        table: the number of the mirror in the window.
+        form: of it.
+        changes: paths of the staged files, in their order.
+        above, upto: the group's changes have values of the first key column above the one, if there is one, up to the
+            other.
+        files: names of the group's files, and where they lie.
+        small: names of those that new rows go to.
+        last: START of the last commit record of the window.
+        size: bytes of all these files.
+        leaving: rows that go to other mirrors.
+        source: OID and name of the source's table.
+    """
+
+    table: int
+    form: MirrorForm
+    changes: tuple[str, ...]
+    above: pa.Scalar | None
+    upto: pa.Scalar | None
+    files: tuple[tuple[str, str], ...]
+    small: frozenset[str]
+    last: int
+    size: int
+    leaving: tuple[Handover, ...] = ()
+    source: tuple[int, str] = (0, "")
+
+    def run(self) -> Merged:
+        """Do it.
+
+        Raises:
+            LakeError: changes do not fit the mirror's rows.
+        """
+        with errors_of_table(*self.source):
+            return _Merging(self).run()
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a task has done.
+
+    Attributes:
+        table: see :class:`Merge`.
+        added: files that it has written; removed: names of those that they stand for.
+        moved: staged files of other mirrors.
+    """
+
+    table: int
+    added: list[DataFile]
+    removed: list[str]
+    moved: list[Moved]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Rows on their way to another mirror.
+
+    Attributes:
+        table: the number of that one in the window; lsn: of the commit that they come with; file: staged there.
+    """
+
+    table: int
+    lsn: int
+    file: DataFile
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Staged changes of a table, n rows in their order.
+
+    Attributes:
+        rows: they, or those of their columns that are not the source's.
+        kind: uint8[n] of :mod:`headwater.landing.mirrors.fold`.
+        moved_from: int64[n] of a new row whose old one was logged, the row of that one; else -1.
+    """
+
+    rows: pa.Table
+    kind: NDArray[np.uint8]
+    moved_from: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Staged:
+        """Of rows as tasks stage them."""
+        is_pre, is_post = _is(rows, "update_preimage"), _is(rows, "update_postimage")
+        has_pre = np.zeros(len(rows), np.bool_)
+        has_pre[1:] = is_pre[:-1] & is_post[1:]
+        kind = np.full(len(rows), PUT, np.uint8)
+        kind[is_post & ~has_pre] = CHANGED
+        kind[is_pre | _is(rows, "delete")] = GONE
+        kind[_is(rows, "truncate")] = NOTHING
+        return cls(rows, kind, np.where(has_pre, np.arange(len(rows)) - 1, -1))
+
+    @property
+    def place(self) -> NDArray[np.int64]:
+        """int64[n] ascending: four times the row's number, and two; the numbers before are of what comes before it."""
+        return 4 * np.arange(len(self.kind)) + 2
+
+    def kills(self, gone: Sequence[Departure]) -> dict[int, NDArray[np.int64]]:
+        """Where all rows of a relation ended; see :data:`headwater.landing.mirrors.fold.Kills`.
+
+        Args:
+            gone: relations that took their rows with them.
+        """
+        found: dict[int, set[int]] = {}
+        relation, heap, place = (
+            _numbers(self.rows[STAGED["_relation"]]),
+            _numbers(self.rows[STAGED["_heap"]]),
+            self.place,
+        )
+        for at in np.flatnonzero(_is(self.rows, "truncate")).tolist():
+            found.setdefault(int(relation[at]), set()).add(int(place[at]))
+        heaps, first = np.unique(heap, return_index=True)
+        for at in first[heaps != 0].tolist():
+            found.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
+        commits = _numbers(self.rows[STAGED["_commit_lsn"]])
+        for one in gone:
+            found.setdefault(one.relation, set()).add(_place_behind(commits, one.lsn))
+        return {oid: np.array(sorted(places), np.int64) for oid, places in found.items()}
+
+    @property
+    def moves_unchanged(self) -> bool:
+        """A row that got another key has values that only the row under its old key has."""
+        counts = pc.list_value_length(self.rows[STAGED["_unchanged"]]).to_numpy() > 0
+        return bool((counts & (self.moved_from >= 0)).any())
+
+
+def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
+    """The place behind all rows of a commit."""
+    return 4 * int(np.searchsorted(commits, lsn, "right"))
+
+
+def _is(rows: pa.Table, type: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], type).to_numpy()
+    return found
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = column.to_numpy()
+    return found
+
+
+def staged_rows(paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+    """Staged changes, in their order.
+
+    Args:
+        paths: of the files; one at least.
+        columns: which; None for all.
+    """
+    return pa.concat_tables([pq.read_table(path, columns=columns, partitioning=None) for path in paths])
+
+
+@dataclass(frozen=True)
+class _Merging:
+    """One run of a :class:`Merge`."""
+
+    merge: Merge
+
+    @property
+    def form(self) -> MirrorForm:
+        """Of the mirror."""
+        return self.merge.form
+
+    @cached_property
+    def staged(self) -> Staged:
+        """All changes of the window, with the columns that say what they are."""
+        wanted = list(dict.fromkeys([*_SAYING, *self.form.key[:1]]))
+        if not self.merge.changes:
+            return Staged.of(no_rows(_staged_schema(self.form)).select(wanted))
+        return Staged.of(staged_rows(self.merge.changes, wanted))
+
+    def _changes(self) -> pa.Table:
+        """Those of the group, whole; file by file, as all of the window's may be many times as many."""
+        found, first = [no_rows(_staged_schema(self.form))], 0
+        for path in self.merge.changes:
+            end = first + int(pq.read_metadata(path).num_rows)
+            own = self.picks[np.searchsorted(self.picks, first) : np.searchsorted(self.picks, end)] - first
+            if len(own):
+                found.append(pq.read_table(path, partitioning=None).take(pa.array(own)))
+            first = end
+        return pa.concat_tables(found)
+
+    @cached_property
+    def kills(self) -> dict[int, NDArray[np.int64]]:
+        """See :data:`headwater.landing.mirrors.fold.Kills`."""
+        return self.staged.kills(self.form.gone)
+
+    @cached_property
+    def picks(self) -> NDArray[np.int64]:
+        """The changes of the group."""
+        is_own = self.staged.kind != NOTHING
+        if self.merge.above is not None or self.merge.upto is not None:
+            is_own &= self._in_range(self.staged.rows[self.form.key[0]])
+        return np.flatnonzero(is_own)
+
+    def _in_range(self, values: pa.ChunkedArray) -> NDArray[np.bool_]:
+        found = np.ones(len(values), np.bool_)
+        values = comparable(values)
+        for bound, compare in ((self.merge.above, pc.greater), (self.merge.upto, pc.less_equal)):
+            if bound is not None:
+                found &= pc.fill_null(compare(values, bound), True).to_numpy()
+        return found
+
+    def run(self) -> Merged:
+        """See :meth:`Merge.run`."""
+        told = [self._told_by(path) for _, path in self.merge.files]
+        counts = [len(rows) for rows in told]
+        changes = self._changes()
+        folded = self._folded(told, changes)
+        starts = np.cumsum([0, *counts])
+        chosen = [
+            number
+            for number, (name, _) in enumerate(self.merge.files)
+            if self._is_rewritten(name, folded.end[starts[number] : starts[number + 1]], folded.is_left[starts[-1] :])
+        ]
+        added, moved = self._written(folded, starts, chosen, changes)
+        return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen], moved)
+
+    def _is_rewritten(self, name: str, ends: NDArray[np.int64], is_new_left: NDArray[np.bool_]) -> bool:
+        takes_in = name in self.merge.small and bool(is_new_left.any())
+        return self.form.rewrites_all or takes_in or bool((ends != NEVER).any())
+
+    def _told_by(self, path: str) -> pa.Table:
+        """By what the rows of a file are told, and their partition."""
+        wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
+        wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
+        there = pq.read_schema(path).names
+        rows = self.form.valid(path, [name for name in dict.fromkeys(wanted) if name in there])
+        return self._as_landed(rows, list(dict.fromkeys(wanted)), path, is_told=True)
+
+    def _folded(self, told: Sequence[pa.Table], changes: pa.Table) -> Folded:
+        old = sum(len(rows) for rows in told)
+        events = Events(
+            np.concatenate([np.full(old, OLD, np.uint8), self.staged.kind[self.picks]]),
+            self._codes(told, changes, old + len(changes)),
+            np.concatenate([*map(self._relations, told), _numbers(changes[STAGED["_relation"]])]),
+            np.concatenate([np.full(old, -1), self.staged.place[self.picks]]),
+        )
+        folded = (fold_wholes if self.form.identity.is_whole else fold_keys)(self._told_apart(events), self.kills)
+        for at in folded.wrong[:1].tolist():
+            raise self._misfit(changes, at - old, int(events.kind[at]))
+        self._require_rewritten(events, folded)
+        return folded
+
+    def _require_rewritten(self, events: Events, folded: Folded) -> None:
+        """See that no row is left from before the server wrote its relation anew for another type of a column."""
+        commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
+        for one in self.form.rewritten:
+            is_before = events.place < 4 * int(np.searchsorted(commits, one.lsn))
+            if self.form.is_partitioned:
+                is_before &= events.relation == one.relation
+            if (folded.end[is_before] > _place_behind(commits, one.lsn)).any():
+                raise LakeError(
+                    f"{self.form.column(self.form.names[one.number])} has got another type, and the server has not "
+                    "written its rows anew",
+                    lsn=one.lsn,
+                    hint=RELOADED_OR_CHANGES,
+                )
+
+    def _told_apart(self, events: Events) -> Events:
+        """Rows that are told as wholes do not change: the old one goes, the new one comes."""
+        if not self.form.identity.is_whole or not (events.kind == CHANGED).any():
+            return events
+        raise LakeError(f"{self.form.table}: an update under REPLICA IDENTITY FULL has no old row")
+
+    def _relations(self, rows: pa.Table) -> NDArray[np.int64]:
+        if self.form.is_partitioned:
+            return _numbers(rows[PARTITION.name])
+        # All rows are of one relation: the one that can be killed.
+        return np.full(len(rows), next(iter(self.kills), 0), np.int64)
+
+    def _codes(self, told: Sequence[pa.Table], changes: pa.Table, rows: int) -> NDArray[np.int64]:
+        if self.form.identity.is_none:
+            return np.arange(rows)
+        columns = []
+        for name in self.form.told_by:
+            is_own = self.form.is_partitioned and name == PARTITION.name
+            own = changes[STAGED["_relation"] if is_own else name]
+            if name in self.form.key and own.null_count:
+                raise self._no_key(changes, name, own)
+            type = self.form.schema.field(name).type
+            columns.append(pa.chunked_array([chunk for part in told for chunk in part[name].chunks] + own.chunks, type))
+        return row_codes(columns, rows, are_dense=self.form.identity.is_whole)
+
+    def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray) -> LakeError:
+        at = int(np.argmax(values.is_null().to_numpy()))
+        return LakeError(
+            f"{self.form.column(name)} is part of its key, and null in a change",
+            lsn=changes[STAGED["_lsn"]][at].as_py(),
+            hint="with --on-unrepresentable null, another value may have become null: choose error or string",
+        )
+
+    def _misfit(self, changes: pa.Table, at: int, kind: int) -> LakeError:
+        if kind != PUT and self._is_of_other_type(changes, at):
+            return unlike_key(self.form, changes[STAGED["_lsn"]][at].as_py())
+        what = {PUT: "a row comes whose key is there already", CHANGED: "a row is updated that is not there"}
+        return LakeError(
+            f"{self.form.table}: {what.get(kind, 'a row is updated or deleted that is not there')}",
+            lsn=changes[STAGED["_lsn"]][at].as_py(),
+            hint=f"a mirror needs all of a table's rows, those from before the backup, too: {RELOADED}",
+        )
+
+    def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
+        """Whether a change is of a row that was written anew behind it, with another type in its key."""
+        first = self.kills.get(changes[STAGED["_relation"]][at].as_py(), np.zeros(1, np.int64))[0]
+        is_before = bool(self.staged.place[self.picks[at]] < first)
+        return is_before and not self.form.becomes.keys().isdisjoint(self.form.told_by)
+
+    def _written(
+        self, folded: Folded, starts: NDArray[np.int64], chosen: Sequence[int], changes: pa.Table
+    ) -> tuple[list[DataFile], list[Moved]]:
+        parts = [self._whole(self.merge.files[number][1]) for number in chosen]
+        picked = [np.arange(starts[number], starts[number + 1]) for number in chosen]
+        rows = np.concatenate([*picked, np.arange(starts[-1], len(folded.end))]).astype(np.int64)
+        merged = pa.concat_tables([*parts, self._new_rows(changes)])
+        # Where a row of all stands among those that were read.
+        at = np.full(len(folded.end), -1, np.int64)
+        at[rows] = np.arange(len(rows))
+        is_row = (np.append(np.full(int(starts[-1]), OLD, np.uint8), self.staged.kind[self.picks]) != GONE)[rows]
+        end = folded.end[rows]
+        merged = self._completed(merged, folded, changes, rows, at, int(starts[-1]))
+        is_left = is_row & (end == NEVER)
+        self._require_taken_along(merged, is_left)
+        files = self._files(merged.take(self._clustered(merged, np.flatnonzero(is_left))))
+        if self.form.has_history:
+            files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
+            files += [file for number in chosen for file in self._ended(self.merge.files[number][1])]
+        return files, list(self._moved(merged, end, is_row))
+
+    def _require_taken_along(self, merged: pa.Table, is_left: NDArray[np.bool_]) -> None:
+        """See that a table that is a partition by now keeps no rows of its own."""
+        if self.form.is_partition and is_left.any():
+            raise LakeError(
+                f"{self.form.table} is a partition of another one, and was changed while a transaction had it detached",
+                hint=RELOADED_OR_CHANGES,
+            )
+
+    def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:
+        """Rows that were there when they left."""
+        commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
+        for one in self.merge.leaving:
+            which = is_row & (end == _place_behind(commits, one.arrival.lsn))
+            if self.form.is_partitioned:
+                which &= _numbers(merged[PARTITION.name]) == one.arrival.relation
+            if which.any():
+                yield Moved(one.table, one.arrival.lsn, one.write(merged.filter(pa.array(which))))
+
+    def _completed(
+        self,
+        merged: pa.Table,
+        folded: Folded,
+        changes: pa.Table,
+        rows: NDArray[np.int64],
+        at: NDArray[np.int64],
+        old: int,
+    ) -> pa.Table:
+        """With the values that updates did not write again."""
+        lists = changes[STAGED["_unchanged"]].combine_chunks()
+        names = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
+        found = self._found_rows(folded, old)
+        for name in names:
+            unchanged = np.zeros(len(folded.end), np.bool_)
+            flat = pc.list_flatten(lists)
+            parents = pc.list_parent_indices(lists).to_numpy()[pc.equal(flat, name).to_numpy(zero_copy_only=False)]
+            unchanged[old + parents] = True
+            source = sources(unchanged, found)[rows]
+            if ((source < 0) & unchanged[rows]).any():
+                raise LakeError(f"an unchanged value of {self.form.column(name)} has no row that it is in")
+            column = merged.schema.get_field_index(name)
+            merged = merged.set_column(column, merged.schema.field(column), merged[column].take(pa.array(at[source])))
+        return merged
+
+    def _found_rows(self, folded: Folded, old: int) -> NDArray[np.int64]:
+        """int64[n] which row each new version is a version of; -1 for none."""
+        found = folded.found.copy()
+        moved = self.staged.moved_from[self.picks]
+        which = np.flatnonzero(moved >= 0)
+        # The old row was found by the event before, if that is of the group.
+        before = np.searchsorted(self.picks, moved[which])
+        is_own = self.picks[np.minimum(before, len(self.picks) - 1)] == moved[which]
+        found[old + which] = np.where(is_own, folded.found[old + np.minimum(before, len(self.picks) - 1)], -1)
+        return found
+
+    def _new_rows(self, changes: pa.Table) -> pa.Table:
+        """Changes as rows of the mirror."""
+        given = {one: STAGED[_GIVEN[one]] if one in _GIVEN else None for one in self.form.own}
+        arrays = []
+        for one in self.form.schema:
+            name = given.get(one.name, one.name)
+            there = name in changes.column_names
+            arrays.append(changes[name].cast(one.type) if there else pa.nulls(len(changes), one.type))
+        return pa.table(arrays, schema=self.form.schema)
+
+    def _whole(self, path: str) -> pa.Table:
+        """All columns of a file."""
+        return self._as_landed(self.form.valid(path), self.form.schema.names, path)
+
+    def _ended(self, path: str) -> list[DataFile]:
+        """Versions of a file that had ended before; there are some where another program has made the file."""
+        return self._files(ended_rows(path, self.form.schema))
+
+    def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
+        """Rows of a file with columns as the mirror has them now; or only by what they are told."""
+        is_gone = self._are_killed(rows) or (bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(path)))
+        file = FileRows(self.form, rows, path, is_gone, is_told)
+        fields = [self.form.schema.field(name) for name in names]
+        return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))
+
+    def _are_killed(self, rows: pa.Table) -> bool:
+        """No row of a file is left in the end."""
+        if not self.form.is_partitioned:
+            return bool(self.kills)
+        return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
+
+    def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array:
+        """Numbers of rows, in the order of their keys."""
+        keys, chosen = [name for name in self.form.key if has_place(self.form.schema.field(name).type)], pa.array(which)
+        if not keys or not len(which):
+            return chosen
+        # By names of their own: pyarrow takes a sort key that begins with a dot or a bracket for a path into structs.
+        ordered = {str(number): comparable(rows[name]).take(chosen) for number, name in enumerate(keys)}
+        return chosen.take(pc.sort_indices(pa.table(ordered), sort_keys=[(number, "ascending") for number in ordered]))
+
+    def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
+        """Versions that have ended, with what ended them."""
+        at = np.flatnonzero(which)
+        rows, place = merged.take(pa.array(at)), end[at]
+        lsns, times = self._commits(place, self._relations(rows))
+        for name, values in ((TO_LSN, lsns), (TO_TIME, times)):
+            number = rows.schema.get_field_index(name)
+            rows = rows.set_column(number, rows.schema.field(number), pa.chunked_array([values]))
+        return rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
+
+    def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+        """LSNs and times of the commits of places at which rows of relations ended."""
+        rows, gone = self.staged.rows, self.form.gone
+        commits = _numbers(rows[STAGED["_commit_lsn"]])
+        row = place // 4
+        # Of several that no change lies between, a relation's first one has ended its rows.
+        for number, one in reversed(list(enumerate(gone))):
+            is_there = place == _place_behind(commits, one.lsn)
+            row[is_there & ((relation == one.relation) | (not self.form.is_partitioned))] = len(commits) + number
+        lsns = np.append(commits, np.array([one.lsn for one in gone], np.int64))
+        times = pa.concat_arrays([*rows[STAGED["_commit_time"]].chunks, commit_times(gone)])
+        return pa.array(lsns[row]), times.take(pa.array(row))
+
+    def _files(self, rows: pa.Table) -> list[DataFile]:
+        return list(write_files(rows, self.form.staging, self.merge.last))
+
+
+def _staged_schema(form: MirrorForm) -> pa.Schema:
+    return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in form.own)])
+
+
+def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:
+    """Write rows into files of about :data:`FILE_BYTES`, or :data:`FILE_ROWS`, under names that no other attempt has.
+
+    Args:
+        rows: in their order; none make no file.
+        place: a directory; last: START of the last commit record, for the names.
+    """
+    pieces = max(-(-rows.nbytes // (FILE_BYTES * _BYTES_IN_MEMORY)), -(-len(rows) // FILE_ROWS), 1)
+    step = -(-len(rows) // pieces)
+    for start in range(0, len(rows), max(step, 1)):
+        yield write_data_file(rows.slice(start, step), place, file_name(last))

@@ -1,0 +1,110 @@
+"""What tasks need to know of a table that mirrors one of the source (:mod:`headwater.landing.mirrors.merge_task`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headwater.lakes.history_rows import VALID_FIELDS, read_rows, valid_rows
+from headwater.landing.tables.attached_rows import Departure
+from headwater.landing.tables.stored_types import Retyped, Rewritten
+from headwater.landing.tables.table_events import Identity
+
+PARTITION = pa.field("_partition_oid", pa.int64())
+"""Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
+
+
+def own_fields(*, has_history: bool, is_partitioned: bool) -> tuple[pa.Field, ...]:
+    """Columns of a mirror that are none of the source's, before those."""
+    return (*(VALID_FIELDS if has_history else ()), *((PARTITION,) if is_partitioned else ()))
+
+
+@dataclass(frozen=True)
+class MirrorForm:
+    """What tasks need to know of a mirror; pickles.
+
+    Attributes:
+        name: of the table in the lake.
+        schema: its columns.
+        source_columns: those of them that are the source's now.
+        identity: by what rows are told; key: the key's columns in the lake.
+        staging: where files are written.
+        has_history: all versions of its rows are kept.
+        gone: see :class:`~headwater.landing.tables.table_events.TableStory`.
+        fills: what columns that the files do not have yet hold in their rows, as arrays of one value.
+        becomes: columns that the files do not have yet, by those of another type that hold their values.
+        retyped: columns in which the files' rows say something else now.
+        rewritten: where the server has written rows anew for the type of a column; names: of columns, by number.
+        is_partition: the table is a partition of another one by now, which has its rows.
+        replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
+            rows, before all changes.
+        is_partitioned: rows say in which partition they are.
+        source: what messages call the table, as its source does; source_names: likewise of columns, by those in the
+            lake.
+    """
+
+    name: str
+    schema: pa.Schema
+    source_columns: tuple[str, ...]
+    identity: Identity
+    key: tuple[str, ...]
+    staging: str
+    has_history: bool
+    gone: tuple[Departure, ...] = ()
+    fills: Mapping[str, pa.Array] = field(default_factory=dict)
+    becomes: Mapping[str, str] = field(default_factory=dict)
+    retyped: Mapping[str, Retyped] = field(default_factory=dict)
+    rewritten: tuple[Rewritten, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+    is_partition: bool = False
+    replaces: Departure | None = None
+    is_partitioned: bool = False
+    source: str = ""
+    source_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str:
+        """The table in a message."""
+        return f"table {self.source or self.name}"
+
+    def column(self, name: str) -> str:
+        """A column in a message, by its name in the lake."""
+        return f'column "{self.source_names.get(name, name)}" of {self.table}'
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Names of the columns that are none of the source's."""
+        own = own_fields(has_history=self.has_history, is_partitioned=self.is_partitioned)
+        return tuple(one.name for one in own)
+
+    @property
+    def rewrites_all(self) -> bool:
+        """No file stays as it is."""
+        return bool(self.fills or self.becomes or self.retyped)
+
+    @property
+    def is_steady(self) -> bool:
+        """What files have in columns is as it was."""
+        return not (self.becomes or self.retyped or self.rewritten)
+
+    def is_rewritten(self, file: pa.Schema) -> bool:
+        """Whether rows of a file are from before the server wrote all of them anew, so that none is left in the end."""
+        rewritten = {self.names[one.number] for one in self.rewritten}
+        held = {name: name if name in file.names else self.becomes.get(name) for name in rewritten}
+        return any(
+            there in file.names and file.field(there).type != self.schema.field(name).type
+            for name, there in held.items()
+        )
+
+    def valid(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of a file that are there still; some columns, or all."""
+        return valid_rows(path, columns) if self.has_history else read_rows(path, columns)
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """The columns in the lake by which rows are told."""
+        if self.identity.is_whole:
+            return (*((PARTITION.name,) if self.is_partitioned else ()), *self.source_columns)
+        return self.key

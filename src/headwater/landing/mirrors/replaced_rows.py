@@ -1,0 +1,82 @@
+"""Tasks where a table takes the place of another one: rows of its own mirror come, versions of the other's rows end.
+
+::
+
+    files of the mirror that the table had   ->  staged inserts of the commit that renames it     (RowsOfMirror)
+    a history's files of the replaced table  ->  the same versions, ended by that commit          (Ending)
+
+A mirror without history needs no task for the rows of the replaced table: its files go as wholes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.history_rows import FROM_LSN, TO_LSN, TO_TIME, ended_rows, in_columns, read_rows, valid_rows
+from headwater.lakes.lake_table import file_name
+from headwater.landing.mirrors.merge_task import Merged, Moved
+from headwater.landing.tables.attached_rows import Departure, Handover, commit_times
+
+
+@dataclass(frozen=True)
+class RowsOfMirror:
+    """A task: rows of a mirror's file, as they are, on their way to another mirror; pickles.
+
+    Attributes:
+        path: where the file lies; size: its bytes.
+        handover: to which mirror.
+        has_history: only versions go that have not ended.
+    """
+
+    path: str
+    size: int
+    handover: Handover
+    has_history: bool
+
+    def run(self) -> Merged:
+        """Stage them."""
+        rows = valid_rows(self.path) if self.has_history else read_rows(self.path)
+        table, lsn = self.handover.table, self.handover.arrival.lsn
+        moved = [Moved(table, lsn, self.handover.write(rows))] if len(rows) else []
+        return Merged(table, [], [], moved)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A task: versions of a history's file that end all at once; pickles.
+
+    Attributes:
+        table: the number of the history in the window.
+        name: of the file; path: where it lies; size: its bytes.
+        schema: of the history; staging: where files are written.
+        gone: what ends them.
+    """
+
+    table: int
+    name: str
+    path: str
+    size: int
+    schema: pa.Schema
+    staging: str
+    gone: Departure
+
+    def run(self) -> Merged:
+        """Write them anew, with what has ended them; those that had ended before as they are."""
+        parts = [self._closed(), ended_rows(self.path, self.schema)]
+        added = [write_data_file(rows, self.staging, file_name(self.gone.lsn)) for rows in parts if len(rows)]
+        return Merged(self.table, added, [self.name], [])
+
+    def _closed(self) -> pa.Table:
+        rows = valid_rows(self.path)
+        said = {TO_LSN: pa.scalar(self.gone.lsn), TO_TIME: commit_times([self.gone])[0]}
+        for name, value in said.items():
+            number = rows.schema.get_field_index(name)
+            field = rows.schema.field(number)
+            column = pa.repeat(value.cast(field.type), len(rows)) if value.is_valid else pa.nulls(len(rows), field.type)
+            rows = rows.set_column(number, field, column)
+        rows = rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
+        return in_columns(rows, self.schema)

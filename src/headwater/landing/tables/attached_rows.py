@@ -1,0 +1,188 @@
+"""Rows that go with their relation from one mirror to another, as ATTACH and DETACH PARTITION have them go.
+
+    ATTACH or DETACH of the window  ->  an Arrival at the table that has the rows from then on      (mirrored.py)
+    the task that merges the mirror they leave, at that commit's end of them
+                                    ->  a staged file of the other mirror: inserts of that commit   (Handover)
+    the tasks that merge the other mirror, when the first ones are done                             (modes.py)
+
+The mirror that they come to is committed before the one that they leave: what is killed between the two finds the rows
+in the latter still, and that the former has them already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import LakeError
+from headwater.lakes.data_files import write_data_file
+from headwater.lakes.lake_table import DataFile, file_name
+from headwater.landing.tables.change_rows import STAGED, StagedChanges
+from headwater.pipeline.slices.row_batches import moments
+from headwater.rows.columns.arrow import NAMES, is_shown, repeated
+
+_NO_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Rows of a relation leave the mirror of a table.
+
+    Attributes:
+        relation: its OID.
+        lsn: START of the commit record.
+        time: of the commit, microseconds since 2000; None if that is not known.
+    """
+
+    relation: int
+    lsn: int
+    time: int | None = None
+
+
+def commit_times(found: Sequence[Departure | Arrival]) -> pa.TimestampArray:
+    """When rows come or go; null where that is not known.
+
+    Args:
+        found: they.
+    """
+    return moments(np.array([_NO_TIME if one.time is None else one.time for one in found], np.int64))
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Rows of a relation come to the mirror of a table.
+
+    Attributes:
+        relation: its OID.
+        giver: OID of the table in whose mirror they are until then.
+        columns: numbers of the giver's columns, each with that of the table's which holds the same.
+        lsn: START of the commit record.
+        time: of the commit, microseconds since 2000; None if that is not known.
+    """
+
+    relation: int
+    giver: int
+    columns: tuple[tuple[int, int], ...]
+    lsn: int
+    time: int | None = None
+
+    @classmethod
+    def of(cls, giver: RelationSchema, table: RelationSchema, gone: Departure) -> Arrival:
+        """Of tables whose columns are called alike at the commit.
+
+        Args:
+            giver, table: they, as of then.
+            gone: what leaves the former.
+        """
+        numbers = {one.name: one.number for one in giver.columns if is_shown(one)}
+        shared = [one for one in table.columns if is_shown(one) and one.name in numbers]
+        columns = tuple((numbers[one.name], one.number) for one in shared)
+        return cls(gone.relation, giver.oid, columns, gone.lsn, gone.time)
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What a task does with rows that leave the mirror which it merges; pickles.
+
+    Attributes:
+        arrival: they.
+        table: the number in the window of the table that they come to.
+        names: columns of the mirror, each with that of the other one.
+        fills: what columns that the rows do not have hold in the other one, as arrays of one value.
+        schema: of the other one's staged changes.
+        staging: where these are.
+        relations: the mirror's column that says of which relation each row is, where all of its rows go.
+    """
+
+    arrival: Arrival
+    table: int
+    names: tuple[tuple[str, str], ...]
+    fills: Mapping[str, pa.Array]
+    schema: pa.Schema
+    staging: str
+    relations: str = ""
+
+    @classmethod
+    def of(cls, arrival: Arrival, giver: StagedChanges, number: int, taker: StagedChanges) -> Handover:
+        """From one table to another.
+
+        Args:
+            arrival: see there.
+            giver, taker: the tables; number: of the latter, in the window.
+
+        Raises:
+            LakeError: a column is another one in the lake by the window's end.
+        """
+        here, there = _names(giver), _names(taker)
+        names = []
+        for own, other in arrival.columns:
+            if other not in there:
+                continue  # dropped since
+            if own not in here or not _are_alike(giver.schema.field(here[own]), taker.schema.field(there[other])):
+                raise changes_besides(giver.name, taker.name, arrival.lsn)
+            names.append((here[own], there[other]))
+        held = {name for _, name in names}
+        fills = {there[one]: fill for one, fill in taker.fills.items() if one in there and there[one] not in held}
+        return cls(arrival, number, tuple(names), fills, taker.schema, taker.staging)
+
+    def write(self, rows: pa.Table) -> DataFile:
+        """Stage rows.
+
+        Args:
+            rows: of the mirror; one at least.
+        """
+        return write_data_file(self._staged(rows), self.staging, file_name(self.arrival.lsn), self.schema)
+
+    def _staged(self, rows: pa.Table) -> pa.Table:
+        said = {
+            "_change_type": pa.scalar("insert"),
+            "_commit_lsn": pa.scalar(self.arrival.lsn),
+            "_lsn": pa.scalar(self.arrival.lsn),
+            "_commit_time": commit_times([self.arrival])[0],
+            "_unchanged": pa.scalar([], NAMES),
+            "_relation": pa.scalar(self.arrival.relation),
+            "_heap": pa.scalar(0),
+        }
+        assert said.keys() == STAGED.keys()
+        said = {STAGED[name]: one for name, one in said.items()}
+        held = {there: rows[here] for here, there in self.names}
+        if self.relations in rows.column_names:
+            held[STAGED["_relation"]] = rows[self.relations]
+        held |= {name: pa.chunked_array([repeated(one, len(rows))]) for name, one in self.fills.items()}
+        return pa.table([_column(one, held, said, len(rows)) for one in self.schema], schema=self.schema)
+
+
+def _names(changes: StagedChanges) -> dict[int, str]:
+    """Of columns in the lake, by their numbers."""
+    return {one.number: name for one, name in zip(changes.table.columns, changes.names, strict=True)}
+
+
+def _are_alike(one: pa.Field, other: pa.Field) -> bool:
+    return bool(one.type == other.type)
+
+
+def _column(
+    wanted: pa.Field, held: Mapping[str, pa.ChunkedArray], said: Mapping[str, pa.Scalar], rows: int
+) -> pa.ChunkedArray:
+    if wanted.name in held:
+        return held[wanted.name].cast(wanted.type)
+    if wanted.name in said and said[wanted.name].is_valid:
+        return pa.chunked_array([pa.repeat(said[wanted.name].cast(wanted.type), rows)])
+    return pa.chunked_array([pa.nulls(rows, wanted.type)])
+
+
+def changes_besides(giver: str, taker: str, lsn: int) -> LakeError:
+    """The error of rows that go from one table to another in a window in which columns become others.
+
+    Args:
+        giver, taker: names of the tables; lsn: START of the commit record.
+    """
+    return LakeError(
+        f"rows go from table {giver} to {taker} in a window in which columns of theirs become others",
+        lsn=lsn,
+        hint="end the window before that, or before the columns change (--end), and go on from there",
+    )

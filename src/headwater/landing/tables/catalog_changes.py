@@ -1,0 +1,75 @@
+"""What the commits of a window have made of catalogs' rows: of which relations, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.historic_catalog import HistoricCatalog
+from headwater.catalog.store.tables import CatalogTable
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
+
+Places = set[tuple[int, int]]
+"""First keys of rows, OIDs of relations or schemas, each with the START of a commit's record."""
+
+
+@dataclass(frozen=True)
+class CatalogWindow:
+    """A window, of which the commits count whose record starts in ``[lo, hi)``.
+
+    Attributes:
+        store: the catalog, rolled forward over it.
+        lo, hi: LSNs.
+    """
+
+    store: CatalogStore
+    lo: int
+    hi: int
+
+    def __contains__(self, lsn: int) -> bool:
+        """Whether a commit whose record starts there is one of them."""
+        return self.lo <= lsn < self.hi
+
+    @cached_property
+    def end(self) -> HistoricCatalog:
+        """The catalog behind it."""
+        return self.store.view(self.hi)
+
+    def made(self, catalog: int) -> Places:
+        """Rows that were made, or changed.
+
+        Args:
+            catalog: OID of it.
+        """
+        return self._places(self.store.tables[catalog])[0]
+
+    def removed(self, catalog: int) -> Places:
+        """Rows that are no more, or that others are in the place of; see :meth:`made`."""
+        return self._places(self.store.tables[catalog])[1]
+
+    def changed(self, catalog: int) -> Places:
+        """All of them; see :meth:`made`."""
+        born, died = self._places(self.store.tables[catalog])
+        return born | died
+
+    def updated(self, catalog: int) -> Places:
+        """The same of rows that were there before, under their key; see :meth:`made`."""
+        born, died = self._places(self.store.tables[catalog])
+        return born & died
+
+    def _places(self, table: CatalogTable) -> tuple[Places, Places]:
+        """Where rows were made, and where they went."""
+        born, died = Places(), Places()
+        for version in table.versions_between(self.lo, self.hi):
+            oid = table.first_key(version)
+            assert isinstance(oid, int)
+            for lsn, found in zip(self.store.fates.lifetime(version), (born, died), strict=True):
+                if lsn in self:
+                    found.add((oid, lsn))
+        return born, died
+
+
+def of_relations(places: Places) -> list[tuple[int, int]]:
+    """LSNs and OIDs of relations that are no catalogs, in the order of the commits."""
+    return sorted((lsn, oid) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID)

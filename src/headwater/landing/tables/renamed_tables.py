@@ -1,0 +1,172 @@
+"""Tables that leave the choice of ``--tables``, or come into it, because they are called otherwise from then on.
+
+A partition that is detached from a table which is left out (``--exclude``, or as it is paused) comes into it likewise.
+
+In: a planned window, in the thread that plans, and which tables are chosen; later, what the lake has. Out: a warning of
+a table that leaves, as its changes do not land from then on; of one that comes, an error where something has landed of
+it, or where it is mirrored: rows or changes of the time before would be missing.
+
+What becomes a partition or is one no more is told of by others (:mod:`headwater.landing.tables.table_events`).
+
+Known gap: a table that goes out of the choice and back in one transaction, which truncates it or has ALTER TABLE write
+it anew in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headwater.catalog.relation import RelationSchema
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.historic_catalog import HistoricCatalog
+from headwater.errors import LakeError, errors_of_table, warn
+from headwater.lakes.target_directory import Lake
+from headwater.landing.tables.catalog_changes import CatalogWindow, of_relations
+from headwater.landing.tables.window_cuts import CrowdedWindowError
+from headwater.pg.catalogs import PG_CLASS, PG_NAMESPACE
+from headwater.pg.lsn import Lsn
+from headwater.plugins.rows.plugin import TableChoice
+from headwater.plugins.table_patterns import qualified_name
+from headwater.reorder.slices.unwanted_changes import PassedOver
+
+_UNCHOSEN = "its changes from before, while it was not chosen, have not landed"
+
+
+@dataclass(frozen=True)
+class ChoiceChange:
+    """A table that is chosen from a commit on, or is not any more.
+
+    Attributes:
+        lsn: START of the commit record.
+        root: the table in the lake; before, after: the relation that is called otherwise, itself or a partition.
+        is_chosen: from then on.
+        is_inside: it is chosen before and behind the commit, and was not at changes of that transaction.
+        is_detached: it is no partition any more of a table that is left out.
+    """
+
+    lsn: int
+    root: RelationSchema
+    before: RelationSchema
+    after: RelationSchema
+    is_chosen: bool
+    is_inside: bool = False
+    is_detached: bool = False
+
+
+def choice_changes(window: CatalogWindow, choice: TableChoice, unwanted: PassedOver) -> tuple[ChoiceChange, ...]:
+    """Those of a window, in the order of the commits.
+
+    Args:
+        window: it.
+        choice: which tables land.
+        unwanted: changes of tables that are not chosen.
+    """
+    if choice.is_everything:
+        return ()
+    store, places = window.store, window.updated(PG_CLASS)
+    for _, lsn in window.updated(PG_NAMESPACE):
+        places |= {(oid, lsn) for oid in store.view(lsn).tables()}
+    found = [_change(store, choice, oid, lsn) for lsn, oid in of_relations(places)]
+    inside = [_inside(store, choice, version, lsn) for lsn, version in unwanted.beside_ddl() if lsn in window]
+    by_place = {(one.lsn, one.after.oid): one for one in (*inside, *found) if one is not None}
+    return tuple(by_place[place] for place in sorted(by_place))
+
+
+def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> ChoiceChange | None:
+    was_in, is_in = store.view(lsn), store.view(lsn + 1)
+    before, after = was_in.relation(oid), is_in.relation(oid)
+    if before is None or after is None or after.kind not in "rp":
+        return None
+    if before.rewrite_of or after.rewrite_of:
+        return None
+    if before.topmost != after.topmost:
+        return _detached(choice, before, was_in, after, is_in)
+    is_chosen = choice.chooses(after, is_in)
+    root = is_in.relation(after.topmost)
+    if root is None or choice.chooses(before, was_in) == is_chosen:
+        return None
+    return ChoiceChange(lsn, root, before, after, is_chosen)
+
+
+def _detached(
+    choice: TableChoice, before: RelationSchema, was_in: HistoricCatalog, after: RelationSchema, is_in: HistoricCatalog
+) -> ChoiceChange | None:
+    """A table that is chosen, and was a partition of one that is left out."""
+    if after.is_partition or not choice.leaves_out(before, was_in) or not choice.chooses(after, is_in):
+        return None
+    return ChoiceChange(was_in.lsn, after, before, after, True, is_detached=True)
+
+
+def _inside(store: CatalogStore, choice: TableChoice, version: RelationSchema, lsn: int) -> ChoiceChange | None:
+    """A table that was not chosen when it was changed, and is by the end of that transaction."""
+    view = store.view(lsn + 1)
+    after = view.relation(version.oid)
+    if after is None or after.kind not in "rp" or version.topmost != after.topmost or version.rewrite_of:
+        return None
+    root = view.relation(after.topmost)
+    if root is None or not choice.chooses(after, view):
+        return None
+    was_in = store.view(lsn)
+    was = was_in.relation(version.oid)
+    return ChoiceChange(lsn, root, version, after, True, was is not None and choice.chooses(was, was_in))
+
+
+def require_whole(changes: Iterable[ChoiceChange], lake: Lake, *, is_mirror: bool) -> None:
+    """See that nothing of a table is missing in the lake that has been chosen again, or later than it had rows.
+
+    Args:
+        changes: of a window.
+        lake: where its tables land.
+        is_mirror: rows are kept, not changes.
+
+    Raises:
+        LakeError: something is, or may be.
+        CrowdedWindowError: it is in the window, which is to be planned once more with these tables chosen.
+    """
+    for one in changes:
+        with errors_of_table(one.root.oid, qualified_name(one.root)):
+            _require_whole(one, lake, is_mirror)
+
+
+def _require_whole(one: ChoiceChange, lake: Lake, is_mirror: bool) -> None:
+    if one.is_detached:
+        if is_mirror:
+            raise _without_rows(one)
+        return
+    if one.is_inside:
+        raise CrowdedWindowError(_gap(one, _UNCHOSEN), None, frozenset({one.root.oid, one.after.oid}))
+    if not one.is_chosen:
+        warn(f"{_renamed(one)}, which --tables does not choose: its changes do not land from there on")
+    elif lake.has(one.root):
+        raise _gap(one, _UNCHOSEN)
+    elif is_mirror:
+        raise _gap(one, "the rows that it had before have not landed")
+    else:
+        warn(f"{_renamed(one)}, which --tables chooses: what it had before has not landed")
+
+
+def _without_rows(one: ChoiceChange) -> LakeError:
+    return LakeError(
+        f'table "{qualified_name(one.after)}" was a partition of a table that is left out: the rows that it has from '
+        "then are not known",
+        lsn=one.lsn,
+        hint="leave it out, too (--exclude), or take its rows from a backup of after that (headwater lake reload)",
+    )
+
+
+def _renamed(one: ChoiceChange) -> str:
+    return (
+        f'table "{qualified_name(one.before)}" is called "{qualified_name(one.after)}" from {Lsn(one.lsn)} on'
+        if qualified_name(one.before) != qualified_name(one.after)
+        else f'table "{qualified_name(one.after)}" is in another place from {Lsn(one.lsn)} on'
+    )
+
+
+def _gap(one: ChoiceChange, what: str) -> LakeError:
+    return LakeError(
+        f"{_renamed(one)}, which --tables chooses: {what}",
+        lsn=one.lsn,
+        hint="choose all names that the table has had (--tables), and land it to another place, or from a base backup "
+        "of after that",
+    )

@@ -1,0 +1,6 @@
+"""What is asked for, checked and opened.
+
+In: names, options, addresses. Out: requests whose files fit each other, with a plugin and the settings of a session.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,73 @@
+"""How output plugins are found: by an entry point's name, or in a file that is named with its class.
+
+An entry point of the group ``headwater.plugins`` is a plugin that renders whole slices
+(:class:`headwater.plugins.api.SlicePlugin`), or one that is called for each change
+(:class:`headwater.plugins.callbacks.output_plugin.OutputPlugin`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import entry_points
+
+from headwater.errors import PluginError
+from headwater.plugins.api import PluginContext, SlicePlugin
+from headwater.plugins.callbacks import output_plugin as callbacks
+from headwater.plugins.callbacks.callback_plugin import CallbackPlugin
+from headwater.plugins.callbacks.plugin_file import PluginSource
+
+GROUP = "headwater.plugins"
+
+MakePlugin = Callable[[Sequence[tuple[str, str | None]], PluginContext], SlicePlugin]
+"""Makes a plugin of its options and the session."""
+
+
+def plugin_names() -> list[str]:
+    """Names of the plugins that are installed."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def load_plugin(name: str) -> MakePlugin:
+    """What makes an output plugin.
+
+    Args:
+        name: of an entry point, or ``PATH:CLASS``.
+
+    Raises:
+        PluginError: no plugin of that name, or what is found is none.
+        UntrustedPathError: another user could have put the file there.
+    """
+    for point in entry_points(group=GROUP, name=name):
+        found = point.load()
+        if isinstance(found, type) and issubclass(found, SlicePlugin):
+            return found
+        if isinstance(found, type) and issubclass(found, callbacks.OutputPlugin):
+            return _called(found, name, None)
+        raise PluginError(
+            f'"{point.value}" is not an output plugin', hint="expected a subclass of headwater.OutputPlugin"
+        )
+    if ":" in name:
+        source = PluginSource.read(name)
+        return _called(source.load(), source.class_name, source)
+    raise PluginError(
+        f'unknown output plugin "{name}"',
+        hint=f"known plugins are {', '.join(plugin_names())}; PATH:CLASS names one of your own",
+    )
+
+
+def definitions_asked_for(name: str, options: Sequence[tuple[str, str | None]]) -> str:
+    """What an output plugin tells by the definitions of objects; see :meth:`SlicePlugin.asks_for_definitions`.
+
+    Raises:
+        PluginError: there is no such plugin, or an option is wrong.
+    """
+    made = load_plugin(name)
+    if isinstance(made, type) and issubclass(made, SlicePlugin):
+        return made.asks_for_definitions(options)
+    return ""
+
+
+def _called(plugin: type[callbacks.OutputPlugin], name: str, source: PluginSource | None) -> MakePlugin:
+    callbacks.check_callbacks(plugin)
+    return partial(CallbackPlugin, plugin, name, source)

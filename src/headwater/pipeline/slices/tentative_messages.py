@@ -1,0 +1,148 @@
+"""Which of the messages that depend on other slices go out, found while slices are delivered in their order.
+
+In: what tasks tell of such messages (:class:`~headwater.pipeline.slices.message_files.Told`). Those that earlier slices
+may have given come with it and are not in the tasks' files; those that nothing goes before are. Out: the files with
+what had to be put in or taken out. Mostly that is nothing: the first slice that may give an announcement gives it, and
+no later one does, so files stay as they are.
+
+:class:`Settlement` keeps what was given in a session: one number for each announcement that depended on rows, and for
+each transaction that is cut over several slices.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.jobs.value_files import new_file, writing
+from headwater.pipeline.slices.message_files import (
+    MessageCounts,
+    MessageForm,
+    Told,
+    message_schema,
+    message_table,
+    parquet_writer,
+)
+from headwater.reorder.plan import Slice
+from headwater.reorder.unit_flags import MAY_HAVE_WRITTEN
+from headwater.rows.items import COUNTED, DEPENDENT, HELD, Messages
+
+
+def depends_on_others(plan: Slice) -> bool:
+    """Whether messages of a slice may depend on those of earlier ones."""
+    is_numbered = bool(plan.event_tentative.any() or plan.tentative[3].any())
+    return is_numbered or bool(plan.counted.size) or bool((plan.unit_flags & MAY_HAVE_WRITTEN).any())
+
+
+@dataclass
+class Settlement:
+    """What has been given in a session of messages that others depend on; asked in the order of the output."""
+
+    _given: set[int] = field(default_factory=set)
+
+    def goes_out(self, kind: int, number: int, counts_as: int) -> bool:
+        """Whether messages of this kind and number go out; to be asked once for each."""
+        was_given = number in self._given
+        if kind == DEPENDENT:
+            return was_given
+        if kind != COUNTED:
+            self._given.add(number)
+        elif was_given:
+            self._given.add(counts_as)
+        return kind != HELD or not was_given
+
+    def settled(self, messages: Messages) -> Messages:
+        """Those messages of a slice that go out."""
+        stays = np.ones(len(messages.lsn), np.bool_)
+        columns = (column.tolist() for column in messages.conditions)
+        for kind, number, counts_as, first, count in zip(*columns, strict=True):
+            stays[first : first + count] = self.goes_out(kind, number, counts_as)
+        return messages if stays.all() else messages.take(np.flatnonzero(stays))
+
+    def settle(self, path: str, counts: MessageCounts, form: MessageForm) -> MessageCounts:
+        """Put into a task's file what goes out, and take out what does not.
+
+        Args:
+            path: the file.
+            counts: what the task told of it.
+            form: of the file.
+
+        Returns:
+            what is in it then.
+
+        Raises:
+            HeadwaterError: it cannot be written.
+        """
+        changes = [one for one in counts.told if self.goes_out(one.kind, one.number, one.counts_as) != one.is_there]
+        if not changes:
+            return counts
+        settled = f"{path}.settled"
+        with new_file(settled) as sink:
+            if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN):
+                _write_lines(path, sink, changes)
+            else:
+                _write_table(path, sink, changes, form)
+        os.replace(settled, path)
+        more = sum(-one.count if one.is_there else one.count for one in changes)
+        size = sum(-one.size if one.is_there else one.size for one in changes)
+        return replace(counts, messages=counts.messages + more, size=counts.size + size)
+
+
+def _write_lines(path: str, sink: BinaryIO, changes: Sequence[Told]) -> None:
+    with open(path, "rb") as source, writing(sink.name):
+        for change in changes:
+            _copy(source, sink, change.place - source.tell())
+            if change.is_there:
+                source.seek(change.end)
+            else:
+                sink.write(change.lines)
+        shutil.copyfileobj(source, sink)
+
+
+def _copy(source: BinaryIO, sink: BinaryIO, count: int) -> None:
+    while count > 0:
+        piece = source.read(min(count, 1 << 20))
+        if not piece:
+            return
+        sink.write(piece)
+        count -= len(piece)
+
+
+def _write_table(path: str, sink: BinaryIO, changes: Sequence[Told], form: MessageForm) -> None:
+    if form is MessageForm.PARQUET:
+        import pyarrow.parquet as pq  # takes a tenth of a second that only Parquet is worth
+
+        table = pq.read_table(path)
+    else:
+        table = message_table(path)
+    is_text = pa.types.is_string(table.schema.field("data").type)
+    pieces = pa.Table.from_batches(
+        [batch for piece in _pieces(table, changes, is_text) for batch in piece.to_batches()], table.schema
+    )
+    with writing(sink.name):
+        if form is MessageForm.PARQUET:
+            with parquet_writer(sink, message_schema(is_text)) as writer:
+                writer.write_table(pieces)
+        else:
+            with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
+                writer.write_table(pieces)
+
+
+def _pieces(table: pa.Table, changes: Sequence[Told], is_text: bool) -> Iterator[pa.Table]:
+    done = 0
+    for change in changes:
+        yield table.slice(done, change.at - done)
+        done = change.at + change.count if change.is_there else change.at
+        if not change.is_there:
+            columns = list(change.lsn), list(change.xid), list(change.texts)
+            yield pa.table(
+                [pa.array(column, field.type) for column, field in zip(columns, table.schema, strict=True)],
+                schema=table.schema,
+            )
+    yield table.slice(done)

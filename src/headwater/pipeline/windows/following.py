@@ -1,0 +1,111 @@
+"""Going on behind the end of the log: when to look at it again, and what of it is there.
+
+In: where WAL comes to, and whether the run was told to end. Out: the WAL as it is at a moment, once there is some
+behind a state. What a run does with it is the same as without following, pass by pass: a pass goes from a state to the
+end of what is there (:mod:`headwater.pipeline.window_pipeline`).
+
+WAL that has not come yet is waited for: behind the end, at the beginning (an archive that is younger than the backup),
+and where an archive gets a later segment first. WAL that is gone is an error.
+
+Known gap: WAL that the server has written and not yet flushed is read; a server that loses power writes other records
+in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, warn
+from headwater.slots.kept_state import KeptState
+from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log, has_record, unbroken
+from headwater.wal.segments.arrivals import POLL_SECONDS, Arrivals
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
+
+T = TypeVar("T")
+
+
+class Stopping:
+    """Whether a run is to end at the next place where nothing is left half done; told from any thread or signal."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.is_told = False
+
+    def fileno(self) -> int:
+        """A descriptor that can be read when it was told."""
+        return self._reader
+
+    def tell(self) -> None:
+        """Let it end."""
+        self.is_told = True
+        os.write(self._writer, b".")
+
+
+class Following:
+    """Looks at WAL that grows; a context manager.
+
+    Args:
+        source: where it comes to.
+        stopping: tells the run to end.
+        poll_seconds: see :data:`headwater.wal.segments.arrivals.POLL_SECONDS`.
+    """
+
+    def __init__(self, source: WalSource, stopping: Stopping, poll_seconds: float = POLL_SECONDS) -> None:
+        self.stopping = stopping
+        self._arrivals = Arrivals(source.places, stopping.fileno(), poll_seconds)
+        self._growing = GrowingDirectory(source)
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._arrivals.__exit__(kind, error, trace)
+
+    def when_there(self, take: Callable[[], T]) -> T | None:
+        """What can be taken once enough WAL is there; None if the run was told to end before.
+
+        Args:
+            take: takes it; an error that says that WAL has yet to come is waited out.
+
+        Raises:
+            HeadwaterError: any other.
+        """
+        while not self.stopping.is_told:
+            try:
+                return take()
+            except (AwaitedSegmentError, AwaitedCatalogError) as error:
+                warn(f"waiting for WAL: {error.message}", file=error.file)
+                self._arrivals.wait()
+        return None
+
+    def look(self, kept: KeptState | None) -> WalDirectory:
+        """The WAL that is there, from where a state needs it.
+
+        Raises:
+            SegmentError: there is none, or it cannot be read.
+        """
+        directory = self._growing.look(None if kept is None else kept.state.restart_lsn)
+        return directory if kept is None else unbroken(directory, kept.state.lsn)
+
+    def behind(self, kept: KeptState) -> WalDirectory | None:
+        """The WAL once there is a record behind a state; None if the run was told to end before.
+
+        Raises:
+            WalError: it cannot be read.
+        """
+        while not self.stopping.is_told:
+            directory = self.look(kept)
+            if has_record(directory, kept.state.lsn):
+                return directory
+            self._arrivals.wait()
+        return None
+
+    def end(self, known: int) -> int:
+        """Where the log ends at this moment, for who knows of a record that ended at an LSN."""
+        return max(known, end_of_log(self._growing.look(known), known))

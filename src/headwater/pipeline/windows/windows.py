@@ -1,0 +1,233 @@
+"""A pass over the WAL: one window after the other, each indexed once and planned for every database and output.
+
+In: the plans of databases (:mod:`headwater.pipeline.windows.database_plan`), a way to run index tasks. Out: their
+windows. The command, the data source and streams all plan here; what they do with a plan is theirs. One call is one
+session.
+
+The index has what all databases ask for. What proves to be lacking is indexed again, for the runs that it concerns, and
+those databases go through the window again that lacked it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from headwater.pipeline.requests.open_output import OpenOutput
+from headwater.pipeline.requests.open_request import OpenRequest
+from headwater.pipeline.requests.scope import Scope, stop_lsn
+from headwater.pipeline.windows.advance import Behind, Watch, nobody_watches
+from headwater.pipeline.windows.database_plan import DatabasePlan, PlannedWindow, Rolled, nobody_asks
+from headwater.pipeline.windows.index_job import index_in_threads
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
+from headwater.reorder.commits.state import State
+from headwater.rmgr.index.wal_index import GRID, Locator, Request, joined_stretches
+
+__all__ = ["NewPlans", "Pass", "PlanWindows", "PlannedWindow", "Rolled", "windows_in_threads"]
+
+NewPlans = Callable[[Sequence[Run], DatabasePlan], list[DatabasePlan]]
+"""Finds the plans of databases that are created in a window, given its runs and a plan that was made of it; they have
+not gone through any window."""
+
+
+def nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Nobody asks for more."""
+    return []
+
+
+class Pass:
+    """Goes over the WAL for several databases at once.
+
+    Args:
+        plans: of the databases, at least one; more join it in the order in which they are found.
+        index: runs index tasks.
+        parallel: tasks that can run at once.
+        bounds: of a window.
+        grid: bytes between the LSN lines that a huge transaction may be cut at.
+        new_plans: finds more.
+        end: LSN behind which there is no record yet; None if that is not known.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[DatabasePlan],
+        index: IndexRuns,
+        parallel: int,
+        bounds: WindowBounds = DEFAULT_BOUNDS,
+        grid: int = GRID,
+        new_plans: NewPlans = nothing_new,
+        end: int | None = None,
+    ) -> None:
+        self.plans = list(plans)
+        self._end = end
+        self._index, self._parallel, self._bounds = index, parallel, bounds
+        self._grid = grid
+        self._new_plans = new_plans
+        self._passed: list[tuple[int, int]] = []
+        self._lo = min(plan.lo for plan in plans)
+
+    def __iter__(self) -> Iterator[dict[DatabasePlan, PlannedWindow]]:
+        indexer = RunIndexer(
+            self.plans[0].opened.directory, self._lo, self._hi, self._index, self._parallel, self._bounds
+        )
+        try:
+            is_last = False
+            while not is_last:
+                # What is yielded is not kept here: a plan is large, and the next is made while this one is decoded.
+                planned = [self._window(indexer)]
+                is_last = any(window.is_last for window in planned[0].values())
+                yield planned.pop()
+        finally:
+            indexer.close()
+
+    @property
+    def _hi(self) -> int:
+        opened = self.plans[0].opened
+        directory, end = opened.directory, opened.request.end
+        last = directory.segments[-1].start_lsn + directory.segment_size
+        hi = last if end is None else min(last, stop_lsn(end, directory.segment_size))
+        hi = hi if self._end is None else min(hi, self._end)
+        return max(hi, self._lo)
+
+    def _window(self, indexer: RunIndexer) -> dict[DatabasePlan, PlannedWindow]:
+        """Go through the next window, as often as its index proves to lack something."""
+        for plan in self.plans:
+            plan.begin()
+        runs, is_last = indexer.take(self._request(self.plans), lambda some: self._is_reached(some))
+        lo = self._passed[-1][1] if self._passed else self._lo
+        planned: dict[DatabasePlan, PlannedWindow] = {}
+        waiting = self.plans
+        while waiting:
+            seen = len(planned)
+            waiting = [plan for plan in waiting if not _took(plan, plan.plan(runs, lo, is_last), planned)]
+            if planned and not seen:
+                waiting += self._join(indexer, runs, next(iter(planned)))
+            if waiting:
+                request = self._request(self.plans)
+                runs = indexer.again(runs, request, _since(self.plans))
+                for plan in waiting:
+                    plan.look_back(indexer, request)
+        hi = next(iter(planned.values())).hi
+        self._passed.append((lo, hi))
+        return planned
+
+    def _is_reached(self, runs: Sequence[Run]) -> bool:
+        return all(plan.is_reached(runs) for plan in self.plans)
+
+    def _join(self, indexer: RunIndexer, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+        """Let the plans of databases that are created in this window go through all windows before it."""
+        found = self._new_plans(runs, planned)
+        for lo, hi in self._passed if found else ():
+            self._catch_up(indexer, found, lo, hi)
+        for plan in found:
+            plan.begin()
+        self.plans += found
+        return found
+
+    def _catch_up(self, indexer: RunIndexer, plans: Sequence[DatabasePlan], lo: int, hi: int) -> None:
+        """A window that others have gone through, indexed again for what it has of the files that will be copied."""
+        for plan in plans:
+            plan.begin()
+        waiting = list(plans)
+        while waiting:
+            request = self._request(plans)
+            for plan in waiting:
+                plan.look_back(indexer, request)
+            runs = indexer.stretch(lo, hi, request)
+            waiting = [plan for plan in waiting if plan.plan(runs, lo, is_last=False) is None]
+
+    def _request(self, plans: Sequence[DatabasePlan]) -> Request:
+        """What the index must have for all of them."""
+        return Request(
+            tuple(sorted(frozenset().union(*(plan.databases for plan in plans)))),
+            tuple(sorted(frozenset().union(*(plan.store.files.locators() for plan in plans)))),
+            plans[0].store.major,
+            self._grid,
+            tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
+            joined_stretches(stretch for plan in plans for stretch in plan.refinement.detailed),
+            plans[0].opened.request.numbers_commands,
+            plans[0].opened.session.version.change_size,
+        )
+
+
+def _took(
+    plan: DatabasePlan, window: PlannedWindow | None, planned: dict[DatabasePlan, PlannedWindow]
+) -> PlannedWindow | None:
+    if window is not None:
+        planned[plan] = window
+    return window
+
+
+def _since(plans: Sequence[DatabasePlan]) -> Mapping[Locator | int, int]:
+    """LSNs before which the WAL has nothing of a file, or of a database."""
+    since: dict[Locator | int, int] = {}
+    for plan in plans:
+        since.update(plan.since.items())
+        since.update(plan.refinement.files)
+    return since
+
+
+@dataclass
+class PlanWindows:
+    """Plans a request of one database, the only output, window by window.
+
+    Attributes:
+        opened: the request.
+        scope: which transactions are wanted.
+        index: runs index tasks.
+        parallel: tasks that can run at once.
+        bounds: of a window.
+        goes_on: the session does, behind the last window: what its options name may still come.
+        grid: bytes between the LSN lines that a huge transaction may be cut at.
+        rolled: see :data:`headwater.pipeline.windows.database_plan.Rolled`.
+        watch: see :data:`headwater.pipeline.windows.advance.Watch`.
+    """
+
+    opened: OpenRequest
+    scope: Scope
+    index: IndexRuns
+    parallel: int
+    bounds: WindowBounds = DEFAULT_BOUNDS
+    goes_on: bool = False
+    grid: int = GRID
+    rolled: Rolled = nobody_asks
+    watch: Watch = nobody_watches
+    _plan: DatabasePlan = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        output = OpenOutput(self.opened, self.scope)
+        self._plan = DatabasePlan([output], goes_on=self.goes_on, rolled=self.rolled, watch=self.watch)
+
+    def __iter__(self) -> Iterator[PlannedWindow]:
+        for planned in Pass([self._plan], self.index, self.parallel, self.bounds, self.grid):
+            yield planned.pop(self._plan)
+
+    def state_behind(self, behind: Behind) -> State:
+        """The state behind a window."""
+        return self._plan.state_behind(behind)
+
+
+def windows_in_threads(
+    opened: OpenRequest,
+    scope: Scope,
+    bounds: WindowBounds,
+    *,
+    goes_on: bool = False,
+    rolled: Rolled = nobody_asks,
+    watch: Watch = nobody_watches,
+) -> PlanWindows:
+    """The windows of a request, indexed in threads of this process: for who has no Spark context, or no need of one.
+
+    Args:
+        opened: the request; scope, bounds, goes_on, rolled, watch: as those of :class:`PlanWindows`.
+    """
+    threads = os.cpu_count() or 1
+    return PlanWindows(
+        *(opened, scope, partial(index_in_threads, threads=threads), threads),
+        bounds,
+        goes_on=goes_on,
+        rolled=rolled,
+        watch=watch,
+    )

@@ -1,0 +1,3 @@
+"""Events as Debezium's connector for PostgreSQL writes them."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The output plugin ``pgoutput``."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The output plugin ``test_decoding``."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The output plugin ``wal2json``."""
+
+from __future__ import annotations

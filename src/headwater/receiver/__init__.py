@@ -1,0 +1,3 @@
+"""What comes from a running server: its catalog."""
+
+from __future__ import annotations

@@ -1,0 +1,6 @@
+"""What the client knows: when relations are announced to it, and what invalidates that.
+
+Mirrors the relation sync cache of pgoutput (pgoutput.c).
+"""
+
+from __future__ import annotations

@@ -1,0 +1,341 @@
+"""The columns of one table, typed, from the tuples of its changes.
+
+Columns are those of the table as of one place in the log, most often the end of a window; tuples may be of any earlier
+version of it, or of another relation that bore its name. A column of the same relation is known by its attnum, so
+renaming it or moving others about does not matter; of another relation it is known by its name.
+
+Values go into columns as they are stored (:mod:`headwater.rows.columns.columns`). What a column cannot hold is, as
+:class:`TypedTable` is told, an error or null, or the columns of the types that have such values are text altogether. A
+value of an older type is printed, and read as the newer one, where every value that both hold prints alike
+(:func:`_reads_as`); a real becomes a double precision as PostgreSQL casts it; anything else is an error. Errors tell
+table, column and LSN, never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
+from headwater.errors import DecodingError
+from headwater.option_names import option, ways
+from headwater.rmgr.heap_layout import MOST_TUPLES
+from headwater.rows.columns._column_cells import Picks, Tuples, pick_new, pick_old
+from headwater.rows.columns._columns import NONE, Stored
+from headwater.rows.columns.arrow import NAMES, Rows, change_rows, is_shown
+from headwater.rows.columns.column_types import ERROR, NULL, SPARK, STRING, ColumnType, Form, Target, column_type
+from headwater.rows.columns.columns import Asked, Values, arrow_array
+from headwater.rows.columns.parsed_columns import read_back
+from headwater.rows.columns.text_columns import printed_column
+from headwater.rows.items import Items
+from headwater.rows.session import SessionSettings
+from headwater.rows.text_tables import base_type
+from headwater.rows.tuples.render import Located
+
+_NUMERIC = 1700
+
+# Older types whose every value, where it fits, prints as the same value of the newer type does.
+_READ_AS = {
+    **dict.fromkeys((20, 21, 23), frozenset({20, 21, 23, _NUMERIC})),
+    700: frozenset({21}),
+    701: frozenset({21, 23}),
+    _NUMERIC: frozenset({20, 21, 23}),
+}
+
+
+@dataclass(frozen=True)
+class TypedTable:
+    """A table whose changes are shown with columns of its own; pickles.
+
+    Attributes:
+        schema: the table as its columns are wanted.
+        on_unrepresentable: one of :data:`~headwater.rows.columns.column_types.ON_UNREPRESENTABLE`.
+        target: what the columns are for.
+        money_decimals: digits behind the point of an amount of money; None for text.
+    """
+
+    schema: RelationSchema
+    on_unrepresentable: str = ERROR
+    target: Target = SPARK
+    money_decimals: int | None = None
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that are shown."""
+        return [column for column in self.schema.columns if is_shown(column)]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Names and types of :func:`typed_columns`."""
+        return pa.schema([(column.name, self.type_of(column).arrow) for column in self.columns])
+
+    @property
+    def arrow_struct(self) -> pa.StructType:
+        """All columns in one."""
+        return pa.struct(list(self.arrow_schema))
+
+    @property
+    def spark_columns(self) -> str:
+        """The columns as a Spark DDL string, e.g. ```id` INT, `total` DECIMAL(10,2)``."""
+        return ", ".join(self._spark_column(column, " ") for column in self.columns)
+
+    @property
+    def spark_struct(self) -> str:
+        """The same as one type."""
+        return f"STRUCT<{', '.join(self._spark_column(column, ': ') for column in self.columns)}>"
+
+    def _spark_column(self, column: Column, between: str) -> str:
+        return f"`{column.name.replace('`', '``')}`{between}{self.type_of(column).spark}"
+
+    def type_of(self, column: Column) -> ColumnType:
+        """A column's type."""
+        return column_type(column, self.target, self.on_unrepresentable, self.money_decimals)
+
+    def column_in(self, column: Column, version: RelationSchema) -> Column | None:
+        """What holds a column's values in tuples of a version of the table, or of another relation."""
+        if version.oid != self.schema.oid:
+            return next((c for c in version.columns if c.name == column.name and is_shown(c)), None)
+        found = version.columns[column.number - 1] if column.number <= len(version.columns) else None
+        return found if found is not None and is_shown(found) else None
+
+
+@dataclass(frozen=True)
+class TypedRows:
+    """The k changes of one table, typed.
+
+    Attributes:
+        rows: the new tuples, or of deletes the old ones, one column per attribute.
+        has_old: bool[k] of which an old tuple was logged.
+        old: the old tuples, one row for each that was logged; of a key only the key's columns have values.
+        unchanged: ARRAY<STRING>[k] columns of the new tuple whose value is neither in it nor in the old one.
+    """
+
+    rows: pa.RecordBatch
+    has_old: NDArray[np.bool_]
+    old: pa.StructArray
+    unchanged: pa.ListArray
+
+    @property
+    def before(self) -> pa.StructArray:
+        """STRUCT[k] the old tuples, null where none was logged."""
+        if self.has_old.all():
+            return self.old
+        return self.old.take(pa.array(np.cumsum(self.has_old) - 1, mask=~self.has_old))
+
+
+def typed_columns(
+    located: Located,
+    items: Items,
+    table: TypedTable,
+    session: SessionSettings,
+    *,
+    schemas: Sequence[RelationSchema] | None = None,
+    rows: Rows | None = None,
+    names: Sequence[str] | None = None,
+    ctids: Rows | None = None,
+    replaced: Mapping[int, NDArray[np.bool_]] | None = None,
+) -> TypedRows:
+    """The tuples of one table's changes as typed columns, one per shown column of its schema.
+
+    Args:
+        located: where the values of the items' tuples lie.
+        items: the items.
+        table: the table as its columns are wanted.
+        session: settings that text is printed under.
+        schemas: the versions of the table that the items refer to, if not all are of table's own schema.
+        rows: int64[k] items to show, None for all changes.
+        names: what columns are called among those that are unchanged, None for their own names.
+        replaced: bool[k] by the number of a column: rows that do not stay, whose values of an older type are null.
+        ctids: int64[k] where rows lie that are no changes, as ``_seq`` has it; errors tell it, as one LSN is theirs.
+
+    Raises:
+        DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
+        RecordError: a value is malformed.
+        UnsupportedTypeError: a value's type has no text form, and the session takes none.
+    """
+    rows = change_rows(items) if rows is None else rows
+    versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
+    reader = _Reader(located, items, table, session, versions, rows, ctids, replaced or {})
+    new, unchanged = [], {}
+    for column, name in zip(table.columns, names or [column.name for column in table.columns], strict=True):
+        picks, unknown = reader.new(column)
+        new.append(reader.array(column, picks))
+        if unknown:
+            unchanged[name] = picks.unchanged
+    has_old: NDArray[np.bool_] = located.old_first[rows] >= 0
+    before = replace(
+        reader, rows=rows[has_old], replaced={number: one[has_old] for number, one in reader.replaced.items()}
+    )
+    return TypedRows(
+        pa.RecordBatch.from_struct_array(reader.struct(new)),
+        has_old,
+        before.struct([before.array(column, before.old(column)) for column in table.columns]),
+        _name_lists(unchanged, len(rows)),
+    )
+
+
+def _name_lists(chosen: dict[str, NDArray[np.bool_]], rows: int) -> pa.ListArray:
+    """For each row the names of the columns that are chosen in it."""
+    names = list(chosen)
+    row, column = np.nonzero(np.stack(list(chosen.values()), axis=1) if names else np.zeros((rows, 0), np.bool_))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int32)
+    return pa.ListArray.from_arrays(offsets, pa.array(names, pa.string()).take(pa.array(column)), type=NAMES)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """One call of :func:`typed_columns`."""
+
+    located: Located
+    items: Items
+    table: TypedTable
+    session: SessionSettings
+    versions: Sequence[RelationSchema]
+    rows: Rows
+    ctids: Rows | None = None
+    replaced: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @cached_property
+    def layout(self) -> NDArray[np.int32]:
+        """int32[k] the version of each row."""
+        return self.items.layout[self.rows]
+
+    @cached_property
+    def tuples(self) -> Tuples:
+        """The rows' tuples, for kernels."""
+        found, cells = self.located, self.located.cells
+        first = found.new_first[self.rows], found.old_first[self.rows]
+        return Tuples(*first, self.layout, cells.kinds, cells.starts, cells.lengths)
+
+    @cached_property
+    def numbers(self) -> Rows:
+        """int64[k] of the rows."""
+        return np.arange(len(self.rows))
+
+    def struct(self, arrays: list[pa.Array]) -> pa.StructArray:
+        """Columns as one array."""
+        if not arrays:  # a table without columns
+            return pa.array([{}] * len(self.rows), self.table.arrow_struct)
+        return pa.StructArray.from_arrays(arrays, fields=list(self.table.arrow_schema))
+
+    def new(self, column: Column) -> tuple[Picks, int]:
+        """Where a column's values lie in the rows' new tuples, or else their old ones; and how many are unchanged."""
+        picks = self._room()
+        return picks, int(pick_new(self.tuples, self._place_in_tuples(column), picks))
+
+    def old(self, column: Column) -> Picks:
+        """Where they lie in the old ones."""
+        picks = self._room()
+        pick_old(self.tuples, self._place_in_tuples(column), picks)
+        return picks
+
+    def _room(self) -> Picks:
+        rows = len(self.rows)
+        return Picks(np.empty(rows, np.uint8), np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, bool))
+
+    def _place_in_tuples(self, column: Column) -> NDArray[np.int64]:
+        """int64[v] the number of its cell in tuples of each version, -1 for none."""
+        own = [self.table.column_in(column, version) for version in self.versions]
+        return np.array([-1 if found is None else found.number - 1 for found in own], dtype=np.int64)
+
+    def array(self, column: Column, picks: Picks) -> pa.Array:
+        """A column's values, of whatever versions of the table they are."""
+        type = self.table.type_of(column)
+        own = [self.table.column_in(column, version) for version in self.versions]
+        found = [type if one is None or one is column else self.table.type_of(one) for one in own]
+        if all(one == type for one in found):
+            return arrow_array(type, self._values(picks), self._asked(column))
+        if column.number in self.replaced:
+            is_older = np.array([one != type for one in found])[self.layout]
+            lost = self.replaced[column.number] & is_older
+            picks = picks._replace(kind=np.where(lost, NONE, picks.kind).astype(np.uint8))
+        first: dict[ColumnType, int] = {}
+        group = np.array([first.setdefault(one, number) for number, one in enumerate(found)], np.int64)[self.layout]
+        is_there = picks.kind != NONE
+        numbers = np.unique(group[is_there]).tolist()
+        if len(numbers) < 2:
+            return self._of_version(column, type, own[numbers[0]] if numbers else None, picks)
+        kinds = [np.where(group == one, picks.kind, NONE).astype(np.uint8) for one in numbers]
+        parts = [
+            self._of_version(column, type, own[one], picks._replace(kind=kind))
+            for one, kind in zip(numbers, kinds, strict=True)
+        ]
+        which = np.searchsorted(numbers, np.where(is_there, group, numbers[0]))
+        return pa.concat_arrays(parts).take(pa.array(which * len(self.rows) + self.numbers))
+
+    def _of_version(self, column: Column, type: ColumnType, own: Column | None, picks: Picks) -> pa.Array:
+        """The same of rows in which the column had a certain type, or of no rows."""
+        found = type if own is None or own is column else self.table.type_of(own)
+        if found == type or (found.arrow == type.arrow and self._reads(own, column, type)):
+            return arrow_array(found, self._values(picks), self._asked(column))
+        assert own is not None
+        assert own.type is not None
+        if found.arrow == pa.float32() and type.arrow == pa.float64():
+            return arrow_array(found, self._values(picks), self._asked(column)).cast(type.arrow)
+        # No text is read as a struct or a list: a composite type has other attributes now, an array other elements.
+        if pa.types.is_nested(type.arrow) or not self._reads(own, column, type):
+            raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))
+        misfit, where = partial(self._misfit, column, type), self._where(column)
+        if type.is_text:
+            older = replace(type, form=Form.PRINTED, type=base_type(own.type))
+            return arrow_array(older, self._values(picks), self._asked(column))
+        stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
+        printed = printed_column(stored, base_type(own.type), self.session, where, exact=is_exact)
+        return read_back(printed.view(pa.string()), type, self.table.on_unrepresentable == NULL, where, misfit)
+
+    def _reads(self, own: Column | None, column: Column, type: ColumnType) -> bool:
+        """Whether values of another type that the column had can be read as its own."""
+        return own is None or type.is_text or pa.types.is_string(type.arrow) or _reads_as(own.type, column.type)
+
+    def _values(self, picks: Picks) -> Values:
+        kind, start, length, _ = picks
+        return Values(Stored(kind, start, length, self.located.data, self.located.arena), self.numbers)
+
+    def _asked(self, column: Column) -> Asked:
+        with_null = self.table.on_unrepresentable == NULL
+        with_escapes = self.table.on_unrepresentable == STRING
+        return Asked(self.session, with_null, lambda row: self._place(column, row), self._lsn, with_escapes)
+
+    def _where(self, column: Column) -> Callable[[int], tuple[str, int]]:
+        return lambda row: (self._place(column, row), self._lsn(row))
+
+    def _misfit(self, column: Column, type: ColumnType, row: int) -> DecodingError:
+        """The error of a value that does not fit the column's type."""
+        older = self.table.column_in(column, self.versions[self.layout[row]])
+        if older is None or older.type is None or (older.type, older.typmod) == (column.type, column.typmod):
+            return DecodingError(
+                f"a value of {self._place(column, row)} does not fit type {type.name}", lsn=self._lsn(row)
+            )
+        return DecodingError(
+            f"a value of {self._place(column, row)}, whose type was {older.type.display_name}, does not fit type "
+            f"{type.name}, which the column has later",
+            lsn=self._lsn(row),
+            hint=ways(
+                f"end the window before that with {option('end')}, and go on from there",
+                f"set {option('images', 'true')} to read its changes as text",
+            ),
+        )
+
+    def _place(self, column: Column, row: int) -> str:
+        version = self.versions[self.layout[row]] if len(self.layout) else self.table.schema
+        place = f'column "{column.name}" of table "{version.namespace}.{version.name}"'
+        if self.ctids is None:
+            return place
+        block, line = divmod(int(self.ctids[row]), MOST_TUPLES)
+        return f"{place}, in the row of ctid ({block},{line})"
+
+    def _lsn(self, row: int) -> int:
+        return int(self.items.lsn[self.rows[row]])
+
+
+def _reads_as(older: TypeInfo | None, newer: TypeInfo | None) -> bool:
+    """Whether a value of the older type, if it fits, prints as the same value of the newer type does."""
+    assert older is not None
+    assert newer is not None
+    old, new = base_type(older).oid, base_type(newer).oid
+    return old == new or old in _READ_AS.get(new, ())

@@ -1,0 +1,363 @@
+"""The planning of a stream: from an offset to the next one, and what is output between the two.
+
+In: options, the single table if rows are of one, the slot if there is one. Out: :class:`Stretch` values. A stretch is
+planned as a batch is (:mod:`headwater.pipeline.windows.windows`), from the state at its start; the state at its end is
+kept until a later offset is committed. All of it is one session, over restarts too: without a kept state, what came
+before is folded again from the catalog, to the same state, and its plans are thrown away.
+
+WAL that holds no output makes no offset, so Spark runs no batch for it; the fold goes on from there all the same. With
+a slot an offset comes at the latest when the log has reached another segment, so that WAL before it may go.
+
+Runs in the Python process that Spark keeps for a stream's source. Known gap: WAL that the server has written and not
+yet flushed is read; a server that loses power writes other records in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headwater.errors import CatalogError, SlotError, UsageError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.requests.open_request import OpenRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.requests.slot_request import kept_in_slot
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.windows.windows import PlannedWindow, PlanWindows, windows_in_threads
+from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
+from headwater.reorder.plan import Plan, Slice
+from headwater.reorder.slices.cutting import cut_slices
+from headwater.rows.columns.table_columns import TypedTable
+from headwater.slots.kept_state import KeptState
+from headwater.slots.slot import SlotStatistics
+from headwater.slots.slot_directory import OpenSlot
+from headwater.slots.stream_states import StreamStates
+from headwater.source.options import ERROR, SourceOptions
+from headwater.source.source_plan import first_changes, first_of_others, open_source
+from headwater.source.stream_offsets import StreamOffset
+from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log, has_record
+from headwater.wal.segments.directory import WalDirectory
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What is output between two offsets.
+
+    Attributes:
+        start, end: the offsets.
+        slices: in output order.
+        decoder: decodes them; None if there are none.
+    """
+
+    start: StreamOffset
+    end: StreamOffset
+    slices: tuple[Slice, ...] = ()
+    decoder: SliceDecoder | None = None
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """WAL that was gone through.
+
+    Attributes:
+        kept: the state behind it.
+        slices, decoder: what is output of it.
+        is_end: the log goes no further.
+    """
+
+    kept: KeptState
+    slices: tuple[Slice, ...]
+    decoder: SliceDecoder
+    is_end: bool
+
+
+class StreamPlanner:
+    """Plans one stream; its calls come one after the other.
+
+    Args:
+        options: of the stream.
+        table: the single table, None for others.
+        slot: the slot, held for as long as the stream runs; None for none.
+    """
+
+    def __init__(self, options: SourceOptions, table: TypedTable | None, slot: OpenSlot | None) -> None:
+        self._options = options
+        self._table = table
+        self._slot = slot
+        self._oid = 0 if table is None else table.schema.oid
+        self._states = StreamStates(None if slot is None else slot.stream_directory)
+        self._growing = GrowingDirectory(options.request.source)
+        self._target: int | None = None
+        self._reached: tuple[StreamOffset, KeptState | None] | None = None
+        self._planned: Stretch | None = None
+        self._at: StreamOffset | None = None
+        self._commits = 0
+
+    def begin(self) -> StreamOffset:
+        """The first offset of a stream that has no checkpoint.
+
+        Raises:
+            HeadwaterError: any reason not to decode.
+        """
+        kept = None if self._slot is None else kept_in_slot(self._slot.slot)
+        if kept is not None:
+            self._at = StreamOffset(kept.state.lsn, kept.state.timeline, kept.state.lsn, self._oid)
+        else:
+            store = open_source(self._options, directory=self._growing.look(None)).store
+            since = max(self._options.request.start or 0, store.start_lsn)
+            self._at = StreamOffset(store.start_lsn, store.origin.timeline, since, self._oid)
+        return self._at
+
+    def stop_at_present(self) -> None:
+        """Plan nothing behind what is there at this moment.
+
+        Raises:
+            WalError: the WAL cannot be read.
+        """
+        self._target = end_of_log(self._growing.look(None))
+
+    def latest(self, start: StreamOffset | None, max_bytes: int | None) -> StreamOffset:
+        """The offset behind the next output, or ``start`` if there is none yet.
+
+        Args:
+            start: where the last batch ended; None where Spark does not tell.
+            max_bytes: bytes of WAL that a batch may cover, but for those before that hold no output.
+
+        Raises:
+            HeadwaterError: any reason not to decode.
+        """
+        if start is None and self._at is None:
+            return self._resumed()
+        start = self._checked(start or self._at or self.begin())
+        if self._planned is None or self._planned.start != start or self._planned.end == start:
+            self._planned = self._next(start, max_bytes)
+        self._at = self._planned.end
+        return self._planned.end
+
+    def log_end(self) -> StreamOffset | None:
+        """Where the log ends, as an offset; None before the first one."""
+        if self._at is None:
+            return None
+        directory = self._growing.look(self._at.lsn)
+        lsn = end_of_log(directory, self._at.lsn)
+        return replace(self._at, lsn=lsn, timeline=directory.timeline_at(lsn))
+
+    def stretch(self, start: StreamOffset, end: StreamOffset) -> Stretch:
+        """What is output between two offsets, planned when the end was found or, after a restart, again.
+
+        Raises:
+            HeadwaterError: any reason not to decode.
+        """
+        if self._planned is None or (self._planned.start, self._planned.end) != (start, end):
+            self._planned = self._again(self._checked(start), self._checked(end))
+        self._at = end
+        return self._planned
+
+    def commit(self, end: StreamOffset) -> None:
+        """All up to an offset has been delivered: what only restarts from before it need goes.
+
+        Raises:
+            SlotError: the slot cannot be written.
+        """
+        if self._slot is not None and end.lsn > self._slot.slot.confirmed_lsn:
+            kept = self._state_at(end)
+            if kept is not None:
+                made = SlotStatistics(calls=int(not self._commits))
+                self._slot.write(self._slot.slot.advanced(kept.state, made))
+                self._commits += 1
+        self._states.forget_before(end.lsn)
+
+    def _checked(self, offset: StreamOffset) -> StreamOffset:
+        if offset.table != self._oid:
+            name = "no single table" if self._table is None else f'"{qualified_name(self._table.schema)}"'
+            raise UsageError(
+                f"the checkpoint is of the table of OID {offset.table or 'none'}, where the option tables means {name}"
+                f", of OID {self._oid or 'none'}",
+                hint="name the table as it is called at present, or begin with a new checkpoint",
+            )
+        return offset
+
+    def _resumed(self) -> StreamOffset:
+        """Where the log ends: not before a checkpoint that Spark does not tell of."""
+        newest = self._states.newest()
+        if newest is None:
+            start = self.begin()
+        else:
+            since, kept = newest
+            start = StreamOffset(kept.state.lsn, kept.state.timeline, since, self._oid)
+        self._next(start, None)
+        reached = self._reached[1] if self._reached is not None else None
+        if reached is not None:
+            self._states.keep(start.since, reached)
+        self._at = start if reached is None else start.behind(reached.state)
+        return self._at
+
+    def _next(self, start: StreamOffset, max_bytes: int | None) -> Stretch:
+        """Step by step, until one has output or nothing is left."""
+        kept = self._reached[1] if self._reached and self._reached[0] == start else self._state_at(start)
+        made: _Folded | None = None
+        while made is None or not made.is_end:
+            end, directory = self._end(kept, start, max_bytes), self._look(kept)
+            if kept is not None and not self._goes_on(directory, kept.state.lsn, end):
+                break
+            made = self._fold(kept, start.since, end, directory, max_bytes)
+            kept = made.kept
+            self._reached = start, kept
+            if made.slices or self._frees_a_segment(start, kept, directory):
+                self._states.keep(start.since, kept)
+                return Stretch(start, start.behind(kept.state), made.slices, made.decoder)
+        return Stretch(start, start)
+
+    def _look(self, kept: KeptState | None) -> WalDirectory:
+        return self._growing.look(None if kept is None else kept.state.restart_lsn)
+
+    def _goes_on(self, directory: WalDirectory, lsn: int, end: int | None) -> bool:
+        return (end is None or lsn < end) and has_record(directory, lsn)
+
+    def _end(self, kept: KeptState | None, start: StreamOffset, max_bytes: int | None) -> int | None:
+        """Where a step ends at the latest; the first one from a catalog is bounded when that is open."""
+        ends = [] if self._target is None else [self._target]
+        if max_bytes is not None and kept is not None:
+            ends.append(max(kept.state.lsn + max_bytes, start.since))
+        return min(ends, default=None)
+
+    def _frees_a_segment(self, start: StreamOffset, kept: KeptState, directory: WalDirectory) -> bool:
+        size = directory.segment_size
+        return self._slot is not None and kept.state.lsn // size > start.lsn // size
+
+    def _again(self, start: StreamOffset, end: StreamOffset) -> Stretch:
+        kept = self._state_at(start)
+        if start.lsn == end.lsn:
+            return Stretch(start, end)
+        made = self._fold(kept, start.since, end.lsn, self._look(kept))
+        self._require(made.kept, end)
+        self._states.keep(start.since, made.kept)
+        return Stretch(start, end, made.slices, made.decoder)
+
+    def _require(self, kept: KeptState, offset: StreamOffset) -> None:
+        state = kept.state
+        if (state.lsn, state.timeline) != (offset.lsn, offset.timeline):
+            raise CatalogError(
+                f"the WAL leads to {Lsn(state.lsn)} on timeline {state.timeline}, where the checkpoint has "
+                f"{Lsn(offset.lsn)} on timeline {offset.timeline}",
+                file=self._options.request.source.address,
+                hint="give the WAL that the stream has read before, or begin with a new checkpoint",
+            )
+
+    def _state_at(self, offset: StreamOffset) -> KeptState | None:
+        """The state at an offset; None where it is the catalog."""
+        kept = self._states.find(offset.since, offset.lsn)
+        if kept is not None:
+            return kept
+        slot = None if self._slot is None else self._slot.slot
+        if slot is None or slot.state is None:
+            return self._folded_to(offset)
+        if offset.lsn == offset.since == slot.confirmed_lsn:
+            return kept_in_slot(slot)
+        path = None if self._slot is None else str(self._slot.path)
+        if offset.lsn < slot.confirmed_lsn:
+            raise SlotError(
+                f"the checkpoint is at {Lsn(offset.lsn)}, behind the slot's confirmed LSN {Lsn(slot.confirmed_lsn)}",
+                file=path,
+                hint="something else has advanced the slot: begin with a new checkpoint, at the slot's place",
+            )
+        raise SlotError(
+            f"the slot has no state at the checkpoint's {Lsn(offset.lsn)} for the stream that began at "
+            f"{Lsn(offset.since)}",
+            file=path,
+            hint="it is not the slot of this checkpoint, or was made again: begin with a new checkpoint",
+        )
+
+    def _folded_to(self, offset: StreamOffset) -> KeptState | None:
+        directory = self._growing.look(None)
+        if offset.lsn == open_source(self._options, directory=directory).store.start_lsn:
+            return None
+        made = self._fold(None, offset.since, offset.lsn, directory, is_output=False)
+        self._require(made.kept, offset)
+        self._states.keep(offset.since, made.kept)
+        return made.kept
+
+    def _fold(
+        self,
+        kept: KeptState | None,
+        since: int,
+        end: int | None,
+        directory: WalDirectory,
+        first_bytes: int | None = None,
+        is_output: bool = True,
+    ) -> _Folded:
+        """Go through WAL.
+
+        Args:
+            kept: the state to begin with, None for the catalog.
+            since: where the session began.
+            end: ``upto_lsn``, None for the end of the log.
+            directory: the WAL.
+            first_bytes: from a catalog, stop behind as many bytes, or when it is complete.
+            is_output: slices are wanted; else only the state.
+        """
+        opened, bounds = self._open(kept, since, end, directory, first_bytes)
+        plans = self._plans(opened, since, bounds)
+        slices: list[Slice] = []
+        last: PlannedWindow | None = None
+        for window in plans:
+            self._check(window.assembly.plan)
+            if is_output:
+                slices += cut_slices(window.assembly.plan, self._options.partition_bytes)
+            last = window
+            if bounds != DEFAULT_BOUNDS:
+                break
+        assert last is not None
+        end = opened.request.end
+        return _Folded(
+            kept=KeptState(plans.state_behind(last.behind), opened.server_settings),
+            slices=tuple(slices),
+            decoder=SliceDecoder(directory, opened.plugin, opened.session),
+            is_end=last.is_last and (end is None or end >= directory.stop_lsn or last.hi < end),
+        )
+
+    def _open(
+        self, kept: KeptState | None, since: int, end: int | None, directory: WalDirectory, first_bytes: int | None
+    ) -> tuple[OpenRequest, WindowBounds]:
+        # An end before the session's beginning is one of transactions that are left out anyway.
+        start = since if end is None else min(since, end)
+        options = replace(self._options, request=replace(self._options.request, start=start, end=end))
+        named = None if self._table is None else lambda: self._oid
+        opened = open_source(options, named=named, kept=kept, directory=directory)
+        return (opened, DEFAULT_BOUNDS) if kept is not None or first_bytes is None else _bounded(opened, first_bytes)
+
+    def _plans(self, opened: OpenRequest, since: int, bounds: WindowBounds) -> PlanWindows:
+        tables = EVERY_TABLE if self._table is not None else opened.request.tables
+        scope = Scope(opened.directory.segment_size, since, tables)
+        return windows_in_threads(opened, scope, bounds, goes_on=True)
+
+    def _check(self, plan: Plan) -> None:
+        """Whether another relation has a single table's name.
+
+        Raises:
+            CatalogError: one has.
+        """
+        if self._table is None or self._options.on_table_replaced != ERROR:
+            return
+        replaced = first_of_others(first_changes(plan), self._oid)
+        if replaced is not None:
+            lsn, other = replaced
+            raise CatalogError(
+                f'"{self._options.single_table}" is the name of another table at {Lsn(lsn)}: of OID {other}, where the '
+                f"stream is of OID {self._oid}",
+                hint='set onTableReplaced to "skip" to leave the other\'s changes out, or to "byName" to show them in '
+                "the columns of the same names",
+            )
+
+
+def _bounded(opened: OpenRequest, size: int) -> tuple[OpenRequest, WindowBounds]:
+    """A request from a catalog that ends early, and how large its first window may be, the only one then.
+
+    Where a backup ends is known only when the record is met that says so; then the window ends with a segment.
+    """
+    store, request = opened.store, opened.request
+    if store.origin.backup_start is not None:
+        return opened, WindowBounds(min(size, DEFAULT_BOUNDS.wal_bytes - 1))
+    end = max(store.start_lsn + size, store.files.reach_lsn, request.start or 0)
+    end = end if request.end is None else min(end, request.end)
+    return replace(opened, request=replace(request, end=end)), DEFAULT_BOUNDS

@@ -1,0 +1,49 @@
+"""The WAL that a user names: paths, ``file:`` URLs, addresses of stores; made into places to be read.
+
+Paths and ``file:`` URLs are this machine's. An address with ``://`` is of a store, and its scheme fsspec's name of it.
+What the store is told beyond what its library finds by itself (credentials, another endpoint) are options by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from headwater.errors import UsageError
+from headwater.option_names import option
+from headwater.wal.segments.local_path import local_path
+from headwater.wal.segments.place import Place, WalSource
+
+_STORE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def wal_source(
+    addresses: str | Sequence[str], options: Sequence[tuple[str, str]] = (), timeline: int | None = None
+) -> WalSource:
+    """Places to be read.
+
+    Args:
+        addresses: one, or several in the order in which a segment is looked for.
+        options: for the stores among them, (name, value).
+        timeline: the timeline to follow, None for the newest.
+
+    Raises:
+        UsageError: an address is of another machine, none is given, or there are options and no store.
+    """
+    named = [addresses] if isinstance(addresses, str) else list(addresses)
+    if not named:
+        raise UsageError("no directory of WAL segments is given")
+    places = tuple(_place(address, tuple(options)) for address in named)
+    if options and not any(place.options for place in places):
+        raise UsageError(
+            f"storage options are given ({', '.join(name for name, _ in options)}), and no WAL is in a store",
+            hint=f"name the store's address (s3://...) with {option('wal')}, or leave them out",
+        )
+    return WalSource(places, timeline)
+
+
+def _place(address: str, options: tuple[tuple[str, str], ...]) -> Place:
+    store = _STORE.match(address)
+    if store is None or store[1].lower() == "file":
+        return Place(local_path(address))
+    return Place(address, store[1].lower(), options)

@@ -1,0 +1,100 @@
+"""Timelines and what their history files say (PostgreSQL: ``timeline.c``, readTimeLineHistory).
+
+A lineage is what led to a timeline: timelines, oldest first, each with the LSN where it was left, None for the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.errors import SegmentError
+from headwater.pg.decimals import decimal
+from headwater.pg.lsn import Lsn
+from headwater.wal.segments.place import Place
+from headwater.wal.segments.segment_forms import PLAIN, compression_of
+from headwater.wal.segments.unpacking import Packed, open_stream, read_stream
+
+_LINE = re.compile(r"\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)")
+_MOST_BYTES = 16 << 20
+
+Lineage = dict[int, "int | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """A timeline's history file.
+
+    Attributes:
+        place: where it lies; path: its path or address.
+        method: what it is packed with, by its name.
+    """
+
+    place: Place
+    path: str
+    method: str = PLAIN
+
+
+def read_lineage(histories: Mapping[int, HistoryFile], target: int) -> Lineage:
+    """What led to a timeline.
+
+    Args:
+        histories: the files, by timeline.
+        target: the timeline; without a file it is taken for the first.
+
+    Raises:
+        SegmentError: its file cannot be read, or is malformed.
+    """
+    lineage: Lineage = {}
+    file = histories.get(target)
+    if file is not None:
+        for line in _text(file).splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                lineage.update([_entry(line, file.path)])
+    if file is not None and target != 1 and any(parent >= target for parent in lineage):
+        raise SegmentError(f"timelines of the history are not below {target}", file=file.path)
+    lineage[target] = None
+    return lineage
+
+
+def _text(file: HistoryFile) -> str:
+    packed = Packed(file.place, file.path, file.method)
+    try:
+        stream = open_stream(packed)
+        data = read_stream(stream, _MOST_BYTES, packed)
+        stream.close()
+        method = compression_of(data) if file.method == PLAIN else None
+    except OSError as error:
+        raise SegmentError(f"could not read history file: {error.strerror or error}", file=file.path) from None
+    return _text(HistoryFile(file.place, file.path, method)) if method else data.decode("utf-8", "replace")
+
+
+def _entry(line: str, path: str) -> tuple[int, int]:
+    match = _LINE.match(line)
+    if match is None:
+        raise SegmentError("syntax error in timeline history file, expected a timeline and an LSN", file=path)
+    return decimal(match[1]), int(Lsn.parse(match[2]))
+
+
+def first_numbers(lineage: Mapping[int, int | None], segment_size: int) -> dict[int, int]:
+    """The first segment of each timeline of a history: the one that its parent's switch point lies in."""
+    begins: dict[int, int] = {}
+    begin = 0
+    for timeline, switch in lineage.items():
+        begins[timeline] = begin // segment_size
+        begin = begin if switch is None else switch
+    return begins
+
+
+def fork_point(lineage: Mapping[int, int | None], other: Mapping[int, int | None]) -> tuple[int, int] | None:
+    """The timeline and LSN up to which two lineages are one; None if they never were, or one is all of the other."""
+    shared = None
+    for (timeline, left), (another, left_there) in zip(lineage.items(), other.items(), strict=False):
+        if timeline != another:
+            break
+        ends = [lsn for lsn in (left, left_there) if lsn is not None]
+        shared = (timeline, min(ends)) if ends else None
+        if left != left_there:
+            break
+    return shared
