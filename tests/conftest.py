@@ -194,6 +194,17 @@ def _is_for_gaps(kernel: Any) -> bool:
 
 
 @pytest.fixture(scope="session")
+def engine() -> Any:
+    """What tests decode and land with whose subject is not Spark: this process.
+
+    That Spark gives the same bytes is shown by tests/oracle/test_random.py and tests/landing/test_engines.py.
+    """
+    from headwater import LocalEngine
+
+    return LocalEngine()
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One local Spark session for the whole run, built as the product builds its own."""
     from headwater.spark.session import spark_session, warm_up

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bad_input.clusters import MAJOR, OTHER_MAJOR, Cluster, linked_copy, make_cluster, make_other_cluster
 from bad_input.command import CommandHere
 from headwater import DecodeRequest, decode
+from headwater.jobs.engine import Engine
 from headwater.pipeline.slices.message_files import MessageForm
 
 
@@ -53,8 +53,8 @@ def catalog(cluster: Cluster, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def whole(cluster: Cluster, spark: Any) -> bytes:
+def whole(cluster: Cluster, engine: Engine) -> bytes:
     """Lines of the undamaged WAL."""
     request = DecodeRequest(wal=str(cluster.wal), catalog=str(cluster.backup), database="postgres")
-    with decode(spark, request, form=MessageForm.LINES) as result:
+    with decode(engine, request, form=MessageForm.LINES) as result:
         return b"".join(Path(file.path).read_bytes() for file in result.files)

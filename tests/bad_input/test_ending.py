@@ -19,7 +19,7 @@ import pytest
 from bad_input.clusters import Cluster
 from bad_input.running_command import Running, running, wait_for_end
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 

@@ -12,7 +12,7 @@ from bad_input.clusters import Cluster, own_file
 from bad_input.command import run_command
 from bad_input.damage import flip, middle
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 NO_JAVA = {"JAVA_HOME": "/nowhere"}
 LARGEST_FILE = 400_000

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater
+from headwater.jobs.engine import Engine
 from headwater.spark.session import spark_session, warm_up
 from landing.connector_catalogs import SPARKS, Catalog
 from landing.work import Work, do_work
@@ -27,8 +28,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture(scope="session")
-def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Work:
-    return do_work(spark, tmp_path_factory.mktemp("work"))
+def work(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Work:
+    return do_work(engine, tmp_path_factory.mktemp("work"))
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from bad_input.running_command import running
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError, WalError
+from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.target_directory import Lake
@@ -31,7 +31,7 @@ from landing.test_following import Source, end, following
 from landing.test_initial_load import Rows, back_up, folded, run, selected, server_of
 from landing.test_killed_landing import DRIVER, MOST_STEPS, NEVER
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 FEW, MORE = "public.first", "public.first,public.second,public.wide,public.part*,public.made*"
 KEYS = {
@@ -96,10 +96,10 @@ def asked(tables: str) -> TablePatterns:
 
 
 def landed(
-    spark: SparkSession, wal: Path, backup: Path, target: LandingTarget, tables: str, **request: Any
+    engine: Engine, wal: Path, backup: Path, target: LandingTarget, tables: str, **request: Any
 ) -> LandingResult:
     asks = DecodeRequest(str(wal), str(backup), "postgres", tables=asked(tables), **request)
-    return land(spark, asks, target, bounds=WindowBounds(1 << 20))
+    return land(engine, asks, target, bounds=WindowBounds(1 << 20))
 
 
 def rows_of(target: LandingTarget, name: str, columns: list[str]) -> Rows:
@@ -192,22 +192,22 @@ DAILY = [("parquet", "changelog", "online"), ("delta", "current", "early")]
     ("form", "mode", "copy"),
     [*DAILY, *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHERS if one not in DAILY)],
 )
-def test_tables_are_added(spark: SparkSession, log: Log, tmp_path: Path, form: str, mode: str, copy: str) -> None:
+def test_tables_are_added(engine: Engine, log: Log, tmp_path: Path, form: str, mode: str, copy: str) -> None:
     """From a backup of behind where the target has come to, and from the very first one."""
     target = LandingTarget(tmp_path / "lake", form, mode=mode)
-    first = landed(spark, log.few, log.early, target, FEW)
+    first = landed(engine, log.few, log.early, target, FEW)
     assert set(first.rows) == {"public.first"}
-    result = landed(spark, log.wal, getattr(log, copy), target, MORE)
+    result = landed(engine, log.wal, getattr(log, copy), target, MORE)
     assert set(result.rows) == {f"public.{name}" for name in KEYS}
     log.check(target)
     assert set(read_as_of(target.place).tables) == {f"public.{name}" for name in KEYS}
-    assert landed(spark, log.wal, log.early, target, MORE).rows == {}
+    assert landed(engine, log.wal, log.early, target, MORE).rows == {}
 
 
-def test_changes_of_before_are_not_among_those_of_added_tables(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_changes_of_before_are_not_among_those_of_added_tables(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log.few, log.early, target, FEW)
-    landed(spark, log.wal, log.online, target, MORE)
+    landed(engine, log.few, log.early, target, FEW)
+    landed(engine, log.wal, log.online, target, MORE)
     for name in ("second", "wide", "part"):
         changes = read_table(target.place / f"public.{name}", "parquet").to_pylist()
         read = {row["_commit_lsn"] for row in changes if row["_change_type"] == "read"}
@@ -218,42 +218,42 @@ def test_changes_of_before_are_not_among_those_of_added_tables(spark: SparkSessi
     assert "read" in read_table(target.place / "public.first", "parquet")["_change_type"].to_pylist()
 
 
-def test_added_tables_wait_for_the_end_of_the_backup(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_added_tables_wait_for_the_end_of_the_backup(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log.few, log.early, target, FEW)
+    landed(engine, log.few, log.early, target, FEW)
     with pytest.warns(HeadwaterWarning, match="tables that are added wait until the backup was complete"):
-        assert landed(spark, log.few, log.online, target, MORE).rows == {}
-    landed(spark, log.wal, log.online, target, MORE)
+        assert landed(engine, log.few, log.online, target, MORE).rows == {}
+    landed(engine, log.wal, log.online, target, MORE)
     log.check(target)
 
 
-def test_what_is_no_choice(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_what_is_no_choice(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log.few, log.early, target, "public.first,public.part_0")
+    landed(engine, log.few, log.early, target, "public.first,public.part_0")
     with pytest.raises(LakeError, match=r"table public\.first lands, and would not any more"):
-        landed(spark, log.wal, log.early, target, "public.part_0,public.second")
+        landed(engine, log.wal, log.early, target, "public.part_0,public.second")
     with pytest.raises(LakeError, match=r"only some partitions of table public\.part have landed"):
-        landed(spark, log.wal, log.early, target, "public.first,public.part")
+        landed(engine, log.wal, log.early, target, "public.first,public.part")
     (tmp_path / "wal").mkdir()
     for path in sorted(log.wal.glob("0000*"))[-2:]:
         shutil.copy(path, tmp_path / "wal")
     with pytest.raises(SegmentError):
-        landed(spark, tmp_path / "wal", log.early, target, "public.first,public.part_0,public.second")
-    assert landed(spark, log.wal, log.early, target, "public.first,public.part_0").rows.keys() == {
+        landed(engine, tmp_path / "wal", log.early, target, "public.first,public.part_0,public.second")
+    assert landed(engine, log.wal, log.early, target, "public.first,public.part_0").rows.keys() == {
         *("public.first", "public.part")
     }
 
 
-def test_without_rows_of_before(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_without_rows_of_before(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", snapshot="never")
-    landed(spark, log.few, log.early, target, FEW)
-    landed(spark, log.wal, log.early, target, "public.first,public.second")
+    landed(engine, log.few, log.early, target, FEW)
+    landed(engine, log.wal, log.early, target, "public.first,public.second")
     changes = read_table(target.place / "public.second", "parquet")["_change_type"].to_pylist()
     assert "read" not in changes
     assert changes.count("insert") == 101
 
 
-def test_a_run_that_ended_while_tables_were_added(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_that_ended_while_tables_were_added(engine: Engine, tmp_path: Path) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
             run(
@@ -264,17 +264,17 @@ def test_a_run_that_ended_while_tables_were_added(spark: SparkSession, tmp_path:
         server.stop()
         backup = server.copy_data_directory(tmp_path / "backup")
         target = LandingTarget(tmp_path / "lake")
-        landed(spark, server.wal_directory, backup, target, "public.a")
+        landed(engine, server.wal_directory, backup, target, "public.a")
         server.start()
         with server.connect() as connection:
             run(connection, "INSERT INTO a VALUES (1);\nINSERT INTO b VALUES (51);\nDELETE FROM c WHERE id = 2")
         server.stop()
         with pytest.raises(DecodingError, match=r'column "n" of table "public\.c"'):
-            landed(spark, server.wal_directory, backup, target, "public.a,public.b,public.c")
+            landed(engine, server.wal_directory, backup, target, "public.a,public.b,public.c")
         with pytest.raises(LakeError, match=r"tables are being added.*public\.a, public\.b, public\.c"):
-            landed(spark, server.wal_directory, backup, target, "public.a")
+            landed(engine, server.wal_directory, backup, target, "public.a")
         lenient = replace(target, on_unrepresentable="null")
-        done = landed(spark, server.wal_directory, backup, lenient, "public.a,public.b,public.c")
+        done = landed(engine, server.wal_directory, backup, lenient, "public.a,public.b,public.c")
         assert done.rows == {"public.a": 1, "public.b": 1, "public.c": 2 + 1}
         assert read_table(target.place / "public.b", "parquet")["id"].to_pylist() == list(range(1, 52))
 
@@ -285,7 +285,7 @@ max_wal_senders = 5
 """
 
 
-def test_an_older_copy_and_a_minimal_log(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_older_copy_and_a_minimal_log(engine: Engine, tmp_path: Path) -> None:
     """Rows came without the log between a copy and where tables are added: neither has them."""
     with server_of(16, wal_level="minimal", max_wal_senders="0") as server:
         with server.connect() as connection:
@@ -306,25 +306,25 @@ def test_an_older_copy_and_a_minimal_log(spark: SparkSession, tmp_path: Path) ->
             run(connection, "INSERT INTO first VALUES (1);\nINSERT INTO second VALUES (9000)")
         server.stop()
         target = LandingTarget(tmp_path / "lake", mode="current")
-        landed(spark, server.wal_directory, raised, target, "public.first")
+        landed(engine, server.wal_directory, raised, target, "public.first")
         with pytest.raises(WalError, match="wal_level = minimal") as error:
-            landed(spark, server.wal_directory, early, target, "public.first,public.second")
+            landed(engine, server.wal_directory, early, target, "public.first,public.second")
         assert error.value.lsn is not None
         server.start()
         with server.connect() as connection:
             run(connection, "INSERT INTO first VALUES (2)")
         server.stop()
-        landed(spark, server.wal_directory, server.data_directory, target, "public.first,public.second")
+        landed(engine, server.wal_directory, server.data_directory, target, "public.first,public.second")
         assert read_table(target.place / "public.second", "parquet").num_rows == 5001
         assert read_table(target.place / "public.first", "parquet").num_rows == 2
 
 
-def test_a_choice_that_matched_nothing_can_be_another_one(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_choice_that_matched_nothing_can_be_another_one(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log.few, log.early, target, FEW)
+    landed(engine, log.few, log.early, target, FEW)
     with Lake(target) as lake:
         lake.choose(asked("public.first,public.secnod"))
-    landed(spark, log.wal, log.early, target, MORE)
+    landed(engine, log.wal, log.early, target, MORE)
     log.check(target)
 
 
@@ -342,10 +342,10 @@ CASES = [
 @pytest.mark.parametrize(("form", "mode", "kills"), CASES)
 @pytest.mark.timeout(3600)
 def test_killed_while_tables_are_added(
-    spark: SparkSession, log: Log, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str, kills: int
+    engine: Engine, log: Log, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str, kills: int
 ) -> None:
     target = LandingTarget(tmp_path / "lake", form, mode=mode)
-    landed(spark, log.few, log.early, target, FEW)
+    landed(engine, log.few, log.early, target, FEW)
     kill_often(log, target, tmp_path, request.config.getoption("--kills") or kills)
     log.check(target)
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeConflictError, LakeError, UsageError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.lakes.target_directory import Lake
@@ -85,9 +86,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
         yield found
 
 
-def landed(spark: SparkSession, log: Log, target: LandingTarget, **request: Any) -> LandingResult:
+def landed(engine: Engine, log: Log, target: LandingTarget, **request: Any) -> LandingResult:
     asked = DecodeRequest(str(log.wal), str(log.backup), "postgres", **request)
-    return land(spark, asked, target, bounds=WindowBounds(1 << 20))
+    return land(engine, asked, target, bounds=WindowBounds(1 << 20))
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -113,12 +114,12 @@ def folded(changes: pa.Table, key: tuple[str, ...], columns: list[str]) -> list[
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+def test_changes_folded_up_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target, tables = LandingTarget(tmp_path / "lake", format), TablePatterns.parse(["public.orders,public.event*"])
-    first = landed(spark, log, target, end=log.middle, tables=tables)
+    first = landed(engine, log, target, end=log.middle, tables=tables)
     assert first.rows == {"public.event": 20, "public.orders": 200 + 66 + 28}
-    second = landed(spark, log, target, tables=tables)
-    again = landed(spark, log, target, tables=tables)
+    second = landed(engine, log, target, tables=tables)
+    again = landed(engine, log, target, tables=tables)
     assert (again.rows, again.files) == ({}, 0)
     assert second.resolved_lsn is not None
     read = partial(read_table, format=format)
@@ -139,10 +140,10 @@ def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log
     assert [(row["_change_type"], row["id"]) for row in detached.to_pylist()] == DETACHED
 
 
-def test_columns_follow_the_sources_by_number(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_columns_follow_the_sources_by_number(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log, target, end=log.middle)
-    landed(spark, log, target)
+    landed(engine, log, target, end=log.middle)
+    landed(engine, log, target)
     small = read_parquet_table(target.place / "public.small")
     (truncate,) = [row for row in small.to_pylist() if row["_change_type"] == "truncate"]
     assert (truncate["_table"], truncate["id"]) == ("small", None)
@@ -153,10 +154,10 @@ def test_columns_follow_the_sources_by_number(spark: SparkSession, log: Log, tmp
     assert small.schema.field("id").type == pa.int32()
 
 
-def test_a_wider_column_of_a_delta_table_is_a_new_one(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_wider_column_of_a_delta_table_is_a_new_one(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", "delta")
-    landed(spark, log, target, end=log.middle)
-    landed(spark, log, target)
+    landed(engine, log, target, end=log.middle)
+    landed(engine, log, target)
     small = read_table(target.place / "public.small", "delta")
     assert (small.schema.field("id").type, small.schema.field("id_2").type) == (pa.int16(), pa.int32())
     before = small.filter(pc.field("_change_type") != "truncate").to_pylist()
@@ -164,10 +165,10 @@ def test_a_wider_column_of_a_delta_table_is_a_new_one(spark: SparkSession, log: 
     assert folded(pa.Table.from_pylist(rows), ("id",), ["id", "was"]) == [(1, "b"), (70000, "d")]
 
 
-def test_one_window_has_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_one_window_has_the_same_rows(engine: Engine, log: Log, tmp_path: Path) -> None:
     whole, parts = LandingTarget(tmp_path / "whole"), LandingTarget(tmp_path / "parts")
-    land(spark, DecodeRequest(str(log.wal), str(log.backup), "postgres"), whole)
-    landed(spark, log, parts)
+    land(engine, DecodeRequest(str(log.wal), str(log.backup), "postgres"), whole)
+    landed(engine, log, parts)
     order = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq", "_change_type")]
     for name in ("public.orders", "public.event", "public.small"):
         one, many = (read_parquet_table(target.place / name).sort_by(order) for target in (whole, parts))
@@ -189,28 +190,28 @@ def test_each_change_lands_in_one_table(spark: SparkSession, log: Log, tmp_path:
     assert sorted(places) == sorted(wanted)
 
 
-def test_a_target_is_of_one_database_and_one_format(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_target_is_of_one_database_and_one_format(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log, target, end=log.middle)
+    landed(engine, log, target, end=log.middle)
     with pytest.raises(UsageError, match='the state is of database "postgres", not of "template1"'):
-        land(spark, DecodeRequest(str(log.wal), str(log.backup), "template1"), target)
+        land(engine, DecodeRequest(str(log.wal), str(log.backup), "template1"), target)
     with pytest.raises(LakeError, match="the tables have format parquet, not delta"):
-        landed(spark, log, replace(target, format="delta"))
+        landed(engine, log, replace(target, format="delta"))
 
 
-def test_two_that_land(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_two_that_land(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
     with Lake(target), pytest.raises(LakeConflictError, match="another process lands there"):
-        landed(spark, log, target)
+        landed(engine, log, target)
 
 
-def test_a_state_that_is_lost(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_state_that_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log, target, end=log.middle)
+    landed(engine, log, target, end=log.middle)
     lost = target.place / "_headwater" / "states"
     for path in lost.glob("*.state"):
         path.unlink()
-    landed(spark, log, target)  # from the backup on, which has everything
+    landed(engine, log, target)  # from the backup on, which has everything
     rows = read_parquet_table(target.place / "public.orders").to_pylist()
     places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"]) for row in rows]
     assert len(places) == len(set(places)) > 200
@@ -229,24 +230,24 @@ def make_schema(oid: int) -> RelationSchema:
     return RelationSchema(oid, "public", "orders", "r", "p", "d", (), ())
 
 
-def test_other_columns_can_be_refused(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_other_columns_can_be_refused(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", schema_evolution="fail")
-    landed(spark, log, target, end=log.middle)
+    landed(engine, log, target, end=log.middle)
     with pytest.raises(LakeError, match=r"table public\.small has other columns than in the lake: gone is dropped"):
-        landed(spark, log, target)
+        landed(engine, log, target)
 
 
-def test_a_truncate_is_landed_though_nothing_else_is(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_truncate_is_landed_though_nothing_else_is(engine: Engine, log: Log, tmp_path: Path) -> None:
     """Each window is a segment: the table's rows are in another one than its truncate."""
     target = LandingTarget(tmp_path / "lake", snapshot="never")
-    landed(spark, log, target, start=log.middle)
+    landed(engine, log, target, start=log.middle)
     small = read_parquet_table(target.place / "public.small")
     assert small["_change_type"].to_pylist() == ["update_preimage", "update_postimage", "truncate"]
 
 
-def test_what_changes_are(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_what_changes_are(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log, target, end=log.middle)
+    landed(engine, log, target, end=log.middle)
     rows = read_parquet_table(target.place / "public.orders").to_pylist()
     (one,) = [row for row in rows if row["id"] == 4]
     made = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)

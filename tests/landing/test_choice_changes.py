@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import HeadwaterWarning, LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.plugins.table_patterns import TablePatterns
 from landing.test_initial_load import landed, run, server_of
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = """
 CREATE SCHEMA shop;
@@ -58,7 +58,7 @@ def shop(place: Path) -> Iterator[tuple[EmbeddedPostgres, Path]]:
 
 
 @pytest.mark.parametrize("what", ["table", "root"])
-def test_a_table_that_leaves_the_choice_and_comes_back(spark: SparkSession, tmp_path: Path, what: str) -> None:
+def test_a_table_that_leaves_the_choice_and_comes_back(engine: Engine, tmp_path: Path, what: str) -> None:
     """In windows of its own: the first warns, the second is refused, and nothing of it is in the lake."""
     name = NAMES[what]
     target, tables = LandingTarget(tmp_path / "lake"), TablePatterns.parse([name])
@@ -67,38 +67,36 @@ def test_a_table_that_leaves_the_choice_and_comes_back(spark: SparkSession, tmp_
             run(connection, OUT[what] + ";\n" + MISSED[what])
             connection.execute("SELECT pg_switch_wal()")
         with pytest.warns(HeadwaterWarning, match=f'"{name}" is called .*kept_out.* its changes do not land'):
-            landed(spark, server.wal_directory, backup, target, tables=tables)
+            landed(engine, server.wal_directory, backup, target, tables=tables)
         before = read_parquet_table(target.place / name)
         with server.connect() as connection:
             run(connection, BACK[what])
             connection.execute(f"INSERT INTO {name} VALUES (21, 0)")
             connection.execute("SELECT pg_switch_wal()")
         with pytest.raises(LakeError, match=f'is called "{name}".*its changes from before') as refused:
-            landed(spark, server.wal_directory, backup, target, tables=tables)
+            landed(engine, server.wal_directory, backup, target, tables=tables)
         assert refused.value.lsn
         assert read_parquet_table(target.place / name).equals(before)
 
 
-def test_a_mirror_that_leaves_the_choice_and_comes_back_has_what_was_missed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_mirror_that_leaves_the_choice_and_comes_back_has_what_was_missed(engine: Engine, tmp_path: Path) -> None:
     target, tables = LandingTarget(tmp_path / "lake", mode="current"), TablePatterns.parse(["shop.item"])
     with shop(tmp_path) as (server, backup):
         with server.connect() as connection:
             run(connection, OUT["schema"] + ";\n" + MISSED["schema"])
             connection.execute("SELECT pg_switch_wal()")
         with pytest.warns(HeadwaterWarning, match=r'"shop\.item" is called .*kept_out.* its changes do not land'):
-            landed(spark, server.wal_directory, backup, target, tables=tables)
+            landed(engine, server.wal_directory, backup, target, tables=tables)
         with server.connect() as connection:
             run(connection, BACK["schema"])
             connection.execute("INSERT INTO shop.item VALUES (21, '0')")
             connection.execute("SELECT pg_switch_wal()")
-        landed(spark, server.wal_directory, backup, target, tables=tables)
+        landed(engine, server.wal_directory, backup, target, tables=tables)
     ids = read_parquet_table(target.place / "shop.item")["id"].to_pylist()
     assert sorted(ids) == [*range(1, 11), 20, 21]
 
 
-def test_a_table_that_comes_into_the_choice(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_that_comes_into_the_choice(engine: Engine, tmp_path: Path) -> None:
     """Changes: out and back in one window is refused; a table that takes a chosen name lacks what it had."""
     tables = TablePatterns.parse(["shop.item,shop.taken"])
     with shop(tmp_path) as (server, backup):
@@ -108,9 +106,9 @@ def test_a_table_that_comes_into_the_choice(spark: SparkSession, tmp_path: Path)
             connection.execute("SELECT pg_switch_wal()")
         changes, mirror = LandingTarget(tmp_path / "changes"), LandingTarget(tmp_path / "mirror", mode="current")
         with pytest.warns(HeadwaterWarning, match="what it had before has not landed"):
-            landed(spark, server.wal_directory, backup, changes, tables=tables)
+            landed(engine, server.wal_directory, backup, changes, tables=tables)
         assert read_parquet_table(changes.place / "shop.taken")["id"].to_pylist() == [2]
-        landed(spark, server.wal_directory, backup, mirror, tables=tables)
+        landed(engine, server.wal_directory, backup, mirror, tables=tables)
         assert sorted(read_parquet_table(mirror.place / "shop.taken")["id"].to_pylist()) == [1, 2]
         with server.connect() as connection:
             run(connection, f"{OUT['table']};\n{MISSED['table']};\n{BACK['table']}")
@@ -119,7 +117,7 @@ def test_a_table_that_comes_into_the_choice(spark: SparkSession, tmp_path: Path)
             pytest.warns(HeadwaterWarning, match="its changes do not land"),
             pytest.raises(LakeError, match=r'is called "shop.item".*its changes from before'),
         ):
-            landed(spark, server.wal_directory, backup, changes, tables=tables)
+            landed(engine, server.wal_directory, backup, changes, tables=tables)
 
 
 WITHIN = {
@@ -136,7 +134,7 @@ WITHIN = {
     "what", ["moved", "schema", *(pytest.param(one, marks=pytest.mark.slow) for one in ("made", "table", "root"))]
 )
 def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
-    spark: SparkSession, tmp_path: Path, what: str
+    engine: Engine, tmp_path: Path, what: str
 ) -> None:
     """A mirror has all of it, and a table of changes of what had the name before."""
     name = NAMES.get(what, "shop.taken")
@@ -147,12 +145,12 @@ def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
             connection.execute("SELECT pg_switch_wal()")
             held = sorted(row[0] for row in connection.execute(f"SELECT id FROM {name}").fetchall())
         request = {"tables": TablePatterns.parse(["shop.item", "shop.part", name])}
-        landed(spark, server.wal_directory, backup, mirror, **request)
+        landed(engine, server.wal_directory, backup, mirror, **request)
         assert sorted(read_parquet_table(mirror.place / name)["id"].to_pylist()) == held
         if what in NAMES:
-            landed(spark, server.wal_directory, backup, changes, **request)
+            landed(engine, server.wal_directory, backup, changes, **request)
             assert sorted(read_parquet_table(changes.place / name)["id"].to_pylist()) == held
             return
         with pytest.warns(HeadwaterWarning, match="what it had before has not landed"):
-            landed(spark, server.wal_directory, backup, changes, **request)
+            landed(engine, server.wal_directory, backup, changes, **request)
         assert read_parquet_table(changes.place / name)["id"].to_pylist() == [30]

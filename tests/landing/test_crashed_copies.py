@@ -13,14 +13,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from landing.test_initial_load import Rows, compare, landed, run, selected, server_of
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 KEYS = {"busy": ["id"], "rebuilt": ["id"], "cut": ["id"], "emptied": ["id"], "kept": ["id"]}
 
@@ -107,25 +107,25 @@ def recovered(server: EmbeddedPostgres) -> dict[str, Rows]:
 
 
 @pytest.mark.parametrize("mode", ["changelog", "current"])
-def test_rows_of_a_killed_server(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_rows_of_a_killed_server(engine: Engine, tmp_path: Path, mode: str) -> None:
     """As of where recovery ends; more WAL, which the recovered server writes, goes on from there."""
     with server_of(16, shared_buffers="256kB") as server:
         killed_under_load(server)
         copy = server.copy_data_directory(tmp_path / "copy")
         expected = recovered(server)
         target = LandingTarget(tmp_path / "lake", mode=mode)
-        result = landed(spark, copy / "pg_wal", copy, target)
+        result = landed(engine, copy / "pg_wal", copy, target)
         assert result.rows == {f"public.{name}": len(rows) for name, rows in expected.items()}
         compare(target, expected, KEYS, server)
         with server.connect() as connection:
             run(connection, "UPDATE kept SET note = 'later' WHERE id = 5;\nDELETE FROM rebuilt WHERE id < 50")
             expected = selected(connection, KEYS)
             connection.execute("SELECT pg_switch_wal()")
-        landed(spark, server.wal_directory, copy, target)
+        landed(engine, server.wal_directory, copy, target)
         compare(target, expected, KEYS, server)
 
 
-def test_a_killed_server_that_went_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_server_that_went_on(engine: Engine, tmp_path: Path) -> None:
     """The WAL goes on behind the crash already when the copy is landed; without its own WAL the copy is refused."""
     with server_of(18, shared_buffers="256kB") as server:
         killed_under_load(server)
@@ -136,16 +136,16 @@ def test_a_killed_server_that_went_on(spark: SparkSession, tmp_path: Path) -> No
             expected = selected(connection, KEYS)
             connection.execute("SELECT pg_switch_wal()")
         target = LandingTarget(tmp_path / "lake", mode="current")
-        landed(spark, server.wal_directory, copy, target)
+        landed(engine, server.wal_directory, copy, target)
         compare(target, expected, KEYS, server)
         shutil.rmtree(copy / "pg_wal")
         (copy / "pg_wal").mkdir()
         with pytest.raises(CatalogError, match="without its WAL") as refused:
-            landed(spark, server.wal_directory, copy, LandingTarget(tmp_path / "refused", mode="current"))
+            landed(engine, server.wal_directory, copy, LandingTarget(tmp_path / "refused", mode="current"))
         assert "pg_basebackup" in (refused.value.hint or "")
 
 
-def test_a_table_rebuilt_shortly_before(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_rebuilt_shortly_before(engine: Engine, tmp_path: Path) -> None:
     """No page is younger than where decoding can begin; the file of then is empty, and no change follows."""
     with server_of(16) as server:
         with server.connect() as connection:
@@ -155,5 +155,5 @@ def test_a_table_rebuilt_shortly_before(spark: SparkSession, tmp_path: Path) -> 
         copy = server.copy_data_directory(tmp_path / "copy")
         expected = recovered(server)
         target = LandingTarget(tmp_path / "lake", mode="current")
-        landed(spark, copy / "pg_wal", copy, target)
+        landed(engine, copy / "pg_wal", copy, target)
         compare(target, expected, KEYS, server)

@@ -22,7 +22,7 @@ from bad_input.running_command import Running, running
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.parquet_table import read_parquet_table
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 BEHIND_A_SEGMENT = 40
 """Inserts of a kilobyte and more after each of which a segment of a megabyte is not yet left."""

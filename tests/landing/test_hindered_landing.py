@@ -15,10 +15,10 @@ from threading import Event, Thread
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from pyiceberg.exceptions import CommitFailedException
-from pyspark.sql import SparkSession
 from sqlalchemy.exc import OperationalError
 
 from headwater.errors import LakeConflictError, LakeError, SlotError
+from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.iceberg_table import COMMIT_LSN
 from headwater.lakes.landing_target import FORMATS, LandingTarget
@@ -26,7 +26,7 @@ from headwater.landing.landing_modes import CHANGELOG, CURRENT, MODES
 from headwater.landing.landing_watch import LandedWindow, LandingWatch
 from landing.work import Work, read
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 DAILY = [("parquet", CHANGELOG), ("delta", CHANGELOG)]
 SLOW = [(form, mode) for form in FORMATS for mode in MODES if (form, mode) not in DAILY]
@@ -65,34 +65,34 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.mark.parametrize(("form", "mode"), KINDS)
 @pytest.mark.parametrize("kilobytes", [300, *(pytest.param(size, marks=pytest.mark.slow) for size in (700, 1100))])
-def test_a_full_disk(spark: SparkSession, work: Work, disk: Disk, form: str, mode: str, kilobytes: int) -> None:
+def test_a_full_disk(engine: Engine, work: Work, disk: Disk, form: str, mode: str, kilobytes: int) -> None:
     """Wherever it is that no room is left: in a task, in a commit, or in the state behind all tables."""
     disk.become(f"size={kilobytes}k")
     target = LandingTarget(disk.place / "lake", form, mode=mode)
     with pytest.raises((LakeError, SlotError), match=NO_ROOM):
-        work.land(spark, target)
+        work.land(engine, target)
     work.check_so_far(target)
     disk.become("size=100m")
-    work.land(spark, target)
+    work.land(engine, target)
     work.check_whole(target)
 
 
 @pytest.mark.parametrize(("form", "mode"), KINDS)
-def test_a_target_that_is_read_only(spark: SparkSession, work: Work, disk: Disk, form: str, mode: str) -> None:
+def test_a_target_that_is_read_only(engine: Engine, work: Work, disk: Disk, form: str, mode: str) -> None:
     disk.become("size=100m")
     target = LandingTarget(disk.place / "lake", form, mode=mode)
     disk.become("ro")
     with pytest.raises(LakeError, match="Read-only file system"):
-        work.land(spark, target)
+        work.land(engine, target)
     disk.become("rw")
     with pytest.raises(InterruptedError):
-        work.land(spark, target, OnceBehindTheFirst(interrupt))
+        work.land(engine, target, OnceBehindTheFirst(interrupt))
     disk.become("ro")
     with pytest.raises(LakeError, match="Read-only file system"):
-        work.land(spark, target)
+        work.land(engine, target)
     work.check_so_far(target)
     disk.become("rw")
-    work.land(spark, target)
+    work.land(engine, target)
     work.check_whole(target)
 
 
@@ -114,7 +114,7 @@ class OnceBehindTheFirst(LandingWatch):
             self._do = do
 
 
-def test_somebody_else_commits_to_a_parquet_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+def test_somebody_else_commits_to_a_parquet_table(engine: Engine, work: Work, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
     log = target.place / "public.a" / "_headwater"
 
@@ -123,14 +123,14 @@ def test_somebody_else_commits_to_a_parquet_table(spark: SparkSession, work: Wor
         (log / f"{int(last.stem) + 1:020}.json").write_text(last.read_text())
 
     with pytest.raises(LakeConflictError, match=r"commit \d+ was made by somebody else"):
-        work.land(spark, target, OnceBehindTheFirst(commit))
+        work.land(engine, target, OnceBehindTheFirst(commit))
     max(log.glob("*.json")).unlink()
     work.check_so_far(target)
-    work.land(spark, target)
+    work.land(engine, target)
     work.check_whole(target)
 
 
-def test_somebody_else_lands_in_a_delta_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+def test_somebody_else_lands_in_a_delta_table(engine: Engine, work: Work, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", "delta")
     place = str(target.place / "public.a")
 
@@ -147,10 +147,10 @@ def test_somebody_else_lands_in_a_delta_table(spark: SparkSession, work: Work, t
         table.create_write_transaction([], "append", schema, [], commit_properties=properties)
 
     with pytest.raises(LakeConflictError, match="the table has come to 100/0 meanwhile"):
-        work.land(spark, target, OnceBehindTheFirst(commit))
+        work.land(engine, target, OnceBehindTheFirst(commit))
 
 
-def test_somebody_else_tidies_a_delta_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+def test_somebody_else_tidies_a_delta_table(engine: Engine, work: Work, tmp_path: Path) -> None:
     """A commit that changes no row does not hinder."""
     target = LandingTarget(tmp_path / "lake", "delta")
 
@@ -159,11 +159,11 @@ def test_somebody_else_tidies_a_delta_table(spark: SparkSession, work: Work, tmp
             if read(target, "public.a") is not None:
                 DeltaTable(str(target.place / "public.a")).optimize.compact()
 
-    work.land(spark, target, Tidy())
+    work.land(engine, target, Tidy())
     work.check_whole(target)
 
 
-def test_somebody_else_lands_in_an_iceberg_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+def test_somebody_else_lands_in_an_iceberg_table(engine: Engine, work: Work, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", "iceberg")
 
     def commit() -> None:
@@ -176,11 +176,11 @@ def test_somebody_else_lands_in_an_iceberg_table(spark: SparkSession, work: Work
                 pass
 
     with pytest.raises(LakeConflictError, match="the table has come to 100/0 meanwhile"):
-        work.land(spark, target, OnceBehindTheFirst(commit))
+        work.land(engine, target, OnceBehindTheFirst(commit))
 
 
 @pytest.mark.parametrize("mode", [CHANGELOG, pytest.param(CURRENT, marks=pytest.mark.slow)])
-def test_somebody_else_rewrites_an_iceberg_table(spark: SparkSession, work: Work, tmp_path: Path, mode: str) -> None:
+def test_somebody_else_rewrites_an_iceberg_table(engine: Engine, work: Work, tmp_path: Path, mode: str) -> None:
     """Between two windows; its files are other ones then, its rows the same."""
     target = LandingTarget(tmp_path / "lake", "iceberg", mode=mode)
 
@@ -189,27 +189,27 @@ def test_somebody_else_rewrites_an_iceberg_table(spark: SparkSession, work: Work
             table = catalog.load_table(("public", "a"))
             table.overwrite(table.scan().to_arrow())
 
-    work.land(spark, target, OnceBehindTheFirst(rewrite))
+    work.land(engine, target, OnceBehindTheFirst(rewrite))
     work.check_whole(target)
 
 
 @pytest.mark.parametrize("mode", [CHANGELOG, pytest.param(CURRENT, marks=pytest.mark.slow)])
-def test_somebody_else_writes_all_the_time(spark: SparkSession, work: Work, tmp_path: Path, mode: str) -> None:
+def test_somebody_else_writes_all_the_time(engine: Engine, work: Work, tmp_path: Path, mode: str) -> None:
     """Whoever commits second to an Iceberg table is told; what was committed stays."""
     target, over = LandingTarget(tmp_path / "lake", "iceberg", mode=mode), Event()
     with pytest.raises(InterruptedError):
-        work.land(spark, target, OnceBehindTheFirst(interrupt))
+        work.land(engine, target, OnceBehindTheFirst(interrupt))
     other = Thread(target=keep_committing, args=(target, over))
     other.start()
     try:
         for _ in range(3):
             with suppress(LakeConflictError, LakeError):
-                work.land(spark, target)
+                work.land(engine, target)
             work.check_so_far(target)
     finally:
         over.set()
         other.join()
-    work.land(spark, target)
+    work.land(engine, target)
     work.check_whole(target)
 
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, HeadwaterError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from landing.test_initial_load import back_up, compare, copy_by_hand, landed, run, selected, server_of
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = """
 CREATE TABLE near (id int PRIMARY KEY, body text);
@@ -82,53 +82,53 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(copy, tar, server.wal_directory, oid, dict(names))
 
 
-def refused(spark: SparkSession, wal: Path, copy: Path, place: Path) -> HeadwaterError:
+def refused(engine: Engine, wal: Path, copy: Path, place: Path) -> HeadwaterError:
     with pytest.raises(CatalogError) as error:
-        landed(spark, wal, copy, LandingTarget(place, mode="current"))
+        landed(engine, wal, copy, LandingTarget(place, mode="current"))
     return error.value
 
 
-def test_a_table_without_its_file(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_table_without_its_file(engine: Engine, cluster: Cluster, tmp_path: Path) -> None:
     """An empty file is one; a file that is not there is none, of a table or its TOAST table."""
     whole = LandingTarget(tmp_path / "whole", mode="current")
-    assert landed(spark, cluster.wal, cluster.copy, whole).rows == {"public.near": 200, "public.far": 1000}
+    assert landed(engine, cluster.wal, cluster.copy, whole).rows == {"public.near": 200, "public.far": 1000}
     assert (whole.place / "public.empty").exists()
     for name, what in (("near", 'table "public.near"'), ("toast", 'the TOAST table of table "public.near"')):
         copy = cluster.copied(tmp_path / name)
         (copy / cluster.files[name]).unlink()
-        error = refused(spark, cluster.wal, copy, tmp_path / f"lake of {name}")
+        error = refused(engine, cluster.wal, copy, tmp_path / f"lake of {name}")
         assert error.message.startswith(f"{what} has no file in the copy (no such file)")
         assert error.file == str(copy / cluster.files[name])
         assert error.lsn is not None
         assert error.hint == "the backup is incomplete; take it again"
 
 
-def test_a_file_that_is_cut_short(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_short(engine: Engine, cluster: Cluster, tmp_path: Path) -> None:
     """Inside a page, which no server that stopped leaves."""
     copy = cluster.copied(tmp_path / "copy")
     os.truncate(copy / cluster.files["near"], 9000)
-    error = refused(spark, cluster.wal, copy, tmp_path / "lake")
+    error = refused(engine, cluster.wal, copy, tmp_path / "lake")
     assert error.message == "file has 9000 bytes, expected a multiple of 8192"
     assert error.file == str(copy / cluster.files["near"])
 
 
-def test_a_tablespace_that_is_not_there(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_tablespace_that_is_not_there(engine: Engine, cluster: Cluster, tmp_path: Path) -> None:
     copy = cluster.copied(tmp_path / "copy")
     link = copy / "pg_tblspc" / str(cluster.tablespace)
     link.unlink()
     link.symlink_to(tmp_path / "nowhere")
-    error = refused(spark, cluster.wal, copy, tmp_path / "lake")
+    error = refused(engine, cluster.wal, copy, tmp_path / "lake")
     assert 'table "public.far" has no file in the copy' in error.message
     assert error.hint == f"make {link} a link to the tablespace's directory in the backup"
     archives = tmp_path / "tar"
     archives.mkdir()
     shutil.copy(cluster.tar / "base.tar", archives)
-    error = refused(spark, cluster.wal, archives, tmp_path / "lake of archives")
+    error = refused(engine, cluster.wal, archives, tmp_path / "lake of archives")
     assert 'table "public.far" has no file in the copy (no such archive)' in error.message
     assert error.hint == "put the tablespace's archive beside base.tar"
 
 
-def test_a_hard_link_in_an_archive(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_hard_link_in_an_archive(engine: Engine, cluster: Cluster, tmp_path: Path) -> None:
     """What ``tar`` makes of a file of several names has no bytes of its own."""
     copy = cluster.copied(tmp_path / "copy")
     other = copy / "also"
@@ -136,11 +136,11 @@ def test_a_hard_link_in_an_archive(spark: SparkSession, cluster: Cluster, tmp_pa
     with tarfile.open(tmp_path / "base.tar", "w") as tar:
         for path in [other, *sorted(copy.rglob("*"))]:
             tar.add(path, str(path.relative_to(copy)), recursive=False)
-    error = refused(spark, cluster.wal, tmp_path / "base.tar", tmp_path / "lake")
+    error = refused(engine, cluster.wal, tmp_path / "base.tar", tmp_path / "lake")
     assert f"member {cluster.files['near']} is a hard link to also" in error.message
 
 
-def test_files_that_were_made_during_a_backup(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_that_were_made_during_a_backup(engine: Engine, tmp_path: Path) -> None:
     """A backup lacks the files of tables that were made or rewritten when it had passed their directory by."""
     keys = {"made": ["id"], "rewritten": ["id"], "emptied": ["id"]}
     with server_of(16) as server:
@@ -153,7 +153,7 @@ def test_files_that_were_made_during_a_backup(spark: SparkSession, tmp_path: Pat
             expected = selected(connection, keys)
         server.stop()
         target = LandingTarget(tmp_path / "lake")
-        assert landed(spark, server.wal_directory, copy, target).rows == {"public.made": 9, "public.rewritten": 500}
+        assert landed(engine, server.wal_directory, copy, target).rows == {"public.made": 9, "public.rewritten": 500}
         server.start()
         compare(target, expected, keys, server)
 
@@ -169,7 +169,7 @@ def lock_and_update(server: EmbeddedPostgres, lockers: int) -> None:
             one.execute("COMMIT")
 
 
-def test_a_multixact_with_many_members(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_multixact_with_many_members(engine: Engine, tmp_path: Path) -> None:
     """Where the newest one's members end, no file of an older server says; one that the files have lost is an error."""
     with server_of(16, max_connections="100") as server:
         with server.connect() as connection:
@@ -181,12 +181,12 @@ def test_a_multixact_with_many_members(spark: SparkSession, tmp_path: Path) -> N
         known, next_multi = offsets.read_bytes(), DataDirectory(copy).control.next_multi
         offsets.write_bytes(known[: 4 * next_multi] + bytes(len(known) - 4 * next_multi))
         target = LandingTarget(tmp_path / "lake", mode="current")
-        landed(spark, server.wal_directory, copy, target)
+        landed(engine, server.wal_directory, copy, target)
         assert read_parquet_table(target.place / "public.t").select(["id", "n"]).to_pylist() == [{"id": 1, "n": 1}]
         for number, (file, data) in enumerate(((members, b""), (offsets, bytes(len(known))), (offsets, b""))):
             file.write_bytes(data)
             with pytest.raises(CatalogError, match=f"multixact {next_multi - 1}") as error:
-                landed(spark, server.wal_directory, copy, LandingTarget(tmp_path / f"lake {number}", mode="current"))
+                landed(engine, server.wal_directory, copy, LandingTarget(tmp_path / f"lake {number}", mode="current"))
             assert "take it again" in (error.value.hint or "")
 
 
@@ -198,7 +198,7 @@ INSERT INTO t VALUES (2);
 """
 
 
-def test_transactions_that_pg_xact_has_lost(spark: SparkSession, tmp_path: Path) -> None:
+def test_transactions_that_pg_xact_has_lost(engine: Engine, tmp_path: Path) -> None:
     """Catalogs are frozen, and a table names one: it had committed, and no file says so."""
     with server_of(16) as server:
         with server.connect() as connection:
@@ -210,10 +210,10 @@ def test_transactions_that_pg_xact_has_lost(spark: SparkSession, tmp_path: Path)
         stopped = server.copy_data_directory(tmp_path / "stopped")
         for copy in (online, stopped):
             whole = LandingTarget(tmp_path / f"whole {copy.name}", mode="current")
-            landed(spark, server.wal_directory, copy, whole)
+            landed(engine, server.wal_directory, copy, whole)
             assert sorted(read_parquet_table(whole.place / "public.t")["id"].to_pylist()) == [1, 2, 3]
             file = copy / "pg_xact" / "0000"
             for damage in ("empty", "missing"):
                 file.write_bytes(b"") if damage == "empty" else file.unlink()
-                error = refused(spark, server.wal_directory, copy, tmp_path / f"lake {copy.name} {damage}")
+                error = refused(engine, server.wal_directory, copy, tmp_path / f"lake {copy.name} {damage}")
                 assert "pg_xact does not have the status of transaction" in error.message

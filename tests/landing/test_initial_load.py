@@ -16,10 +16,10 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
@@ -30,7 +30,7 @@ from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 from packaged_servers import programs_of
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 Rows = list[tuple[Any, ...]]
 
@@ -104,8 +104,8 @@ def server_of(major: int, **settings: str) -> Iterator[EmbeddedPostgres]:
         yield server
 
 
-def landed(spark: SparkSession, wal: Path, backup: Path, target: LandingTarget, **request: Any) -> LandingResult:
-    return land(spark, DecodeRequest(str(wal), str(backup), "postgres", **request), target)
+def landed(engine: Engine, wal: Path, backup: Path, target: LandingTarget, **request: Any) -> LandingResult:
+    return land(engine, DecodeRequest(str(wal), str(backup), "postgres", **request), target)
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -150,14 +150,14 @@ def compare(
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_rows_of_a_stopped_server(spark: SparkSession, tmp_path: Path, format: str) -> None:
+def test_rows_of_a_stopped_server(engine: Engine, tmp_path: Path, format: str) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
             run(connection, SETUP)
             expected = selected(connection, KEYS)
         server.stop()
         target = LandingTarget(tmp_path / "lake", format)
-        result = landed(spark, server.wal_directory, server.data_directory, target)
+        result = landed(engine, server.wal_directory, server.data_directory, target)
         counts = {f"public.{name}": len(rows) for name, rows in expected.items() if rows}
         assert result.rows == counts
         if format == "parquet":
@@ -171,7 +171,7 @@ def test_rows_of_a_stopped_server(spark: SparkSession, tmp_path: Path, format: s
             assert not (target.place / "public.unlogged").exists()
 
 
-def test_columns_that_are_called_as_those_of_staged_changes(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_that_are_called_as_those_of_staged_changes(engine: Engine, tmp_path: Path) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
             connection.execute("CREATE TABLE own (id int PRIMARY KEY, _relation int, _heap text)")
@@ -183,12 +183,12 @@ def test_columns_that_are_called_as_those_of_staged_changes(spark: SparkSession,
             connection.execute("INSERT INTO own VALUES (2, 222, 'b')")
         server.stop()
         target = LandingTarget(tmp_path / "lake")
-        landed(spark, server.wal_directory, backup, target)
+        landed(engine, server.wal_directory, backup, target)
         found = read_parquet_table(target.place / "public.own").select(["id", "_relation", "_heap"]).to_pylist()
         assert sorted(map(tuple, (row.values() for row in found))) == [(1, 111, "a"), (2, 222, "b")]
 
 
-def test_a_damaged_page(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_page(engine: Engine, tmp_path: Path) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
             run(connection, "CREATE TABLE t (id int);\nINSERT INTO t SELECT generate_series(1, 1000)")
@@ -201,7 +201,7 @@ def test_a_damaged_page(spark: SparkSession, tmp_path: Path) -> None:
         for number, pages in enumerate((flipped, without_header)):
             (backup / place).write_bytes(pages)
             with pytest.raises(CatalogError, match="page 1 has another checksum than what it holds"):
-                landed(spark, server.wal_directory, backup, LandingTarget(tmp_path / f"lake {number}"))
+                landed(engine, server.wal_directory, backup, LandingTarget(tmp_path / f"lake {number}"))
 
 
 FAR = """
@@ -215,7 +215,7 @@ DELETE FROM near WHERE id > 30;
 
 
 @pytest.mark.parametrize("packed", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_backup_in_tar_format(spark: SparkSession, tmp_path: Path, packed: bool) -> None:
+def test_a_backup_in_tar_format(engine: Engine, tmp_path: Path, packed: bool) -> None:
     keys = {"near": ["id"], "far": ["id"]}
     with server_of(16) as server:
         place = server.home.path / "far"
@@ -230,7 +230,7 @@ def test_a_backup_in_tar_format(spark: SparkSession, tmp_path: Path, packed: boo
             expected = selected(connection, keys)
         server.stop()
         target = LandingTarget(tmp_path / "lake")
-        result = landed(spark, server.wal_directory, backup, target)
+        result = landed(engine, server.wal_directory, backup, target)
         assert result.rows == {"public.near": 30 + 1, "public.far": 40 + 4}
         server.start()
         compare(target, expected, keys, server)
@@ -241,7 +241,7 @@ def _owner(path: Path) -> tuple[int, int]:
     return status.st_uid, status.st_gid
 
 
-def test_what_has_landed_does_not_land_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_has_landed_does_not_land_again(engine: Engine, tmp_path: Path) -> None:
     """A run stops at a table that it cannot land, behind others; the next one goes on with what is left."""
     with server_of(16) as server:
         with server.connect() as connection:
@@ -255,20 +255,20 @@ def test_what_has_landed_does_not_land_again(spark: SparkSession, tmp_path: Path
         server.stop()
         target = LandingTarget(tmp_path / "lake")
         with pytest.raises(DecodingError, match=r'column "n" of table "public\.b"'):
-            landed(spark, server.wal_directory, backup, target)
+            landed(engine, server.wal_directory, backup, target)
         a = read_parquet_table(target.place / "public.a")
         assert (a.num_rows, set(a["_change_type"].to_pylist())) == (500, {"read"})
         assert not (target.place / "_headwater" / "scratch").exists()
-        second = landed(spark, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
+        second = landed(engine, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
         assert second.rows == {"public.b": 2 + 1, "public.a": 1}
-        third = landed(spark, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
+        third = landed(engine, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
         assert third.rows == {}
         assert read_parquet_table(target.place / "public.a")["id"].to_pylist() == list(range(1, 502))
         with pytest.raises(LakeError, match="the tables have snapshot initial, not never"):
-            landed(spark, server.wal_directory, backup, replace(target, snapshot="never"))
+            landed(engine, server.wal_directory, backup, replace(target, snapshot="never"))
 
 
-def test_a_table_of_another_access_method(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_of_another_access_method(engine: Engine, tmp_path: Path) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
             run(connection, "CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
@@ -276,20 +276,20 @@ def test_a_table_of_another_access_method(spark: SparkSession, tmp_path: Path) -
         server.stop()
         target = LandingTarget(tmp_path / "lake")
         with pytest.raises(LakeError, match=r"table public\.b has another access method than heap"):
-            landed(spark, server.wal_directory, server.data_directory, target)
+            landed(engine, server.wal_directory, server.data_directory, target)
         chosen = replace(target, place=tmp_path / "chosen")
         asked = TablePatterns.parse(["public.a"])
-        assert landed(spark, server.wal_directory, server.data_directory, chosen, tables=asked).rows == {"public.a": 1}
+        assert landed(engine, server.wal_directory, server.data_directory, chosen, tables=asked).rows == {"public.a": 1}
 
 
-def test_a_start_and_existing_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_start_and_existing_rows(engine: Engine, tmp_path: Path) -> None:
     with server_of(16) as server:
         server.stop()
         with pytest.raises(UsageError, match="existing rows land as of the backup"):
-            landed(spark, server.wal_directory, server.data_directory, LandingTarget(tmp_path / "lake"), start=1 << 30)
+            landed(engine, server.wal_directory, server.data_directory, LandingTarget(tmp_path / "lake"), start=1 << 30)
 
 
-def test_an_exported_catalog_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_exported_catalog_has_no_rows(engine: Engine, tmp_path: Path) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
             run(connection, "CREATE TABLE t (id int);\nINSERT INTO t VALUES (1);\nCHECKPOINT")
@@ -299,12 +299,12 @@ def test_an_exported_catalog_has_no_rows(spark: SparkSession, tmp_path: Path) ->
             connection.execute("INSERT INTO t VALUES (2)")
         server.stop()
         with pytest.raises(LakeError, match=r"no rows of tables.*--snapshot never"):
-            landed(spark, server.wal_directory, tmp_path / "catalog", LandingTarget(tmp_path / "lake"))
+            landed(engine, server.wal_directory, tmp_path / "catalog", LandingTarget(tmp_path / "lake"))
         target = LandingTarget(tmp_path / "other", snapshot="never")
-        assert landed(spark, server.wal_directory, tmp_path / "catalog", target).rows == {"public.t": 1}
+        assert landed(engine, server.wal_directory, tmp_path / "catalog", target).rows == {"public.t": 1}
 
 
-def test_rows_that_several_have_locked(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_several_have_locked(engine: Engine, tmp_path: Path) -> None:
     """Multixacts whose members lock, update and delete, in the copy and in the log behind it."""
     with server_of(16) as server:
         with server.connect() as connection:
@@ -326,7 +326,7 @@ def test_rows_that_several_have_locked(spark: SparkSession, tmp_path: Path) -> N
         assert len(expected["t"]) == 60 - 10
         for name, copy in (("stopped", server.copy_data_directory(tmp_path / "copy")), ("online", backup)):
             target = LandingTarget(tmp_path / name, mode="current")
-            landed(spark, server.wal_directory, copy, target)
+            landed(engine, server.wal_directory, copy, target)
             held = read_parquet_table(target.place / "public.t").to_pylist()
             assert sorted((row["id"], row["n"]) for row in held) == expected["t"]
 
@@ -508,9 +508,7 @@ CASES = [pytest.param(16, 1, "changelog", marks=pytest.mark.slow), (16, 2, "curr
 
 
 @pytest.mark.parametrize(("major", "seed", "mode"), CASES)
-def test_an_online_backup_of_a_busy_server(
-    spark: SparkSession, tmp_path: Path, major: int, seed: int, mode: str
-) -> None:
+def test_an_online_backup_of_a_busy_server(engine: Engine, tmp_path: Path, major: int, seed: int, mode: str) -> None:
     with server_of(major, **EAGER) as server:
         with server.connect() as connection:
             run(connection, BUSY)
@@ -536,7 +534,7 @@ def test_an_online_backup_of_a_busy_server(
             expected = selected(connection, BUSY_KEYS)
         server.stop()
         target = LandingTarget(tmp_path / "lake", mode=mode)
-        landed(spark, server.wal_directory, backup, target)
+        landed(engine, server.wal_directory, backup, target)
         server.start()
         compare(target, expected, BUSY_KEYS, server)
         if mode != "changelog":

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.plugins.table_patterns import TablePatterns
 from landing.mirrors import read_table
 from landing.test_mirrors import ALL, SEGMENT, Log, landed, require_equal, worked
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ SLOW = [
     indirect=["log"],
 )
 def test_rows_that_were_there_before_are_followed(
-    spark: SparkSession, log: Log, tmp_path: Path, mode: str, format: str, window: int
+    engine: Engine, log: Log, tmp_path: Path, mode: str, format: str, window: int
 ) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode=mode)
-    landed(spark, log, target, window)
+    landed(engine, log, target, window)
     require_equal(log, target)
     keyed = read_table(target.place / "public.keyed", format)
     if mode == "history":
@@ -62,17 +62,17 @@ def test_rows_that_were_there_before_are_followed(
 
 
 @pytest.mark.parametrize("log", ["rows"], indirect=True)
-def test_without_them_a_change_of_one_is_an_error(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_without_them_a_change_of_one_is_an_error(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", mode="current", snapshot="never")
     warned = pytest.warns(match="those that tables had before are missing")
     with warned, pytest.raises(LakeError, match="that is not there"):
-        landed(spark, log, target, ALL)
+        landed(engine, log, target, ALL)
 
 
 @pytest.mark.parametrize("log", ["rows"], indirect=True)
-def test_a_target_keeps_its_tables(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_target_keeps_its_tables(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", mode="current")
-    landed(spark, log, target, ALL, tables=TablePatterns(("public.keyed",)))
+    landed(engine, log, target, ALL, tables=TablePatterns(("public.keyed",)))
     assert [one.name for one in target.place.glob("public.*")] == ["public.keyed"]
     with pytest.raises(LakeError, match=r"table public\.keyed lands, and would not any more"):
-        landed(spark, log, target, ALL, tables=TablePatterns(("public.pair",)))
+        landed(engine, log, target, ALL, tables=TablePatterns(("public.pair",)))

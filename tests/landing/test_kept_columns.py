@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
@@ -18,7 +18,7 @@ from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from landing.test_mirrored_definitions import Source
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 NEXT_WINDOW = "SELECT pg_switch_wal()"
 SEGMENT = 1 << 20
@@ -51,14 +51,14 @@ def backup(source: Source) -> Path:
 
 @pytest.mark.parametrize("mode", ["changelog", "current"])
 def test_a_column_that_goes_or_is_renamed(
-    spark: SparkSession, source: Source, backup: Path, tmp_path: Path, mode: str
+    engine: Engine, source: Source, backup: Path, tmp_path: Path, mode: str
 ) -> None:
     """In windows without changes of rows, too; what a run lets pass is no difference any more."""
 
     def landed(policy: str, end: int | None = None) -> None:
         target = LandingTarget(tmp_path / "lake", mode=mode, schema_evolution=policy)
         request = DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", end=end)
-        land(spark, request, target, bounds=WindowBounds(SEGMENT))
+        land(engine, request, target, bounds=WindowBounds(SEGMENT))
 
     with pytest.raises(LakeError, match=r"table public\.t has other columns than in the lake: gone is dropped") as told:
         landed("fail")

@@ -20,7 +20,7 @@ from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import MODES
 from landing.work import Work
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 KINDS = [(form, mode) for form in FORMATS for mode in MODES]
 

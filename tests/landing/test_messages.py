@@ -25,7 +25,7 @@ from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.target_directory import Lake
 from landing.mirrors import columns_by_number, mirror_rows, read_table, server_rows
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 PAGE = Path(__file__).parents[2] / "docs" / "messages.md"
 TABLE = "CREATE TABLE orders (id int PRIMARY KEY, amount numeric(6,2)); INSERT INTO orders VALUES (1, 1.5)"

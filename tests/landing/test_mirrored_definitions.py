@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError, LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.pipeline.requests.request import DecodeRequest
@@ -66,8 +66,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 class Mirrored:
     """What a run lands, in windows of one segment."""
 
-    def __init__(self, spark: SparkSession, source: Source, lake: Path, mode: str = "current") -> None:
-        self.spark, self.source, self.target = spark, source, LandingTarget(lake, mode=mode)
+    def __init__(self, engine: Engine, source: Source, lake: Path, mode: str = "current") -> None:
+        self.spark, self.source, self.target = engine, source, LandingTarget(lake, mode=mode)
 
     def require(self, setup: Statements, work: Statements, table: str) -> None:
         """See that a table's mirror is what the server has."""
@@ -97,8 +97,8 @@ class Mirrored:
 
 
 @pytest.fixture
-def mirrored(spark: SparkSession, source: Source, tmp_path: Path) -> Mirrored:
-    return Mirrored(spark, source, tmp_path / "lake")
+def mirrored(engine: Engine, source: Source, tmp_path: Path) -> Mirrored:
+    return Mirrored(engine, source, tmp_path / "lake")
 
 
 def _table(name: str, more: str = "") -> Statements:
@@ -224,12 +224,12 @@ def test_a_composite_that_changes_is_told(mirrored: Mirrored, altered: str) -> N
 
 
 def test_changes_of_a_composite_go_to_a_column_for_each_of_its_forms(
-    spark: SparkSession, source: Source, tmp_path: Path
+    engine: Engine, source: Source, tmp_path: Path
 ) -> None:
     name = "of_composite_drop"
     setup, work = _composite(name, "DROP ATTRIBUTE a")
     backup, _ = source.after(setup, work, [])
-    Mirrored(spark, source, tmp_path / "lake", "changelog").land(backup)
+    Mirrored(engine, source, tmp_path / "lake", "changelog").land(backup)
     rows = read_table(tmp_path / "lake" / f"public.{name}", "parquet").select(["id", "k", "k_2"])
     assert rows.sort_by("id").to_pylist() == [
         {"id": 1, "k": [{"a": 1, "b": "one"}], "k_2": None},
@@ -438,9 +438,9 @@ def test_a_partition_that_a_transaction_changes_while_it_is_detached_is_refused(
 )
 @pytest.mark.parametrize("mode", ["current", pytest.param("history", marks=pytest.mark.slow)])
 def test_a_partition_that_leaves_with_the_transaction_that_made_it_leaves_no_rows(
-    spark: SparkSession, source: Source, tmp_path: Path, mode: str, leaving: str
+    engine: Engine, source: Source, tmp_path: Path, mode: str, leaving: str
 ) -> None:
-    mirrored = Mirrored(spark, source, tmp_path / "lake", mode)
+    mirrored = Mirrored(engine, source, tmp_path / "lake", mode)
     name = f"short_{mode}_{leaving.split()[0].lower()}"
     setup = [
         f"CREATE TABLE {name} (id int PRIMARY KEY) {_RANGES}",
@@ -535,9 +535,9 @@ def test_a_table_that_is_set_unlogged_is_refused(mirrored: Mirrored) -> None:
     assert 'table "public.unlogged" was set unlogged' in mirrored.refused(_table("unlogged"), work)
 
 
-def test_a_target_keeps_its_mode(mirrored: Mirrored, spark: SparkSession, source: Source) -> None:
+def test_a_target_keeps_its_mode(mirrored: Mirrored, engine: Engine, source: Source) -> None:
     mirrored.require(_table("kept"), ["INSERT INTO kept VALUES (1)"], "kept")
-    other = Mirrored(spark, source, mirrored.target.place, "history")
+    other = Mirrored(engine, source, mirrored.target.place, "history")
     with pytest.raises(LakeError, match="the tables have mode current, not history"):
         other.land(source.place / str(source.runs))
 

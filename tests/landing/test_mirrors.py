@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import ParquetTable
 from headwater.landing.landing import land
@@ -23,7 +23,7 @@ from headwater.pipeline.windows.run_index import WindowBounds
 from landing.mirror_workload import SETUP, TABLES, Work
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SEGMENT, ALL = 1 << 20, 1 << 30
 STEPS, MOMENTS = 1500, 10
@@ -77,9 +77,9 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     yield from worked(find_programs(16), tmp_path_factory.mktemp("mirrors"), 1, ddl=request.param == "ddl")
 
 
-def landed(spark: SparkSession, log: Log, target: LandingTarget, window: int, **request: Any) -> LandingResult:
+def landed(engine: Engine, log: Log, target: LandingTarget, window: int, **request: Any) -> LandingResult:
     asked = DecodeRequest(str(log.wal), str(log.backup), "postgres", **request)
-    return land(spark, asked, target, bounds=WindowBounds(window))
+    return land(engine, asked, target, bounds=WindowBounds(window))
 
 
 def require_equal(log: Log, target: LandingTarget, lsn: int | None = None) -> None:
@@ -115,14 +115,12 @@ def as_of(lsn: int | None) -> pc.Expression:
         pytest.param("iceberg", ALL, marks=pytest.mark.slow),
     ],
 )
-def test_mirrors_are_what_the_server_has(
-    spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
-) -> None:
+def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, format: str, window: int) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="current")
-    landed(spark, log, target, window)
+    landed(engine, log, target, window)
     require_equal(log, target)
     assert sum(len(rows) for _, rows in log.tables.values()) > 50
-    again = landed(spark, log, target, window)
+    again = landed(engine, log, target, window)
     assert (again.rows, again.files) == ({}, 0)
 
 
@@ -134,10 +132,10 @@ def test_mirrors_are_what_the_server_has(
     ],
 )
 def test_history_has_what_there_was_at_any_time(
-    spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
+    engine: Engine, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="history")
-    landed(spark, log, target, window)
+    landed(engine, log, target, window)
     require_equal(log, target)
     if not any(len(columns) > 4 for columns, _ in [log.tables["pair"], log.tables["bag"]]):
         for lsn in log.moments:
@@ -148,11 +146,11 @@ def test_history_has_what_there_was_at_any_time(
     assert keyed["_valid_to"].null_count == keyed["_valid_to_lsn"].null_count < len(keyed)
 
 
-def test_versions_that_have_ended_are_never_rewritten(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_versions_that_have_ended_are_never_rewritten(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", mode="history")
-    landed(spark, log, target, SEGMENT, end=sorted(log.moments)[MOMENTS // 2])
+    landed(engine, log, target, SEGMENT, end=sorted(log.moments)[MOMENTS // 2])
     before = closed_files(target)
-    landed(spark, log, target, SEGMENT)
+    landed(engine, log, target, SEGMENT)
     after = closed_files(target)
     assert before
     assert before < after

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import ParquetTable
 from headwater.landing.landing import land
@@ -31,7 +31,7 @@ from landing.test_mirrors import as_of
 
 __all__ = ["source"]
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 WINDOWS = {"one window": 1 << 30, "windows": 1 << 20}
 
@@ -160,12 +160,12 @@ class Moved:
                 self.moments.append(_moment(connection, f"^{name}(_|$)"))
             connection.execute("CHECKPOINT")
 
-    def land(self, spark: SparkSession, target: LandingTarget, window: int, *tables: str) -> None:
+    def land(self, engine: Engine, target: LandingTarget, window: int, *tables: str) -> None:
         """Land all of it, or some tables."""
         request = DecodeRequest(
             str(self.source.server.wal_directory), str(self.backup), "postgres", tables=TablePatterns(tables)
         )
-        land(spark, request, target, bounds=WindowBounds(window))
+        land(engine, request, target, bounds=WindowBounds(window))
 
     def require_same(self, target: LandingTarget) -> None:
         """See that mirrors are what the server has, histories at all moments."""
@@ -222,22 +222,22 @@ def works(source: Source) -> dict[str, Moved]:
 )
 @pytest.mark.parametrize("name", WORK)
 def test_rows_go_with_their_partition(
-    spark: SparkSession, source: Source, works: dict[str, Moved], tmp_path: Path, name: str, window: str, mode: str
+    engine: Engine, source: Source, works: dict[str, Moved], tmp_path: Path, name: str, window: str, mode: str
 ) -> None:
     if name not in works:
         works[name] = Moved(source, f"m{list(WORK).index(name)}", WORK[name])
     target = LandingTarget(tmp_path / "lake", mode=mode)
-    works[name].land(spark, target, WINDOWS[window])
+    works[name].land(engine, target, WINDOWS[window])
     works[name].require_same(target)
 
 
 @pytest.mark.parametrize("format", [pytest.param("delta", marks=pytest.mark.slow), "iceberg"])
 def test_rows_go_with_their_partition_in_other_formats(
-    spark: SparkSession, source: Source, tmp_path: Path, format: str
+    engine: Engine, source: Source, tmp_path: Path, format: str
 ) -> None:
     moved = Moved(source, f"other_{format}", [*WORK["attached"], *WORK["detached"]])
     target = LandingTarget(tmp_path / "lake", format, mode="current")
-    moved.land(spark, target, WINDOWS["windows"])
+    moved.land(engine, target, WINDOWS["windows"])
     moved.require_same(target)
 
 
@@ -252,7 +252,7 @@ def test_rows_go_with_their_partition_in_other_formats(
     ],
 )
 def test_a_run_that_ends_between_both_commits_loses_no_rows(
-    spark: SparkSession, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, fails: str
+    engine: Engine, source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, fails: str
 ) -> None:
     """Rows go from a table apart to the root, and from that to a partition; these commit the other way about."""
     name = f"cut_{mode}{fails or '_root'}"
@@ -271,16 +271,16 @@ def test_a_run_that_ends_between_both_commits_loses_no_rows(
     with monkeypatch.context() as patched:
         patched.setattr(ParquetTable, "commit", ending)
         with pytest.raises(OSError, match="no space"):
-            moved.land(spark, target, WINDOWS["one window"])
+            moved.land(engine, target, WINDOWS["one window"])
     order = ["_9", "", "_apart"]
     assert [one for one in committed[-3:] if one in order[: order.index(fails)]] == order[: order.index(fails)]
-    moved.land(spark, target, WINDOWS["one window"])
+    moved.land(engine, target, WINDOWS["one window"])
     moved.require_same(target)
 
 
 @pytest.mark.parametrize("mode", ["current", "history"])
 def test_rows_that_go_before_decoding_begins_are_read_where_they_are_then(
-    spark: SparkSession, tmp_path: Path, mode: str
+    engine: Engine, tmp_path: Path, mode: str
 ) -> None:
     """A transaction is open at the backup, and puts that off."""
     with server_of(16) as server:
@@ -296,7 +296,7 @@ def test_rows_that_go_before_decoding_begins_are_read_where_they_are_then(
             held = {name: (held_columns(connection, name), server_rows(connection, name)[1]) for name in EARLY}
         target = LandingTarget(tmp_path / "lake", mode=mode)
         request = DecodeRequest(str(server.wal_directory), str(backup), "postgres")
-        land(spark, request, target, bounds=WindowBounds(WINDOWS["windows"]))
+        land(engine, request, target, bounds=WindowBounds(WINDOWS["windows"]))
     for name, (columns, rows) in held.items():
         assert _mirror(target, name, [one.number for one in columns], 1 << 62) == rows
 
@@ -325,21 +325,21 @@ TOLD = {
     "name", ["types", *(pytest.param(one, marks=pytest.mark.slow) for one in AT_ONCE if one != "types")]
 )
 def test_what_cannot_go_at_once_goes_one_after_the_other(
-    spark: SparkSession, source: Source, tmp_path: Path, name: str
+    engine: Engine, source: Source, tmp_path: Path, name: str
 ) -> None:
     moved = Moved(source, f"cut_{name}", AT_ONCE[name])
     target = LandingTarget(tmp_path / "lake", mode="current")
-    moved.land(spark, target, WINDOWS["windows"])
+    moved.land(engine, target, WINDOWS["windows"])
     moved.require_same(target)
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_what_cannot_go_is_refused(spark: SparkSession, source: Source, tmp_path: Path, name: str) -> None:
+def test_what_cannot_go_is_refused(engine: Engine, source: Source, tmp_path: Path, name: str) -> None:
     work = AT_ONCE[name]
     at = work.index(NEXT_WINDOW) + 1 if NEXT_WINDOW in work else 0
     moved = Moved(source, f"no_{name}", [*work[:at], "BEGIN; " + "; ".join(work[at:]) + "; COMMIT"])
     with pytest.raises(LakeError) as told:
-        moved.land(spark, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["windows"])
+        moved.land(engine, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["windows"])
     assert TOLD[name] in str(told.value)
 
 
@@ -361,17 +361,17 @@ UNCHOSEN = {
 
 @pytest.mark.parametrize("name", UNCHOSEN)
 def test_rows_of_a_table_that_is_not_chosen_are_told_of(
-    spark: SparkSession, source: Source, tmp_path: Path, name: str
+    engine: Engine, source: Source, tmp_path: Path, name: str
 ) -> None:
     root = f"lone_{list(UNCHOSEN).index(name)}"
     moved = Moved(source, root, ["INSERT INTO {0} VALUES (1, 'x', 'y')", *UNCHOSEN[name]])
     why = "was there before" if name == "was there" else "had changes before it was attached, and --tables did not"
     with pytest.raises(LakeError, match=why) as told:
-        moved.land(spark, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["one window"], f"public.{root}")
+        moved.land(engine, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["one window"], f"public.{root}")
     assert told.value.lsn
 
 
-def test_a_partition_without_rows_needs_no_choice(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+def test_a_partition_without_rows_needs_no_choice(engine: Engine, source: Source, tmp_path: Path) -> None:
     """As they are made beforehand: LIKE the root, attached by the same transaction, and filled through the root."""
     work = [
         "BEGIN; CREATE TABLE {0}_1 (LIKE {0}); " + ATTACH_NEW + "; COMMIT",
@@ -383,7 +383,7 @@ def test_a_partition_without_rows_needs_no_choice(spark: SparkSession, source: S
     ]
     moved = Moved(source, "empty", work)
     target = LandingTarget(tmp_path / "lake", mode="current")
-    moved.land(spark, target, WINDOWS["one window"], "public.empty")
+    moved.land(engine, target, WINDOWS["one window"], "public.empty")
     moved.moments[-1][1].pop("empty_2")
     moved.moments[-1][1].pop("empty_apart")
     moved.require_same(target)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing import land
@@ -20,7 +20,7 @@ from headwater.plugins.table_patterns import TablePatterns
 from landing.mirrors import read_table
 from landing.two_parts import Log, two_parts
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 KEY = (".x", "[0]", "a.b", "y.", "*", "$.z")
 QUOTED = ", ".join(f'"{name}"' for name in KEY)
@@ -51,45 +51,45 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
 
 
 def landed(
-    spark: SparkSession, log: Log, target: LandingTarget, end: int | None = None, tables: str = "public.columns"
+    engine: Engine, log: Log, target: LandingTarget, end: int | None = None, tables: str = "public.columns"
 ) -> None:
     request = DecodeRequest(str(log.wal), str(log.backup), "postgres", end=end, tables=TablePatterns.parse([tables]))
-    land(spark, request, target, bounds=WindowBounds(1 << 20))
+    land(engine, request, target, bounds=WindowBounds(1 << 20))
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_key_columns_that_look_like_paths(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+def test_key_columns_that_look_like_paths(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="current")
-    landed(spark, log, target, log.middle)
-    landed(spark, log, target)
+    landed(engine, log, target, log.middle)
+    landed(engine, log, target)
     held = read_table(target.place / "public.columns", format)
     assert sorted(tuple(row.values()) for row in held.to_pylist()) == log.tables["columns"]
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_place_that_looks_like_an_address(
-    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+    engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     target = LandingTarget(Path("re:lative #1 [a]*") / "lake", format, mode="current")
-    landed(spark, log, target, log.middle)
-    landed(spark, log, target)
+    landed(engine, log, target, log.middle)
+    landed(engine, log, target)
     assert len(read_table(tmp_path / "re:lative #1 [a]*" / "lake" / "public.columns", format)) == 9
 
 
-def test_names_that_run_together_in_a_namespace(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_names_that_run_together_in_a_namespace(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", "iceberg", namespace="shop")
     match = r'tables "public(\.a_b|_a\.b)" and "public(_a\.b|\.a_b)" would both be shop\.public_a_b'
     with pytest.raises(LakeError, match=match):
-        landed(spark, log, target, tables="public.a_b,public_a.b")
+        landed(engine, log, target, tables="public.a_b,public_a.b")
     with closing(own_catalog(target.place)) as catalog:
         assert catalog.list_tables("shop") == []
-    landed(spark, log, replace(target, place=tmp_path / "one"), tables="public_a.b")
-    landed(spark, log, replace(target, place=tmp_path / "apart", namespace=None), tables="public.a_b,public_a.b")
+    landed(engine, log, replace(target, place=tmp_path / "one"), tables="public_a.b")
+    landed(engine, log, replace(target, place=tmp_path / "apart", namespace=None), tables="public.a_b,public_a.b")
 
 
-def test_a_table_that_is_called_as_the_catalogs_file(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_table_that_is_called_as_the_catalogs_file(engine: Engine, log: Log, tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r'table "iceberg\.db" would be called as a file of the catalog'):
-        landed(spark, log, LandingTarget(tmp_path / "lake", "iceberg"), tables="iceberg.db")
-    landed(spark, log, LandingTarget(tmp_path / "other"), tables="iceberg.db")
+        landed(engine, log, LandingTarget(tmp_path / "lake", "iceberg"), tables="iceberg.db")
+    landed(engine, log, LandingTarget(tmp_path / "other"), tables="iceberg.db")
     assert read_table(tmp_path / "other" / "iceberg.db", "parquet")["id"].to_pylist() == [3]

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.cli.lake import run_tables
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
 from landing.mirrors import columns_by_number
 from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 NAMES = (
     *("id", "_xid", "_lsn", "_commit_lsn", "_seq", "_change_type", "_commit_time", "_unchanged", "_relation", "_heap"),
@@ -50,7 +50,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_columns_of_a_mirror_have_their_names(
-    spark: SparkSession, source: Source, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
+    engine: Engine, source: Source, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever a mirror's own columns are called in other modes, or in files of changes."""
     name = f"plain_{format}"
@@ -63,7 +63,7 @@ def test_columns_of_a_mirror_have_their_names(
         _row(name, 6),
         f'UPDATE {name} SET "_partition_oid" = 9, "_heap" = NULL, "_change_type" = 5 WHERE id = 4',
     ]
-    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
     mirrored.target = LandingTarget(tmp_path / "lake", format, mode=CURRENT)
     mirrored.require(setup, work, name)
     assert list(columns_by_number(mirrored.target.place / f"public.{name}", format).values()) == list(NAMES)
@@ -73,11 +73,11 @@ def test_columns_of_a_mirror_have_their_names(
 
 @pytest.mark.parametrize("mode", [HISTORY, CHANGELOG])
 def test_those_in_the_way_are_renamed_and_told(
-    spark: SparkSession, source: Source, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+    engine: Engine, source: Source, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"clashing_{mode}"
     backup, held = source.after([_table(name), _row(name, 1)], [_row(name, 2)], [name])
-    mirrored = Mirrored(spark, source, tmp_path / "lake", mode)
+    mirrored = Mirrored(engine, source, tmp_path / "lake", mode)
     with pytest.warns(HeadwaterWarning, match="is called as one of the lake's own") as told:
         mirrored.land(backup)
     texts = {str(one.message) for one in told if f"table public.{name}: the source's column" in str(one.message)}
@@ -93,9 +93,9 @@ def test_those_in_the_way_are_renamed_and_told(
     assert all(f"public.{name}: the source's column {one} is {one}_2\n" in printed for one in OF_MODE[mode])
 
 
-def test_a_partitioned_table_has_a_column_of_partitions(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+def test_a_partitioned_table_has_a_column_of_partitions(engine: Engine, source: Source, tmp_path: Path) -> None:
     setup = [_table("parted", ' PARTITION BY LIST ("_lsn")'), "CREATE TABLE parted_0 PARTITION OF parted DEFAULT"]
-    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
     work = [_row("parted", 2), "DELETE FROM parted WHERE id = 1"]
     with pytest.warns(HeadwaterWarning, match='lands as "_partition_oid_2"'):
         mirrored.require([*setup, _row("parted", 1)], work, "parted")

@@ -21,6 +21,7 @@ from headwater.cli.lake import run_tables
 from headwater.cli.land import SOME_ARE_PAUSED
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError, UsageError
+from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
@@ -240,12 +241,12 @@ class Landing:
     ],
 )
 def test_what_one_table_cannot_take_in_does_not_stop_the_others(
-    spark: SparkSession, source: Source, tmp_path: Path, mode: str, form: str
+    engine: Engine, source: Source, tmp_path: Path, mode: str, form: str
 ) -> None:
     """Each kind."""
     kinds = {name: kind for name, kind in KINDS.items() if mode in kind.modes}
     source.run(GOOD, *(kind.setup for kind in kinds.values()))
-    landing = Landing(spark, source, LandingTarget(tmp_path / "lake", form, mode=mode), source.back_up())
+    landing = Landing(engine, source, LandingTarget(tmp_path / "lake", form, mode=mode), source.back_up())
     source.run(GOES_ON, *(kind.work for kind in kinds.values()))
     paused = {one.name: one for one in landing.land().paused}
     assert paused.keys() == {f"public.{name}" for name in kinds}
@@ -272,11 +273,11 @@ BEGINS = f"{GOOD};\n{DATED.format('value')};\n{KINDS['takes'].setup}"
 @pytest.mark.parametrize(
     "mode", ["history", *(pytest.param(one, marks=pytest.mark.slow) for one in ("changelog", "current"))]
 )
-def test_tables_come_back_from_where_they_stand(spark: SparkSession, source: Source, tmp_path: Path, mode: str) -> None:
+def test_tables_come_back_from_where_they_stand(engine: Engine, source: Source, tmp_path: Path, mode: str) -> None:
     """Those that depend on each other together; rows that they give each other go at their commit."""
     source.run(BEGINS)
     target = LandingTarget(tmp_path / "lake", mode=mode)
-    landing = Landing(spark, source, target, source.back_up())
+    landing = Landing(engine, source, target, source.back_up())
     source.run("UPDATE value SET at = '2023-01-01' WHERE id = 1")
     assert not landing.land().paused
     stands = read_as_of(target.place).lsn
@@ -307,11 +308,11 @@ def test_tables_come_back_from_where_they_stand(spark: SparkSession, source: Sou
     [("changelog", "parquet"), pytest.param("current", "delta", marks=pytest.mark.slow), ("history", "iceberg")],
 )
 def test_tables_come_back_with_the_rows_of_a_backup(
-    spark: SparkSession, source: Source, tmp_path: Path, mode: str, form: str
+    engine: Engine, source: Source, tmp_path: Path, mode: str, form: str
 ) -> None:
     source.run(BEGINS)
     target = LandingTarget(tmp_path / "lake", form, mode=mode)
-    landing = Landing(spark, source, target, source.back_up())
+    landing = Landing(engine, source, target, source.back_up())
     source.run(GOES_ON, KINDS["value"].work, KINDS["takes"].work)
     landing.land()
     before = read_table(target.place / "public.value", form)
@@ -332,10 +333,10 @@ def test_tables_come_back_with_the_rows_of_a_backup(
         assert len(ended) >= len(before) > 0
 
 
-def test_excluded_tables_stop_where_they_are_and_come_back(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+def test_excluded_tables_stop_where_they_are_and_come_back(engine: Engine, source: Source, tmp_path: Path) -> None:
     source.run(BEGINS, "CREATE TABLE never (id int PRIMARY KEY);\nINSERT INTO never VALUES (1)")
     target = LandingTarget(tmp_path / "lake", mode="current")
-    landing = Landing(spark, source, target, source.back_up())
+    landing = Landing(engine, source, target, source.back_up())
     without = TablePatterns.parse([], ["public.never, public.gives"])
     assert not landing.land(STOP, tables=without).paused
     assert set(read_as_of(target.place).tables) == {"public.good", "public.value", "public.takes"}
@@ -360,11 +361,11 @@ def test_excluded_tables_stop_where_they_are_and_come_back(spark: SparkSession, 
 
 @pytest.mark.parametrize("mode", ["current", pytest.param("history", marks=pytest.mark.slow)])
 def test_a_table_that_takes_the_place_of_a_paused_one_is_paused(
-    spark: SparkSession, source: Source, tmp_path: Path, mode: str
+    engine: Engine, source: Source, tmp_path: Path, mode: str
 ) -> None:
     source.run(BEGINS)
     target = LandingTarget(tmp_path / "lake", mode=mode)
-    landing = Landing(spark, source, target, source.back_up())
+    landing = Landing(engine, source, target, source.back_up())
     landing.land()
     source.run(KINDS["value"].work)
     landing.land()

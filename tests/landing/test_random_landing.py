@@ -22,6 +22,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing import land
@@ -148,7 +149,7 @@ class Landed:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("format", FORMATS)
 def test_landed_tables_are_what_the_server_had(
-    spark: SparkSession, log: RandomLog, tmp_path: Path, format: str, mode: str
+    engine: Engine, spark: SparkSession, log: RandomLog, tmp_path: Path, format: str, mode: str
 ) -> None:
     dice = random.Random(f"{log.major} {log.seed} {format} {mode}")
     copy = dice.choice((STOPPED, ONLINE))
@@ -159,10 +160,10 @@ def test_landed_tables_are_what_the_server_had(
         window = dice.choice(WINDOWS)
         print(f"{copy}, windows of {window}, to {end}")
         request = DecodeRequest(str(log.wal), str(log.copies[copy]), "postgres", end=end, tables=EVERY_TABLE)
-        result = land(spark, request, landed.target, bounds=WindowBounds(window), on_table_error=PAUSE)
+        result = land(engine, request, landed.target, bounds=WindowBounds(window), on_table_error=PAUSE)
         require_only_halting(result)
         if result.paused and (end is None or dice.random() < 0.5):
-            bring_back(spark, landed, anew=mode == CURRENT and dice.random() < 0.5)
+            bring_back(engine, landed, anew=mode == CURRENT and dice.random() < 0.5)
     CHECKS[mode](landed)
     for name in dice.sample(sorted(log.moments[-1].tables), OTHERS_READ):
         if landed.place(name).exists():
@@ -176,13 +177,13 @@ def require_only_halting(result: LandingResult) -> None:
     assert not others, others
 
 
-def bring_back(spark: SparkSession, landed: Landed, *, anew: bool) -> None:
+def bring_back(engine: Engine, landed: Landed, *, anew: bool) -> None:
     """Let the table that cannot go on do so, with nulls; from where it stands, or with the rows of the copy."""
     request = DecodeRequest(str(landed.log.wal), str(landed.log.copies[landed.copy]))
     target = replace(landed.target, on_unrepresentable="null")
     how = reload if anew else resume
     print(f"paused: {how.__name__}")
-    assert not how(spark, request, target, [f"public.{HALTING}"]).paused
+    assert not how(engine, request, target, [f"public.{HALTING}"]).paused
 
 
 def check_current(landed: Landed) -> None:

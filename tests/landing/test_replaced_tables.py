@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning, LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.pipeline.requests.request import DecodeRequest
@@ -27,7 +27,7 @@ from landing.folded_changes import FoldedByKey
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table
 from landing.test_mirrored_definitions import NEXT_WINDOW, Source, Statements
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 WINDOWS = {"one window": 1 << 30, "windows": 1 << 20}
 MORE_CASES = [
@@ -160,9 +160,9 @@ def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Source,
         yield source, *source.after(SETUP, WORK, list(TABLES))
 
 
-def _land(spark: SparkSession, source: Source, backup: Path, target: LandingTarget, window: int, **more: Any) -> None:
+def _land(engine: Engine, source: Source, backup: Path, target: LandingTarget, window: int, **more: Any) -> None:
     request = DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", **more)
-    land(spark, request, target, bounds=WindowBounds(window))
+    land(engine, request, target, bounds=WindowBounds(window))
 
 
 def _rows(target: LandingTarget, name: str, numbers: list[int]) -> Rows:
@@ -183,11 +183,11 @@ def _rows(target: LandingTarget, name: str, numbers: list[int]) -> Rows:
     ],
 )
 def test_mirrors_are_what_select_says_of_their_names(
-    spark: SparkSession, replaced: Any, tmp_path: Path, format: str, mode: str, window: str
+    engine: Engine, replaced: Any, tmp_path: Path, format: str, mode: str, window: str
 ) -> None:
     source, backup, held = replaced
     target = LandingTarget(tmp_path / "lake", format, mode=mode)
-    _land(spark, source, backup, target, WINDOWS[window])
+    _land(engine, source, backup, target, WINDOWS[window])
     wrong = [name for name, (numbers, rows) in held.items() if _rows(target, name, numbers) != rows]
     assert wrong == []
 
@@ -252,27 +252,27 @@ def renamed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
     ],
 )
 def test_tables_that_get_a_chosen_name_bring_their_rows(
-    spark: SparkSession, renamed: Any, tmp_path: Path, mode: str, window: str
+    engine: Engine, renamed: Any, tmp_path: Path, mode: str, window: str
 ) -> None:
     source, backup, held = renamed
     target = LandingTarget(tmp_path / "lake", mode=mode)
-    _land(spark, source, backup, target, WINDOWS[window], tables=TablePatterns(CHOSEN_TABLES))
+    _land(engine, source, backup, target, WINDOWS[window], tables=TablePatterns(CHOSEN_TABLES))
     assert [name for name, (numbers, rows) in held.items() if _rows(target, name, numbers) != rows] == []
     assert sorted(path.name for path in target.place.glob("public.*")) == sorted(CHOSEN_TABLES)
 
 
-def test_rows_from_before_a_name_need_a_backup_of_before(spark: SparkSession, replaced: Any, tmp_path: Path) -> None:
+def test_rows_from_before_a_name_need_a_backup_of_before(engine: Engine, replaced: Any, tmp_path: Path) -> None:
     source: Source = replaced[0]
     loading = [OTHER.format("lone_loading"), OTHER_ROWS.format("lone_loading")]
     first, _ = source.after([PLAIN.format("lone"), ROWS.format("lone")], loading, [])
     target, chosen = LandingTarget(tmp_path / "lake", mode="current"), TablePatterns(("public.lone",))
-    _land(spark, source, first, target, 1 << 20, tables=chosen)
+    _land(engine, source, first, target, 1 << 20, tables=chosen)
     renaming = ["DROP TABLE lone", "ALTER TABLE lone_loading RENAME TO lone"]
     later, held = source.after(renaming, ["DELETE FROM lone WHERE id = 11"], ["public.lone"])
     with pytest.raises(LakeError, match=r'table "public\.lone" had rows when it got that name') as told:
-        _land(spark, source, later, target, 1 << 20, tables=chosen)
+        _land(engine, source, later, target, 1 << 20, tables=chosen)
     assert told.value.lsn
-    _land(spark, source, first, target, 1 << 20, tables=chosen)
+    _land(engine, source, first, target, 1 << 20, tables=chosen)
     numbers, rows = held["public.lone"]
     assert _rows(target, "public.lone", numbers) == rows
 
@@ -286,11 +286,11 @@ def _changes(target: LandingTarget, name: str) -> list[dict[str, Any]]:
     "format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("delta", "iceberg"))]
 )
 def test_a_table_of_changes_goes_on_behind_a_row_that_says_so(
-    spark: SparkSession, replaced: Any, tmp_path: Path, format: str
+    engine: Engine, replaced: Any, tmp_path: Path, format: str
 ) -> None:
     source, backup, held = replaced
     target = LandingTarget(tmp_path / "lake", format)
-    _land(spark, source, backup, target, 1 << 20, tables=TablePatterns(("public.again", "public.at_once")))
+    _land(engine, source, backup, target, 1 << 20, tables=TablePatterns(("public.again", "public.at_once")))
     for name in ("public.again", "public.at_once"):
         rows = _changes(target, name)
         kinds = [row["_change_type"] for row in rows]
@@ -352,7 +352,7 @@ class FailingDisk:
 
 @pytest.mark.parametrize("mode", ["current", pytest.param("history", marks=pytest.mark.slow)])
 def test_runs_that_end_anywhere_bring_rows_once(
-    spark: SparkSession, ended: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+    engine: Engine, ended: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Each run comes a little further than the one before."""
     source, backup, held = ended
@@ -361,7 +361,7 @@ def test_runs_that_end_anywhere_bring_rows_once(
         with monkeypatch.context() as patched:
             disk = FailingDisk(patched, last)
             try:
-                _land(spark, source, backup, target, 1 << 30, tables=chosen)
+                _land(engine, source, backup, target, 1 << 30, tables=chosen)
             except LakeError as error:
                 assert "No space left on device" in str(error)  # noqa: PT017
         if not disk.has_failed:
@@ -401,13 +401,11 @@ def policed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_becomes_of_replaced_tables_is_chosen(
-    spark: SparkSession, policed: Any, tmp_path: Path, policy: str
-) -> None:
+def test_what_becomes_of_replaced_tables_is_chosen(engine: Engine, policed: Any, tmp_path: Path, policy: str) -> None:
     source, backup, held = policed
     names, options = POLICIES[policy]
     target = LandingTarget(tmp_path / "lake", mode="current", **options)
-    _land(spark, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
+    _land(engine, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
     for there, table in names.items():
         numbers, rows = held[f"policy_{table}"]
         assert _rows(target, f"public.policy_{there}", numbers) == rows, there
@@ -415,7 +413,7 @@ def test_what_becomes_of_replaced_tables_is_chosen(
 
 @pytest.mark.parametrize(("mode", "where"), [("current", "under that name from there on"), ("changelog", "as before")])
 def test_tables_that_are_dropped_or_renamed_are_told_of(
-    spark: SparkSession, replaced: Any, tmp_path: Path, mode: str, where: str
+    engine: Engine, replaced: Any, tmp_path: Path, mode: str, where: str
 ) -> None:
     source: Source = replaced[0]
     name = f"told_{mode}"
@@ -424,7 +422,7 @@ def test_tables_that_are_dropped_or_renamed_are_told_of(
     backup, _ = source.after(setup, [f"DROP TABLE {name}_0", f"ALTER TABLE {name}_1 RENAME TO {name}_2"], [])
     target = LandingTarget(tmp_path / "lake", mode=mode)
     with pytest.warns(HeadwaterWarning) as warned:
-        _land(spark, source, backup, target, 1 << 30, tables=TablePatterns((f"public.{name}_*",)))
+        _land(engine, source, backup, target, 1 << 30, tables=TablePatterns((f"public.{name}_*",)))
     told = dict.fromkeys(re.sub(r" \(at .*\)", "", str(one.message)) for one in warned)
     assert list(told) == [
         f'table "public.{name}_0" is dropped: its table in the lake stays as it is',
@@ -432,9 +430,9 @@ def test_tables_that_are_dropped_or_renamed_are_told_of(
     ]
 
 
-def test_a_table_that_is_replaced_can_be_an_error(spark: SparkSession, policed: Any, tmp_path: Path) -> None:
+def test_a_table_that_is_replaced_can_be_an_error(engine: Engine, policed: Any, tmp_path: Path) -> None:
     source, backup, _ = policed
     target = LandingTarget(tmp_path / "lake", mode="current", on_table_replaced="error")
     with pytest.raises(LakeError, match=r'table "public\.policy_made" is another table from there on') as told:
-        _land(spark, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
+        _land(engine, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
     assert told.value.lsn

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
@@ -21,7 +21,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrors import Rows, current_files, plain, read_table
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 BEHIND = {
     "cut": "TRUNCATE cut; INSERT INTO cut VALUES (4, 44)",
@@ -68,8 +68,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
         yield Log(backup, server.wal_directory, Lsn.parse(middle), held)
 
 
-def landed(spark: SparkSession, log: Log, target: LandingTarget, end: int | None = None) -> None:
-    land(spark, DecodeRequest(str(log.wal), str(log.backup), "postgres", end=end), target)
+def landed(engine: Engine, log: Log, target: LandingTarget, end: int | None = None) -> None:
+    land(engine, DecodeRequest(str(log.wal), str(log.backup), "postgres", end=end), target)
 
 
 def put_together(target: LandingTarget, name: str) -> None:
@@ -92,15 +92,15 @@ def versions(target: LandingTarget, name: str) -> Rows:
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_files_that_have_both(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+def test_files_that_have_both(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     """What follows is what follows where nobody has touched the files; what had ended is what it was."""
     undisturbed, target = (LandingTarget(tmp_path / name, format, mode="history") for name in ("undisturbed", "lake"))
     for one in (undisturbed, target):
-        landed(spark, log, one, log.middle)
+        landed(engine, log, one, log.middle)
     for name in BEHIND:
         put_together(target, name)
     for one in (undisturbed, target):
-        landed(spark, log, one)
+        landed(engine, log, one)
     for name, held in log.held.items():
         found = versions(target, name)
         assert found == versions(undisturbed, name), name

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning, LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.pipeline.requests.request import DecodeRequest
@@ -18,7 +18,7 @@ from headwater.plugins.table_patterns import TablePatterns
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table
 from landing.test_mirrored_definitions import Source
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 ROOTS = "there", "made", "came", "foreign_one", "unlogged_later", "below"
 FIRST, SECOND = "FOR VALUES FROM (0) TO (100)", "FOR VALUES FROM (100) TO (200)"
@@ -60,9 +60,9 @@ def log(source: Source) -> tuple[Path, dict[str, Any]]:
     return source.after(SETUP, WORK, ["lone"])
 
 
-def landed(spark: SparkSession, source: Source, backup: Path, target: LandingTarget, table: str) -> None:
+def landed(engine: Engine, source: Source, backup: Path, target: LandingTarget, table: str) -> None:
     tables = TablePatterns((f"public.{table}",))
-    land(spark, DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", tables=tables), target)
+    land(engine, DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", tables=tables), target)
 
 
 def mirrored(target: LandingTarget, table: str, numbers: list[int]) -> Rows:
@@ -72,37 +72,37 @@ def mirrored(target: LandingTarget, table: str, numbers: list[int]) -> Rows:
 
 
 def test_a_table_that_is_set_logged(
-    spark: SparkSession, source: Source, log: tuple[Path, dict[str, Any]], tmp_path: Path
+    engine: Engine, source: Source, log: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     """A mirror has all rows of the new heap; a change table has only what follows, and says so."""
     backup, held = log
     numbers, rows = held["lone"]
     target, changes = LandingTarget(tmp_path / "mirror", mode="current"), LandingTarget(tmp_path / "changes")
-    landed(spark, source, backup, target, "lone")
+    landed(engine, source, backup, target, "lone")
     assert mirrored(target, "lone", numbers) == rows
     with pytest.warns(HeadwaterWarning, match=r'"public\.lone" is logged from there on: the rows .* \(at 0/'):
-        landed(spark, source, backup, changes, "lone")
+        landed(engine, source, backup, changes, "lone")
     assert read_table(changes.place / "public.lone", "parquet").sort_by("_lsn")["id"].to_pylist() == [3, 1]
 
 
 @pytest.mark.filterwarnings("ignore:mirrors have only rows")
 @pytest.mark.parametrize(("table", "snapshot"), [*((name, "initial") for name in ROOTS), ("there", "never")])
 def test_a_partition_without_wal(
-    spark: SparkSession, source: Source, log: tuple[Path, dict[str, Any]], tmp_path: Path, table: str, snapshot: str
+    engine: Engine, source: Source, log: tuple[Path, dict[str, Any]], tmp_path: Path, table: str, snapshot: str
 ) -> None:
     """One that is there before, is made, attached, below one that is attached, foreign, or set unlogged."""
     target = LandingTarget(tmp_path / "lake", mode="current", snapshot=snapshot)
     told = rf'partition "public\.{table}_1" of "public\.{table}" is (unlogged|a foreign table): '
     with pytest.raises(LakeError, match=told) as refused:
-        landed(spark, source, log[0], target, table)
+        landed(engine, source, log[0], target, table)
     assert refused.value.lsn
     with pytest.warns(HeadwaterWarning, match=told + "the WAL has none of its rows"):
-        landed(spark, source, log[0], LandingTarget(tmp_path / "changes", snapshot=snapshot), table)
+        landed(engine, source, log[0], LandingTarget(tmp_path / "changes", snapshot=snapshot), table)
 
 
 def test_a_partition_that_is_not_chosen(
-    spark: SparkSession, source: Source, log: tuple[Path, dict[str, Any]], tmp_path: Path
+    engine: Engine, source: Source, log: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     target = LandingTarget(tmp_path / "lake", mode="current")
-    landed(spark, source, log[0], target, "there_0")
+    landed(engine, source, log[0], target, "there_0")
     assert mirrored(target, "there", [1]) == {(1,): 1}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError, UsageError
+from headwater.jobs.engine import Engine
 from headwater.lakes.lake_schema import SPLIT
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.target_directory import Lake
@@ -25,7 +25,7 @@ from headwater.pipeline.windows.run_index import WindowBounds
 from landing.mirrors import read_table
 from landing.two_parts import Log, two_parts
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = """
 CREATE TABLE item (id int PRIMARY KEY, v int, note text);
@@ -108,9 +108,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
         yield found
 
 
-def landed(spark: SparkSession, log: Log, target: LandingTarget, window: int = 1 << 30, **request: Any) -> None:
+def landed(engine: Engine, log: Log, target: LandingTarget, window: int = 1 << 30, **request: Any) -> None:
     asked = DecodeRequest(str(log.wal), str(log.backup), "postgres", **request)
-    land(spark, asked, target, bounds=WindowBounds(window))
+    land(engine, asked, target, bounds=WindowBounds(window))
 
 
 def rows_of(target: LandingTarget) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
@@ -130,35 +130,35 @@ def _rows(table: pa.Table) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_each_table_of_the_lake_has_had_one_shape(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+def test_each_table_of_the_lake_has_had_one_shape(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, schema_evolution=SPLIT)
-    landed(spark, log, target)
+    landed(engine, log, target)
     assert rows_of(target) == LANDED
-    landed(spark, log, target)
+    landed(engine, log, target)
     assert rows_of(target) == LANDED
 
 
 @pytest.mark.parametrize("window", [1, 1 << 20])
-def test_whatever_windows_and_runs_they_come_in(spark: SparkSession, log: Log, tmp_path: Path, window: int) -> None:
+def test_whatever_windows_and_runs_they_come_in(engine: Engine, log: Log, tmp_path: Path, window: int) -> None:
     target = LandingTarget(tmp_path / "lake", schema_evolution=SPLIT)
-    landed(spark, log, target, window, end=log.middle)
-    landed(spark, log, target, window)
+    landed(engine, log, target, window, end=log.middle)
+    landed(engine, log, target, window)
     assert rows_of(target) == LANDED
 
 
-def test_killed_behind_the_rows_that_were_there(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_killed_behind_the_rows_that_were_there(engine: Engine, log: Log, tmp_path: Path) -> None:
     """When the window's further tables have their names already: the rows do not come a second time, into the last."""
     target = LandingTarget(tmp_path / "lake", schema_evolution=SPLIT)
     asked = DecodeRequest(str(log.wal), str(log.backup), "postgres")
     with pytest.raises(InterruptedError):
-        land(spark, asked, target, bounds=WindowBounds(1 << 30), watch=EndsWithTheFirstCommit())
+        land(engine, asked, target, bounds=WindowBounds(1 << 30), watch=EndsWithTheFirstCommit())
     own = target.place / "_headwater"
     (oid,) = [key for key, name in json.loads((own / "tables.json").read_text()).items() if name == "public.item"]
     source = json.loads((own / "target.json").read_text())["source"]
     schema = RelationSchema(int(oid), "public", "item", "r", "p", "d", (), ())
     with Lake(target) as lake:
         assert lake.table(schema, source, 0, {1: pa.string()})[0] == "public.item_2"
-    landed(spark, log, target)
+    landed(engine, log, target)
     assert rows_of(target) == LANDED
 
 
@@ -171,11 +171,11 @@ class EndsWithTheFirstCommit(LandingWatch):
             raise InterruptedError
 
 
-def test_tables_that_have_followed_go_on_as_they_are(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_tables_that_have_followed_go_on_as_they_are(engine: Engine, log: Log, tmp_path: Path) -> None:
     """`item` has both its types by then."""
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, log, target, end=log.middle)
-    landed(spark, log, replace(target, schema_evolution=SPLIT))
+    landed(engine, log, target, end=log.middle)
+    landed(engine, log, replace(target, schema_evolution=SPLIT))
     found = rows_of(target)
     assert [row["id"] for _, _, row in found["public.item"]] == [1, 2, 3, 1, 4]
     assert {one: found[one] for one in ("public.thing", "public.event", "public.event_2")} == {
@@ -207,6 +207,6 @@ def test_names_that_are_anothers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["current", "history"])
-def test_mirrors_are_one_table(spark: SparkSession, log: Log, tmp_path: Path, mode: str) -> None:
+def test_mirrors_are_one_table(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
     with pytest.raises(UsageError, match="a mirror is one table"):
-        landed(spark, log, LandingTarget(tmp_path / "lake", mode=mode, schema_evolution=SPLIT))
+        landed(engine, log, LandingTarget(tmp_path / "lake", mode=mode, schema_evolution=SPLIT))

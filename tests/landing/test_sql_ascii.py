@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError, UsageError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, INITIAL, NEVER, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT
@@ -93,7 +94,7 @@ def _run(connection: psycopg.Connection[Any], statements: str) -> None:
 
 
 def _landed(
-    spark: SparkSession,
+    engine: Engine,
     log: Log,
     place: Path,
     format: str,
@@ -106,7 +107,7 @@ def _landed(
     settings = (("client_encoding", encoding),)
     request = DecodeRequest(str(log.wal), str(log.backup), "old", settings=settings, **{"end": log.middle, **more})
     snapshot = INITIAL if mode == CURRENT else NEVER
-    land(spark, request, LandingTarget(place, format, chosen, mode=mode, snapshot=snapshot))
+    land(engine, request, LandingTarget(place, format, chosen, mode=mode, snapshot=snapshot))
     return read_table(place / "public.t", format).sort_by("id")
 
 
@@ -143,10 +144,8 @@ def _expected(log: Log, made: Callable[[bytes], Any]) -> list[list[Any]]:
 
 @pytest.mark.parametrize("chosen", CHOICES)
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_becomes_of_text_that_is_none(
-    spark: SparkSession, log: Log, tmp_path: Path, format: str, chosen: str
-) -> None:
-    rows = _landed(spark, log, tmp_path, format, chosen=chosen)
+def test_what_becomes_of_text_that_is_none(engine: Engine, log: Log, tmp_path: Path, format: str, chosen: str) -> None:
+    rows = _landed(engine, log, tmp_path, format, chosen=chosen)
     assert _columns(rows) == _expected(log, CHOICES[chosen])
     assert pa.types.is_binary(rows.schema.field("v").type) == (chosen == BYTES)
     if chosen != STRING:
@@ -156,37 +155,37 @@ def test_what_becomes_of_text_that_is_none(
     assert rows["n"].to_pylist() == ["1.50"] * len(rows)
 
 
-def test_the_encoding_that_text_is_in(spark: SparkSession, log: Log, tmp_path: Path) -> None:
-    rows = _landed(spark, log, tmp_path, "parquet", encoding="LATIN1")
+def test_the_encoding_that_text_is_in(engine: Engine, log: Log, tmp_path: Path) -> None:
+    rows = _landed(engine, log, tmp_path, "parquet", encoding="LATIN1")
     assert _columns(rows) == _expected(log, lambda value: value.decode("latin-1"))
 
 
-def test_errors_tell_where_the_text_is(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_errors_tell_where_the_text_is(engine: Engine, log: Log, tmp_path: Path) -> None:
     with pytest.raises(DecodingError) as told:
-        _landed(spark, log, tmp_path / "first", "parquet")
+        _landed(engine, log, tmp_path / "first", "parquet")
     assert 'column "v" of table "public.t", in the row of ctid (0,2)' in str(told.value)
     assert "--on-unrepresentable" in str(told.value)
     with pytest.raises(DecodingError) as told:
-        _landed(spark, log, tmp_path / "second", "parquet", mode=CHANGELOG)
+        _landed(engine, log, tmp_path / "second", "parquet", mode=CHANGELOG)
     assert told.value.lsn is not None
 
 
-def test_a_key_that_would_be_null_is_refused(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_key_that_would_be_null_is_refused(engine: Engine, log: Log, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r'column "k" of table public\.late is part of its key, and null'):
-        _landed(spark, log, tmp_path / "null", "parquet", chosen=NULL, end=None)
-    _landed(spark, log, tmp_path / "bytes", "parquet", chosen=BYTES, end=None)
+        _landed(engine, log, tmp_path / "null", "parquet", chosen=NULL, end=None)
+    _landed(engine, log, tmp_path / "bytes", "parquet", chosen=BYTES, end=None)
     rows = read_table(tmp_path / "bytes" / "public.late", "parquet").to_pylist()
     assert sorted((row["k"], row["v"]) for row in rows) == [(b"ascii", b"a"), (b"k\xe9", b"v\xe9")]
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_encodings_that_rows_cannot_be_in(spark: SparkSession, log: Log, tmp_path: Path, encoding: str) -> None:
+def test_encodings_that_rows_cannot_be_in(engine: Engine, log: Log, tmp_path: Path, encoding: str) -> None:
     database = "old" if encoding == "SQL_ASCII" else "postgres"
     request = DecodeRequest(
         str(log.wal), str(log.backup), database, settings=(("client_encoding", encoding),), end=log.middle
     )
     with pytest.raises(UsageError, match=f"rows are in UTF8, not in {encoding}"):
-        land(spark, request, LandingTarget(tmp_path))
+        land(engine, request, LandingTarget(tmp_path))
 
 
 @pytest.mark.parametrize("chosen", [*CHOICES, "LATIN1"])

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
@@ -19,7 +19,7 @@ from headwater.plugins.table_patterns import TablePatterns
 from landing.mirrors import read_table
 from landing.test_mirrored_definitions import Source
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 NEXT_WINDOW = "SELECT pg_switch_wal()"
 SETUP = [
@@ -56,16 +56,16 @@ def backup(source: Source) -> Path:
     return source.after(SETUP, [*WORK, *AGAIN], [])[0]
 
 
-def landed(spark: SparkSession, source: Source, backup: Path, target: LandingTarget, *tables: str) -> None:
+def landed(engine: Engine, source: Source, backup: Path, target: LandingTarget, *tables: str) -> None:
     """Land window by window, of a segment each; some tables or all."""
     patterns = TablePatterns(tables)
     request = DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", tables=patterns)
-    land(spark, request, target, bounds=WindowBounds(1 << 20))
+    land(engine, request, target, bounds=WindowBounds(1 << 20))
 
 
-def test_their_changes_land(spark: SparkSession, source: Source, backup: Path, tmp_path: Path) -> None:
+def test_their_changes_land(engine: Engine, source: Source, backup: Path, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
-    landed(spark, source, backup, target)
+    landed(engine, source, backup, target)
     rows = read_parquet_table(target.place / "public.bare").sort_by([("_commit_lsn", "ascending")])
     assert rows["_change_type"].to_pylist() == ["read", "insert", "truncate", "insert"]
     assert rows["a"].to_pylist() == [None, None, None, 4]
@@ -73,20 +73,20 @@ def test_their_changes_land(spark: SparkSession, source: Source, backup: Path, t
 
 @pytest.mark.parametrize("mode", ["current", "history"])
 def test_a_mirror_of_one_that_has_rows_is_refused(
-    spark: SparkSession, source: Source, backup: Path, tmp_path: Path, mode: str
+    engine: Engine, source: Source, backup: Path, tmp_path: Path, mode: str
 ) -> None:
     with pytest.raises(LakeError, match=r'"public\.bare" has no columns, and has rows') as told:
-        landed(spark, source, backup, LandingTarget(tmp_path / "lake", mode=mode))
+        landed(engine, source, backup, LandingTarget(tmp_path / "lake", mode=mode))
     assert told.value.lsn
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_mirror_begins_with_the_first_column_and_ends_with_the_last(
-    spark: SparkSession, source: Source, backup: Path, tmp_path: Path, format: str
+    engine: Engine, source: Source, backup: Path, tmp_path: Path, format: str
 ) -> None:
     """In between the rows that there are stay."""
     target = LandingTarget(tmp_path / "lake", format, mode="current")
     with pytest.raises(LakeError, match=r'"public\.stripped" has no columns, and has rows'):
-        landed(spark, source, backup, target, "public.bare_and_empty", "public.stripped")
+        landed(engine, source, backup, target, "public.bare_and_empty", "public.stripped")
     assert read_table(target.place / "public.bare_and_empty", format).to_pydict() == {"a": [4]}
     assert read_table(target.place / "public.stripped", format)["b"].to_pylist() == [3, 3]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
@@ -22,7 +22,7 @@ from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrors import current_files, read_table
 from landing.type_matrix import UUID, Matrix, Table, array_of, composite_of, plain
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 Rows = list[tuple[Any, ...]]
 
@@ -124,9 +124,9 @@ def work(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Work(server.wal_directory, backup, int(Lsn.parse(middle)), early, late, then, now)
 
 
-def _land(spark: SparkSession, work: Work, target: LandingTarget, **more: Any) -> None:
+def _land(engine: Engine, work: Work, target: LandingTarget, **more: Any) -> None:
     request = DecodeRequest(str(work.wal), str(work.backup), "postgres", **more)
-    land(spark, request, target)
+    land(engine, request, target)
 
 
 def _read(place: Path, format: str) -> pa.Table:
@@ -186,13 +186,11 @@ FORMATS_AND_MODES = [
 
 
 @pytest.mark.parametrize(("format", "mode"), FORMATS_AND_MODES)
-def test_values_are_those_of_the_server(
-    spark: SparkSession, work: Work, tmp_path: Path, format: str, mode: str
-) -> None:
+def test_values_are_those_of_the_server(engine: Engine, work: Work, tmp_path: Path, format: str, mode: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode=mode)
     late = work.early if mode == CHANGELOG else work.late  # a default is no change
     for end, held, tables in ((work.middle, work.then, work.early), (None, work.now, late)):
-        _land(spark, work, target, **({} if end is None else {"end": end}))
+        _land(engine, work, target, **({} if end is None else {"end": end}))
         for table in tables:
             rows = _current(_read(target.place / f"public.{table.name}", format), table, mode)
             wanted = [row[: 1 + len(table.shown)] for row in held[table.name]]

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT
 from landing.mirrors import columns_by_number, read_table
 from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 REALS = "(1, 1.5), (2, 0.1), (3, '-Infinity'), (4, NULL), (5, 3.4028235e38)"
 
@@ -26,7 +26,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_real_becomes_a_double_precision(spark: SparkSession, source: Source, tmp_path: Path, format: str) -> None:
+def test_a_real_becomes_a_double_precision(engine: Engine, source: Source, tmp_path: Path, format: str) -> None:
     """In change tables, too, where rows of before stay: as the server casts them."""
     name = f"reals_{format}"
     backup, held = source.after(
@@ -38,11 +38,11 @@ def test_a_real_becomes_a_double_precision(spark: SparkSession, source: Source, 
         ],
         [name],
     )
-    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
     mirrored.target = LandingTarget(tmp_path / "lake", format, mode=CURRENT)
     mirrored.land(backup)
     assert mirrored.rows(name, held[name][0]) == held[name][1]
-    changes = Mirrored(spark, source, tmp_path / "changes")
+    changes = Mirrored(engine, source, tmp_path / "changes")
     changes.target = LandingTarget(tmp_path / "changes", format, mode=CHANGELOG)
     changes.land(backup)
     place = changes.target.place / f"public.{name}"
@@ -54,7 +54,7 @@ def test_a_real_becomes_a_double_precision(spark: SparkSession, source: Source, 
     assert sorted(found) == sorted(cast)
 
 
-def test_rows_that_are_written_anew_need_no_conversion(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+def test_rows_that_are_written_anew_need_no_conversion(engine: Engine, source: Source, tmp_path: Path) -> None:
     """Of types whose values no text tells: what is written anew takes the place of the rows that had them."""
     work = [
         "BEGIN; INSERT INTO anew SELECT i, i::text, i, ARRAY[i] FROM generate_series(1, 20) i; "
@@ -64,13 +64,11 @@ def test_rows_that_are_written_anew_need_no_conversion(spark: SparkSession, sour
         "INSERT INTO anew VALUES (30, '[]', '2025-01-01', '{x}')",
         "ALTER TABLE anew ALTER n TYPE text",
     ]
-    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
     mirrored.require(["CREATE TABLE anew (id int PRIMARY KEY, v text, n int, a int[])"], work, "anew")
 
 
-def test_a_mirror_in_delta_gives_a_column_another_type_in_place(
-    spark: SparkSession, source: Source, tmp_path: Path
-) -> None:
+def test_a_mirror_in_delta_gives_a_column_another_type_in_place(engine: Engine, source: Source, tmp_path: Path) -> None:
     """All of its files are written anew for that: no half of the rows is in ``n``, the other one in ``n_2``."""
     setup = [
         "CREATE TABLE in_place (id int PRIMARY KEY, n int, d numeric(5,2), t text)",
@@ -89,7 +87,7 @@ def test_a_mirror_in_delta_gives_a_column_another_type_in_place(
         "ALTER TABLE in_place ALTER more TYPE text",
     ]
     backup, held = source.after(setup, work, ["in_place"])
-    mirrored = Mirrored(spark, source, tmp_path / "lake")
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
     mirrored.target = LandingTarget(tmp_path / "lake", "delta", mode="current")
     mirrored.land(backup)
     rows = read_table(tmp_path / "lake" / "public.in_place", "delta")

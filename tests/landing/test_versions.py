@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from headwater.cli.lake import run_tables
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
 from headwater.lakes.landing_target import FORMATS, LandingTarget
@@ -53,12 +54,10 @@ def changes(target: LandingTarget) -> dict[str, list[tuple[object, ...]]]:
 @pytest.mark.parametrize(
     "format", ["delta", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS if one != "delta")]
 )
-def test_tables_as_of_a_moment_are_what_the_server_had(
-    spark: SparkSession, log: Log, tmp_path: Path, format: str
-) -> None:
+def test_tables_as_of_a_moment_are_what_the_server_had(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="current")
     for lsn in [*sorted(log.moments)[::3], max(log.moments)]:
-        landed(spark, log, target, SEGMENT, end=lsn)
+        landed(engine, log, target, SEGMENT, end=lsn)
         assert read_as_of(target.place).lsn <= lsn
     for lsn in [*sorted(log.moments)[::3], max(log.moments)]:
         versions = read_as_of(target.place, lsn).tables
@@ -78,10 +77,10 @@ def test_tables_as_of_a_moment_are_what_the_server_had(
 
 
 @pytest.mark.parametrize("format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[1:])])
-def test_compacted_tables_have_the_same_changes(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+def test_compacted_tables_have_the_same_changes(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format)
     for lsn in sorted(log.moments)[:6]:
-        landed(spark, log, target, SEGMENT, end=lsn)
+        landed(engine, log, target, SEGMENT, end=lsn)
     before, then = changes(target), read_as_of(target.place)
     with Lake(target), pytest.raises(LakeConflictError, match="another process lands there"):
         compact(target.place)
@@ -97,7 +96,7 @@ def test_compacted_tables_have_the_same_changes(spark: SparkSession, log: Log, t
     assert now.lsn == then.lsn
     assert {one.size.files for one in tables_of(target.place, now)} == {1}
     assert max(one.size.files for one in tables_of(target.place, then)) > 1  # readers of it still have it
-    landed(spark, log, target, SEGMENT)
+    landed(engine, log, target, SEGMENT)
     assert all(len(set(rows)) == len(rows) for rows in changes(target).values())
     after = changes(target)
     with Lake(target) as lake:
@@ -108,12 +107,12 @@ def test_compacted_tables_have_the_same_changes(spark: SparkSession, log: Log, t
 
 
 def test_the_command_shows_what_belongs_together(
-    spark: SparkSession, log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = LandingTarget(tmp_path / "lake")
     first, last = min(log.moments), max(log.moments)
     for lsn in (first, last):
-        landed(spark, log, target, SEGMENT, end=lsn)
+        landed(engine, log, target, SEGMENT, end=lsn)
     run_tables(target.place, str(Lsn(first)), as_json=True)
     then = json.loads(capsys.readouterr().out)
     assert then["resolved_lsn"] == str(Lsn(read_as_of(target.place, first).lsn))
@@ -126,10 +125,10 @@ def test_the_command_shows_what_belongs_together(
     assert len(rows) >= len(then["tables"]) > 0
 
 
-def test_files_of_a_compacted_table_are_in_order(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_files_of_a_compacted_table_are_in_order(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
     for lsn in sorted(log.moments)[:4]:
-        landed(spark, log, target, SEGMENT, end=lsn)
+        landed(engine, log, target, SEGMENT, end=lsn)
     compact(target.place)
     rows = read_parquet_table(target.place / "public.keyed").to_pylist()
     places = [(one["_commit_lsn"], one["_lsn"], one["_seq"], one["_change_type"] != "update_preimage") for one in rows]
@@ -156,7 +155,7 @@ land(spark_session("local[1]"), request, LandingTarget(Path(place), format), bou
 
 @pytest.mark.parametrize("format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[1:])])
 def test_killed_between_the_commits_and_what_they_resolve(
-    spark: SparkSession, log: Log, tmp_path: Path, format: str
+    engine: Engine, log: Log, tmp_path: Path, format: str
 ) -> None:
     whole, killed = LandingTarget(tmp_path / "whole", format), LandingTarget(tmp_path / "killed", format)
     command = [sys.executable, "-c", KILLED, str(killed.place), format, str(log.wal), str(log.backup)]
@@ -165,8 +164,8 @@ def test_killed_between_the_commits_and_what_they_resolve(
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     with pytest.raises(LakeError, match="nothing has been resolved"):
         read_as_of(killed.place)
-    landed(spark, log, killed, SEGMENT)
-    landed(spark, log, whole, SEGMENT)
+    landed(engine, log, killed, SEGMENT)
+    landed(engine, log, whole, SEGMENT)
     assert changes(killed) == changes(whole)
     assert [one.lsn for one in resolved_states(killed.place / "_headwater")] == [
         one.lsn for one in resolved_states(whole.place / "_headwater")

@@ -14,14 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, HISTORY
 from headwater.landing.landing_pass import LandingResult
 from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
+from headwater.pipeline.engines import LOCAL, SPARK
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
@@ -49,11 +50,11 @@ class Work:
     """Files of a stopped server.
 
     Attributes:
-        spark: to land undisturbed with.
+        engine: to land undisturbed with.
         backup, wal: directories; places: for what has landed undisturbed.
     """
 
-    spark: SparkSession
+    engine: Engine
     backup: Path
     wal: Path
     places: Path
@@ -63,7 +64,7 @@ class Work:
         """By table, all that it has when it has landed in one window, in order."""
         if mode not in self._whole:
             target = LandingTarget(self.places / mode, mode=mode)
-            land(self.spark, DecodeRequest(str(self.wal), str(self.backup), "postgres"), target)
+            land(self.engine, DecodeRequest(str(self.wal), str(self.backup), "postgres"), target)
             self._whole[mode] = {name: ordered(read(target, name)) for name in TABLES}
         return self._whole[mode]
 
@@ -73,16 +74,17 @@ class Work:
         return {name: list(_states(name, rows)) for name, rows in self.whole(CHANGELOG).items()}
 
     def arguments(self, target: LandingTarget) -> list[str]:
-        """Of ``headwater land``."""
+        """Of ``headwater land``; histories land on Spark, all else in the command's own process."""
         found = ["land", "--wal", self.wal, "--catalog", self.backup, "--database", "postgres"]
         found += ["--to", target.place, "--format", target.format]
         found += ["--mode", target.mode, "--window-bytes", WINDOW_BYTES]
+        found += ["--engine", SPARK if target.mode == HISTORY else LOCAL]
         return [str(one) for one in found]
 
-    def land(self, spark: SparkSession, target: LandingTarget, watch: LandingWatch = NOBODY_WATCHES) -> LandingResult:
+    def land(self, engine: Engine, target: LandingTarget, watch: LandingWatch = NOBODY_WATCHES) -> LandingResult:
         """Land it here."""
         request = DecodeRequest(str(self.wal), str(self.backup), "postgres")
-        return land(spark, request, target, bounds=WindowBounds(WINDOW_BYTES), watch=watch)
+        return land(engine, request, target, bounds=WindowBounds(WINDOW_BYTES), watch=watch)
 
     def check_whole(self, target: LandingTarget, reader: Reader | None = None) -> None:
         """Whether a target has everything once."""
@@ -130,7 +132,7 @@ def _tuples(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...
     return zip(*(rows[name].to_pylist() for name in columns), strict=True)
 
 
-def do_work(spark: SparkSession, directory: Path) -> Work:
+def do_work(engine: Engine, directory: Path) -> Work:
     """Let a server work, and keep what it leaves."""
     with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
@@ -149,7 +151,7 @@ def do_work(spark: SparkSession, directory: Path) -> Work:
         for path in server.wal_directory.iterdir():
             if path.is_file():
                 (wal / path.name).write_bytes(path.read_bytes())
-    return Work(spark, backup, wal, directory / "whole")
+    return Work(engine, backup, wal, directory / "whole")
 
 
 def _statements(first: int) -> list[str]:

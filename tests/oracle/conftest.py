@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from headwater.jobs.engine import Engine
+from headwater.pipeline.engines import engine_of
 from oracle import xid_wrap
 from oracle.conformance import COMPARED, DIFFERS, GAP, IDENTICAL, Found
 from oracle.decoded_run import DecodedRun, kept_on_failure
@@ -166,19 +168,24 @@ def _threads(config: pytest.Config) -> list[tuple[int, int, int]]:
 
 @pytest.fixture(scope="module")
 def threaded_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Decoded on Spark, as all that has size is."""
     major, seed, steps = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
         xids_left = xid_wrap.AMID_THREADS if request.param in WRAP_THREADS else None
-        yield DecodedRun(spark, run_threads(major, seed, steps, directory, xids_left=xids_left))
+        yield DecodedRun(engine_of(spark), run_threads(major, seed, steps, directory, xids_left=xids_left))
 
 
 @pytest.fixture(scope="module")
-def killed_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def killed_run(
+    request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     """Small segments, of which windows are made, and 2 to 40 calls of the server's slots."""
     major, seed = request.param
     pieces = random.Random(f"pieces {seed}").randint(2, 40)
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_threads(major, seed, 150, directory, pieces, segment_megabytes=SEGMENT_BYTES >> 20))
+        yield DecodedRun(
+            engine, run_threads(major, seed, 150, directory, pieces, segment_megabytes=SEGMENT_BYTES >> 20)
+        )
 
 
 @pytest.fixture
@@ -188,27 +195,33 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 
 
 @pytest.fixture(scope="module")
-def random_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def random_run(
+    request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     major, seed, steps = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_random(major, seed, steps, directory))
+        yield DecodedRun(engine, run_random(major, seed, steps, directory))
 
 
 @pytest.fixture(scope="module")
-def scenario_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def scenario_run(
+    request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     """All scenarios that are selected for a major, on one server."""
     calls = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     chosen = {params.get("scenario") for params in calls if params.get("scenario_run") == request.param}
     names = [name for name in SCENARIOS if name in chosen]
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_scenarios(request.param, names, directory))
+        yield DecodedRun(engine, run_scenarios(request.param, names, directory))
 
 
 @pytest.fixture(scope="module")
-def alone_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def alone_run(
+    request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     major, name = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_alone(major, name, directory))
+        yield DecodedRun(engine, run_alone(major, name, directory))
 
 
 @pytest.fixture
@@ -218,10 +231,10 @@ def alone(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def wrap_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def wrap_run(request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     major, name = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_wrap(major, name, directory))
+        yield DecodedRun(engine, run_wrap(major, name, directory))
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from headwater import DecodeRequest, decode
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import HeadwaterError
+from headwater.jobs.engine import Engine
 from headwater.pg.lsn import Lsn
 from oracle.oracle import OracleRun
 from oracle.streams import Stream
@@ -57,8 +57,8 @@ def _keep(directory: Path) -> None:
 class DecodedRun:
     """A server's run, and our decoding of its streams, each made when it is first asked for."""
 
-    def __init__(self, spark: Any, run: OracleRun) -> None:
-        self.spark = spark
+    def __init__(self, engine: Engine, run: OracleRun) -> None:
+        self.engine = engine
         self.run = run
         self._decoded: dict[str, pa.Table | HeadwaterError] = {}
 
@@ -106,7 +106,7 @@ class DecodedRun:
 
     def by_callbacks(self, stream: Stream) -> pa.Table:
         """Our messages of a stream of test_decoding, without options, written by a plugin of callbacks."""
-        with decode(self.spark, replace(self.request(stream), plugin=CALLBACKS)) as result:
+        with decode(self.engine, replace(self.request(stream), plugin=CALLBACKS)) as result:
             return joined(result.tables())
 
     def by_hand(self, stream: Stream) -> str:
@@ -131,7 +131,7 @@ class DecodedRun:
     def _made(self, stream: Stream) -> pa.Table | HeadwaterError:
         if stream.name not in self._decoded:
             try:
-                with decode(self.spark, self.request(stream)) as result:
+                with decode(self.engine, self.request(stream)) as result:
                     self._decoded[stream.name] = joined(result.tables())
             except HeadwaterError as error:
                 self._decoded[stream.name] = error

@@ -20,10 +20,10 @@ import psycopg
 import pyarrow as pa
 import pytest
 from _pytest.mark.structures import ParameterSet
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
+from headwater.jobs.engine import Engine
 from headwater.pipeline.decode import RunSettings, decode
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
@@ -192,9 +192,9 @@ def request_of(run: Run, name: str) -> DecodeRequest:
     )
 
 
-def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
+def decoded(engine: Engine, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
     """Our messages of a stream."""
-    with decode(spark, request_of(run, name), settings=RunSettings(bounds=bounds)) as result:
+    with decode(engine, request_of(run, name), settings=RunSettings(bounds=bounds)) as result:
         return joined(result.tables())
 
 
@@ -243,15 +243,15 @@ def _without_repeated(sent: Iterable[tuple[int, bytes]], ours: Sequence[bytes]) 
             yield lsn, data
 
 
-def check(spark: SparkSession, run: Run) -> None:
+def check(engine: Engine, run: Run) -> None:
     """Whether all streams are what was sent, in one window and in many, and a plugin of callbacks says the same."""
     for name in run.plugins:
-        actual = decoded(spark, run, name)
+        actual = decoded(engine, run, name)
         found = difference(run, name, actual)
         assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
-        in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
+        in_windows = decoded(engine, run, name, WindowBounds(1 << 20))
         assert first_difference(actual, in_windows) is None, name
         if name == "test_decoding":
             alike = replace(run, plugins={name: (CALLBACKS, run.plugins[name][1])})
             for bounds in (DEFAULT_BOUNDS, WindowBounds(1 << 20)):
-                assert first_difference(actual, decoded(spark, alike, name, bounds)) is None
+                assert first_difference(actual, decoded(engine, alike, name, bounds)) is None

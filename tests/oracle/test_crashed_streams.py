@@ -16,9 +16,10 @@ import pytest
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
+from headwater.jobs.engine import Engine
 from server_versions import saying, version_text
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 LIMIT = (("logical_decoding_work_mem", "64kB"),)
 SETUP = """
@@ -35,7 +36,7 @@ def options_of(major: int, streaming: str) -> tuple[tuple[str, str], ...]:
 
 
 @pytest.mark.parametrize("major", [15, pytest.param(16, marks=pytest.mark.slow), 17], ids=lambda major: f"pg{major}")
-def test_a_crash_amid_streamed_transactions(spark: Any, major: int, tmp_path: Path) -> None:
+def test_a_crash_amid_streamed_transactions(engine: Engine, major: int, tmp_path: Path) -> None:
     ways = ["on"] if major < 16 else ["on", "parallel"]
     with EmbeddedPostgres(find_programs(major), autovacuum=False) as server:
         with server.connect() as connection:
@@ -61,7 +62,7 @@ def test_a_crash_amid_streamed_transactions(spark: Any, major: int, tmp_path: Pa
             kinds = [data[:1] for data in said[way].column("data").to_pylist()]
             assert kinds.count(b"A") == 2, kinds
             assert kinds.count(b"S") >= 2, kinds
-            with decode(spark, replace(request, options=options_of(major, way))) as result:
+            with decode(engine, replace(request, options=options_of(major, way))) as result:
                 found = joined(result.tables())
             assert first_difference(said[way], found) is None, first_difference(said[way], found)
 

@@ -22,6 +22,7 @@ from headwater import DatabaseChoice, DecodeRequest, Output, decode, decode_outp
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
+from headwater.jobs.engine import Engine
 from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.windows.databases import ChosenDatabases
 from headwater.pipeline.windows.index_job import index_in_threads
@@ -29,7 +30,7 @@ from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.pipeline.windows.windows import Pass
 from oracle.streams import parse_lsn
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 ALL = DatabaseChoice(None)
 OPTIONS = {"test_decoding": (), "pgoutput": (("proto_version", "1"), ("publication_names", "everything"))}
@@ -224,9 +225,11 @@ NEW = ("fresh", "logged", "copied", "grandchild", "empty")
         pytest.param("test_decoding", 8 << 20, marks=pytest.mark.slow),
     ],
 )
-def test_each_database_says_what_its_slot_says(spark: Any, many: ManyDatabases, plugin: str, window_bytes: int) -> None:
+def test_each_database_says_what_its_slot_says(
+    engine: Engine, many: ManyDatabases, plugin: str, window_bytes: int
+) -> None:
     with decode_outputs(
-        spark, [Output(many.request(plugin))], ALL, settings=RunSettings(bounds=WindowBounds(window_bytes))
+        engine, [Output(many.request(plugin))], ALL, settings=RunSettings(bounds=WindowBounds(window_bytes))
     ) as result:
         found = {name: joined(one.tables()) for name, (one,) in result.databases.items()}
     assert sorted(found) == sorted([*FIRST, *NEW, "own"])
@@ -302,25 +305,25 @@ def _indexed(many: ManyDatabases, *names: str, end: int) -> tuple[Counter[tuple[
 
 @pytest.mark.parametrize("plugin", ["test_decoding", "pgoutput"])
 def test_a_database_that_is_created_in_the_window_is_asked_for_by_name(
-    spark: Any, many: ManyDatabases, plugin: str
+    engine: Engine, many: ManyDatabases, plugin: str
 ) -> None:
     """From where its slot was made on, so that relations are announced in the same session."""
     request = many.request(plugin, start=many.start["copied", plugin])
-    with decode_outputs(spark, [Output(request)], DatabaseChoice(("copied",))) as result:
+    with decode_outputs(engine, [Output(request)], DatabaseChoice(("copied",))) as result:
         ((found,),) = result.databases.values()
         assert first_difference(messages_table(many.said["copied", plugin]), joined(found.tables())) is None
 
 
-def test_names_that_no_database_has(spark: Any, many: ManyDatabases) -> None:
+def test_names_that_no_database_has(engine: Engine, many: ManyDatabases) -> None:
     with pytest.raises(CatalogError, match='database "nobody" does not exist, and the WAL creates none of that name'):
-        decode_outputs(spark, [Output(many.request())], DatabaseChoice(("postgres", "nobody")))
+        decode_outputs(engine, [Output(many.request())], DatabaseChoice(("postgres", "nobody")))
     with pytest.raises(CatalogError, match='it is what the database "shop" was renamed to: ask for "shop"'):
-        decode_outputs(spark, [Output(many.request())], DatabaseChoice(("boutique",)))
+        decode_outputs(engine, [Output(many.request())], DatabaseChoice(("boutique",)))
 
 
-def test_one_database_alone_says_the_same(spark: Any, many: ManyDatabases) -> None:
+def test_one_database_alone_says_the_same(engine: Engine, many: ManyDatabases) -> None:
     for name in ("crm", "gone"):
-        with decode(spark, many.request(database=name)) as result:
+        with decode(engine, many.request(database=name)) as result:
             found = joined(result.tables())
         expected = many.said[name, "test_decoding"]
         assert first_difference(messages_table(expected), _behind(found, expected)) is None

@@ -16,6 +16,7 @@ from headwater import DecodeRequest, decode
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.demo.embedded_postgres import ServerPrograms, find_programs
 from headwater.demo.stream_comparison import joined
+from headwater.jobs.engine import Engine
 from headwater.plugins.debezium._values import put_value
 from headwater.plugins.debezium.column_types import Forms, field_schema
 from headwater.plugins.debezium.options import DebeziumOptions
@@ -36,7 +37,7 @@ from peers.connector import (
 )
 from peers.random_rows import SETUP, workload
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.usefixtures("connector")]
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("connector")]
 SEEDS, STEPS = 3, 1500
 
 
@@ -84,9 +85,9 @@ def asked(run: PeerRun, way: str) -> DecodeRequest:
     )
 
 
-def check(spark: Any, run: PeerRun, way: str) -> None:
+def check(engine: Engine, run: PeerRun, way: str) -> None:
     """Fail with the first difference between the connector's events and ours."""
-    with decode(spark, asked(run, way)) as result:
+    with decode(engine, asked(run, way)) as result:
         lines = [line.decode() for line in joined(result.tables()).column("data").to_pylist()]
     ours = [of_ours(line) for line in lines if f'"{END}"' not in line]
     theirs = [of_connector(line) for line in run.events[way]]
@@ -98,13 +99,13 @@ def check(spark: Any, run: PeerRun, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_scripted(spark: Any, scripted: PeerRun, way: str) -> None:
-    check(spark, scripted, way)
+def test_scripted(engine: Engine, scripted: PeerRun, way: str) -> None:
+    check(engine, scripted, way)
 
 
 @pytest.mark.parametrize("way", ["plain", "strings"])
-def test_random_workload(spark: Any, random_events: PeerRun, way: str) -> None:
-    check(spark, random_events, way)
+def test_random_workload(engine: Engine, random_events: PeerRun, way: str) -> None:
+    check(engine, random_events, way)
 
 
 @pytest.mark.parametrize("way", ["plain", "strings"])
@@ -233,8 +234,8 @@ PLACED = (
 )
 
 
-def test_postgis(spark: Any, with_postgis: ServerPrograms, tmp_path: Path) -> None:
+def test_postgis(engine: Engine, with_postgis: ServerPrograms, tmp_path: Path) -> None:
     run = run_peer(with_postgis, PLACES, PLACED, ["plain", "schemas"], tmp_path)
     for way in run.events:
-        check(spark, run, way)
+        check(engine, run, way)
     assert "unavailable" not in "".join(run.events["plain"])

@@ -16,7 +16,7 @@ from headwater.pipeline.dry_run import explain
 if TYPE_CHECKING:
     from oracle.decoded_run import DecodedRun
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = """
 CREATE TABLE whole (id int PRIMARY KEY, a text);

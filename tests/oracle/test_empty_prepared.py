@@ -10,10 +10,11 @@ import pytest
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
+from headwater.jobs.engine import Engine
 from oracle.streams import Options, parse_lsn
 from server_versions import saying, version_of
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = ("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (8)", "CREATE PUBLICATION p FOR TABLE t")
 LOCK = ("BEGIN", "SELECT * FROM t WHERE id = 8 FOR SHARE", "PREPARE TRANSACTION 'locks'")
@@ -35,7 +36,7 @@ def asked(major: int) -> dict[str, Options]:
     "major",
     [pytest.param(14, marks=pytest.mark.slow), 15, *(pytest.param(m, marks=pytest.mark.slow) for m in (16, 17))],
 )
-def test_how_they_end(spark: Any, major: int, tmp_path: Path) -> None:
+def test_how_they_end(engine: Engine, major: int, tmp_path: Path) -> None:
     with EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False) as server:
         with server.connect() as connection:
             for statement in SETUP:
@@ -56,7 +57,7 @@ def test_how_they_end(spark: Any, major: int, tmp_path: Path) -> None:
                 settings=saying(release),
                 two_phase=True,
             )
-            with decode(spark, request) as result:
+            with decode(engine, request) as result:
                 difference = first_difference(said[name], joined(result.tables()))
             assert difference is None, f"{name} of {release}: {difference}"
     ends = [data for data in said["test_decoding"].column("data").to_pylist() if b"'locks'" in data]

@@ -9,13 +9,14 @@ import pytest
 from headwater import decode
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import DecodingError, UsageError
+from headwater.jobs.engine import Engine
 from headwater.pg.version import VERSIONS
 from headwater.source.options import SourceOptions
 from headwater.source.source_plan import plan_source
 from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, check, has_encoding
 from oracle.streams import format_lsn
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 DAILY = {
     "UTF8": ("UTF8", "SJIS"),
@@ -52,9 +53,9 @@ def test_many_clients_get_what_the_server_sends(many: EncodedDatabases, database
     assert sum(sent for sent, _ in counts) > 5 or not clients
 
 
-def test_tasks_convert(spark: Any, few: EncodedDatabases) -> None:
+def test_tasks_convert(engine: Engine, few: EncodedDatabases) -> None:
     said = few.expected["EUC_JP", "SJIS", "pgoutput"][0]
-    with decode(spark, few.request("EUC_JP", "SJIS", "pgoutput", said.start, said.end)) as result:
+    with decode(engine, few.request("EUC_JP", "SJIS", "pgoutput", said.start, said.end)) as result:
         assert first_difference(said.messages, joined(result.tables())) is None
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,9 +15,10 @@ from psycopg.types.string import ByteaBinaryLoader
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
+from headwater.jobs.engine import Engine
 from oracle.streams import parse_lsn
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 COLUMNS = ", ".join(f"c{number} int" for number in range(300))
 OPTIONS = (("proto_version", "1"), ("publication_names", "p"))
@@ -31,7 +31,7 @@ PEEK = """
 # One such table makes 1,200 messages, and the limit lies at 524,288.
 @pytest.mark.parametrize(("tables", "announced"), [(300, 2), (600, 4)])
 @pytest.mark.parametrize("major", [pytest.param(14, marks=pytest.mark.slow), 16, 18])
-def test_messages_beyond_the_limit(spark: Any, tmp_path: Path, major: int, tables: int, announced: int) -> None:
+def test_messages_beyond_the_limit(engine: Engine, tmp_path: Path, major: int, tables: int, announced: int) -> None:
     with EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False) as server:
         with server.connect() as connection:
             connection.execute("CREATE TABLE t (a int); CREATE TABLE u (a int); CREATE PUBLICATION p FOR ALL TABLES")
@@ -66,7 +66,7 @@ def test_messages_beyond_the_limit(spark: Any, tmp_path: Path, major: int, table
     request = DecodeRequest(
         str(wal), str(backup), "postgres", "pgoutput", OPTIONS, parse_lsn(start[0]), parse_lsn(end[0])
     )
-    with decode(spark, request) as result:
+    with decode(engine, request) as result:
         actual: pa.Table = joined(result.tables())
     assert first_difference(expected, actual) is None
     # 14 forgets how the relations are published, not that they are announced.

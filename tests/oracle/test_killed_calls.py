@@ -22,7 +22,7 @@ from oracle.slot_calls import SlotCalls
 from oracle.streams import RANDOM_PGOUTPUT
 from slots.conftest import Command, refused
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1500)]
 SHARES = 0.3, 0.8
 """Of the time that a process ran before the one that is killed after a share of it: so that it still runs then."""
 

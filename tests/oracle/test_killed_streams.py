@@ -20,7 +20,7 @@ from oracle.killing import GrowingLog, Killer, QuerySink, end_of, make_slot
 from oracle.streams import RANDOM_PGOUTPUT, Stream
 from slots.conftest import Command
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1500)]
 FEWEST, MOST = 2, 40
 """Batches, if each were as large as it may be."""
 

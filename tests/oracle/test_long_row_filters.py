@@ -13,10 +13,11 @@ from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import UnsupportedFilterError
+from headwater.jobs.engine import Engine
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 MAJORS = [pytest.param(15, marks=pytest.mark.slow), pytest.param(16, marks=pytest.mark.slow), 18]
 EARLY, LATE, EXPORTED, BY_A_ROLE = "backup of before", "backup of behind", "exported", "exported by a role"
@@ -134,16 +135,16 @@ def messages(connection: Any, publication: str) -> list[tuple[int, int, bytes]]:
 
 @pytest.mark.parametrize("publication", ["p", "old"])
 @pytest.mark.parametrize("kind", [EARLY, LATE, EXPORTED, BY_A_ROLE])
-def test_a_long_filter_lets_the_same_rows_pass(server: Server, spark: Any, kind: str, publication: str) -> None:
+def test_a_long_filter_lets_the_same_rows_pass(server: Server, engine: Engine, kind: str, publication: str) -> None:
     begins = [lsn for lsn, _, data in server.said[publication] if lsn >= server.start[kind] and data[:1] == b"B"]
     said = messages_table(one for one in server.said[publication] if one[0] >= begins[0])
     assert sum(data[:1] == b"I" for data in said.column("data").to_pylist()) > 200
-    with decode(spark, server.request(kind, publication)) as result:
+    with decode(engine, server.request(kind, publication)) as result:
         found = joined(result.tables())
     assert first_difference(said, found) is None, first_difference(said, found)
 
 
-def test_chunks_that_nobody_has_brought(spark: Any, tmp_path: Path) -> None:
+def test_chunks_that_nobody_has_brought(engine: Engine, tmp_path: Path) -> None:
     """A role that may not read them has the filter all the same, until the WAL brings its row, without its chunks."""
     with EmbeddedPostgres(find_programs(18), autovacuum=False) as running:
         run(running, SETUP)
@@ -157,7 +158,7 @@ def test_chunks_that_nobody_has_brought(spark: Any, tmp_path: Path) -> None:
         running.stop()
         options = (("proto_version", "1"), ("publication_names", "old"))
         request = DecodeRequest(str(running.wal_directory), str(catalog), plugin="pgoutput", options=options)
-        with decode(spark, replace(request, end=end)) as result:
+        with decode(engine, replace(request, end=end)) as result:
             assert joined(result.tables()).num_rows > 0
-        with pytest.raises(UnsupportedFilterError, match="not all of its chunks"), decode(spark, request) as result:
+        with pytest.raises(UnsupportedFilterError, match="not all of its chunks"), decode(engine, request) as result:
             joined(result.tables())

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -23,10 +22,11 @@ from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterWarning, PluginError
+from headwater.jobs.engine import Engine
 from oracle.script import ScriptRun
 from oracle.streams import format_lsn, parse_lsn
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = (
     "CREATE TABLE t (id int PRIMARY KEY)",
@@ -88,11 +88,11 @@ class Server:
             rows = connection.execute(query, [limit, names], binary=True).fetchall()
         return messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
 
-    def decoded(self, spark: Any, names: str, end: int | None = None) -> pa.Table:
+    def decoded(self, engine: Engine, names: str, end: int | None = None) -> pa.Table:
         """Ours."""
         options = (("proto_version", "1"), ("publication_names", names))
         request = DecodeRequest(str(self.wal), str(self.backup), "postgres", "pgoutput", options, self.start, end, ())
-        with decode(spark, request) as result:
+        with decode(engine, request) as result:
             return joined(result.tables())
 
 
@@ -120,26 +120,26 @@ def publishing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.parametrize("names", ["dropped", "renamed", "dropped,renamed", "renamed,stays", "nobody,stays"])
-def test_a_publication_that_is_missing_at_some_time(spark: Any, publishing: Server, names: str) -> None:
+def test_a_publication_that_is_missing_at_some_time(engine: Engine, publishing: Server, names: str) -> None:
     if publishing.major >= 18:
-        check_passed_over(spark, publishing, names)
+        check_passed_over(engine, publishing, names)
     else:
-        check_stopped(spark, publishing, names)
+        check_stopped(engine, publishing, names)
 
 
-def test_a_publication_that_only_its_own_transaction_saw(spark: Any, publishing: Server) -> None:
+def test_a_publication_that_only_its_own_transaction_saw(engine: Engine, publishing: Server) -> None:
     if publishing.major >= 18:
-        check_passed_over(spark, publishing, "brief")
+        check_passed_over(engine, publishing, "brief")
     else:
         with pytest.raises(PluginError, match=r'publication "brief" does not exist \(at') as error:
-            publishing.decoded(spark, "brief")
+            publishing.decoded(engine, "brief")
         assert error.value.lsn == place_of_error(publishing, "brief")
 
 
-def check_passed_over(spark: Any, publishing: Server, names: str) -> None:
+def check_passed_over(engine: Engine, publishing: Server, names: str) -> None:
     """The same messages, and a warning for each that is missing at some time."""
     with pytest.warns(HeadwaterWarning) as caught:
-        actual = publishing.decoded(spark, names)
+        actual = publishing.decoded(engine, names)
     warned = re.findall(r'skipped loading publication "(\w+)"', " ".join(str(one.message) for one in caught))
     assert sorted(warned) == [name for name in names.split(",") if name != "stays"]
     expected = publishing.says(names)
@@ -147,17 +147,17 @@ def check_passed_over(spark: Any, publishing: Server, names: str) -> None:
     assert len(expected) > 2
 
 
-def check_stopped(spark: Any, publishing: Server, names: str) -> None:
+def check_stopped(engine: Engine, publishing: Server, names: str) -> None:
     """An error at the change at which the server stops; up to the end that it advises, the same messages."""
     with pytest.raises(PluginError, match="does not exist") as error:
-        publishing.decoded(spark, names)
+        publishing.decoded(engine, names)
     assert error.value.lsn == place_of_error(publishing, names)
     found = re.search(r"end the window at ([0-9A-F/]+)", error.value.hint or "")
     assert found is not None
     end = parse_lsn(found[1])
-    assert first_difference(publishing.says(names, end), publishing.decoded(spark, names, end)) is None
+    assert first_difference(publishing.says(names, end), publishing.decoded(engine, names, end)) is None
     with pytest.raises(PluginError, match="does not exist"):
-        publishing.decoded(spark, names, end + 1)
+        publishing.decoded(engine, names, end + 1)
 
 
 def place_of_error(publishing: Server, names: str) -> int:
@@ -169,12 +169,12 @@ def place_of_error(publishing: Server, names: str) -> int:
     return parse_lsn(place[1])
 
 
-def test_nothing_is_missing(spark: Any, publishing: Server) -> None:
+def test_nothing_is_missing(engine: Engine, publishing: Server) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", HeadwaterWarning)
-        assert first_difference(publishing.says("stays"), publishing.decoded(spark, "stays")) is None
+        assert first_difference(publishing.says("stays"), publishing.decoded(engine, "stays")) is None
 
 
-def test_publications_of_which_none_has_ever_existed_are_an_error(spark: Any, publishing: Server) -> None:
+def test_publications_of_which_none_has_ever_existed_are_an_error(engine: Engine, publishing: Server) -> None:
     with pytest.raises(PluginError, match='publication "nobody" does not exist; name a publication that exists'):
-        publishing.decoded(spark, "nobody,nothing")
+        publishing.decoded(engine, "nobody,nothing")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.jobs.engine import Engine
 from oracle.option_matrix import draw, named
 from oracle.streamed_runs import AT_ONCE, AT_ONCE_SINCE, check, run_live
 from oracle.streamed_workload import StreamedWorkload, publications, statements
@@ -34,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("major", "seed"), marked)
 
 
-def test_options_drawn(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
+def test_options_drawn(engine: Engine, major: int, seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"run {major} {seed}")
     prepares = rng.random() < 0.7
     filters = major >= FILTERS_SINCE and rng.random() < 0.5
@@ -45,7 +45,7 @@ def test_options_drawn(spark: SparkSession, major: int, seed: int, tmp_path: Pat
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         StreamedWorkload(server.connect, seed, catch_up, prepares=prepares, filters=filters).run(100)
 
-    check(spark, run_live(major, tmp_path, statements(major, filters), streams, work, _settings(rng, major)))
+    check(engine, run_live(major, tmp_path, statements(major, filters), streams, work, _settings(rng, major)))
 
 
 def _settings(rng: random.Random, major: int) -> Options:

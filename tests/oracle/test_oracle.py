@@ -27,7 +27,7 @@ from oracle.streams import (
 if TYPE_CHECKING:
     from oracle.decoded_run import DecodedRun
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 MARKED_STREAMS = [
     "test_decoding",
     "test_decoding, more",

@@ -10,6 +10,7 @@ import pytest
 
 from headwater import DecodeRequest, Output, decode, decode_outputs
 from headwater.demo.stream_comparison import first_difference, joined
+from headwater.jobs.engine import Engine
 from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.server,
-    pytest.mark.spark,
     pytest.mark.slow,
     # wal2json says so of a table of the workload, as it does in the server.
     pytest.mark.filterwarnings("ignore:no tuple identifier:headwater.errors.HeadwaterWarning"),
@@ -56,9 +56,9 @@ def requests_of(run: DecodedRun, asked: Sequence[dict[str, Any]]) -> list[Decode
     return [replace(plain, **one) for one in each]
 
 
-def alone(spark: Any, request: DecodeRequest) -> tuple[pa.Table, int]:
+def alone(engine: Engine, request: DecodeRequest) -> tuple[pa.Table, int]:
     """The messages of a run of its own, and the bytes of WAL that it decodes."""
-    with decode(spark, request) as result:
+    with decode(engine, request) as result:
         return joined(result.tables()), result.read_again
 
 
@@ -76,11 +76,11 @@ def test_each_output_says_what_it_says_alone(
 ) -> None:
     requests = requests_of(threaded_run, asked)
     with decode_outputs(
-        threaded_run.spark, [Output(one) for one in requests], settings=RunSettings(bounds=bounds)
+        threaded_run.engine, [Output(one) for one in requests], settings=RunSettings(bounds=bounds)
     ) as decoded:
         ((*results,),) = decoded.databases.values()
         for request, result in zip(requests, results, strict=True):
-            expected, _ = alone(threaded_run.spark, request)
+            expected, _ = alone(threaded_run.engine, request)
             difference = first_difference(expected, joined(result.tables()))
             assert difference is None, f"{request.asked}: {difference}\n{threaded_run.kept()}"
             assert len(expected) > 100

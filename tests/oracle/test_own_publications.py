@@ -14,8 +14,9 @@ from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import ExpressionError, HeadwaterError, PluginError, UnsupportedFilterError, UsageError
+from headwater.jobs.engine import Engine
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = """
 CREATE TABLE t (id int PRIMARY KEY, small int2, big int8, n numeric, f float8, x text, v varchar(20), c char(5),
@@ -203,23 +204,23 @@ def _said(connection: Any, publication: str) -> Any:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_servers_publication_sends_the_same(server: Server, spark: Any, text: str) -> None:
+def test_a_servers_publication_sends_the_same(server: Server, engine: Engine, text: str) -> None:
     said = server.said[text]
     request = replace(server.request, publish=(text,))
     if text in REFUSED or isinstance(said, psycopg.Error):
         with pytest.raises(UnsupportedFilterError if text in REFUSED else HeadwaterError):
-            decode(spark, request)
+            decode(engine, request)
         return
-    with decode(spark, request) as result:
+    with decode(engine, request) as result:
         found = joined(result.tables())
     assert first_difference(said, found) is None, first_difference(said, found)
 
 
-def test_without_parentheses_and_on_other_plugins(server: Server, spark: Any) -> None:
+def test_without_parentheses_and_on_other_plugins(server: Server, engine: Engine) -> None:
     texts = ("k(id, total) WHERE total > 100 AND id < 12", "public.t(id) WITH (publish = 'insert')")
     options = (("skip-empty-xacts", "1"), ("include-xids", "0"))
     request = replace(server.request, plugin="test_decoding", options=options, publish=texts)
-    with decode(spark, request) as result:
+    with decode(engine, request) as result:
         lines = [data.decode() for data in joined(result.tables()).column("data").to_pylist()]
     changes = [line for line in lines if not line.startswith(("BEGIN", "COMMIT"))]
     assert changes[0] == "table public.t: INSERT: id[integer]:1"
@@ -250,6 +251,6 @@ def test_without_parentheses_and_on_other_plugins(server: Server, spark: Any) ->
         ("t WHERE (d < z)", PluginError, "not immutable"),
     ],
 )
-def test_refusals(server: Server, spark: Any, text: str, error: type[HeadwaterError], said: str) -> None:
+def test_refusals(server: Server, engine: Engine, text: str, error: type[HeadwaterError], said: str) -> None:
     with pytest.raises(error, match=said):
-        decode(spark, replace(server.request, publish=(text,)))
+        decode(engine, replace(server.request, publish=(text,)))

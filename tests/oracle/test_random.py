@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pytest
 
+from headwater.jobs.engine import Engine
 from oracle.option_matrix import NAME
 from oracle.oracle import DRAWN, TAKEN_FROM
 from oracle.row_frames import RowFrames
@@ -42,6 +43,13 @@ def test_sessions_in_one_thread(random_run: DecodedRun, name: str) -> None:
     random_run.check(random_run.run.streams[name])
 
 
+@pytest.mark.parametrize("name", STREAMS)
+def test_another_engine_says_the_same(engine: Engine, threaded_run: DecodedRun, name: str) -> None:
+    """What Spark has decoded, this process does, too, byte for byte."""
+    here = DecodedRun(engine, threaded_run.run)
+    here.check(threaded_run.run.streams[name])
+
+
 @pytest.mark.parametrize("name", TAKEN_FROM)
 def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> None:
     """Each call of the server is a session that begins where the slot stands."""
@@ -53,14 +61,14 @@ def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> 
     assert sum(len(call.messages) > 0 for call in calls) > 1
 
 
-def test_images_make_what_tables_hold(threaded_run: DecodedRun) -> None:
-    found = RowFrames(threaded_run.spark, threaded_run.run).imaged()
+def test_images_make_what_tables_hold(spark: Any, threaded_run: DecodedRun) -> None:
+    found = RowFrames(spark, threaded_run.run).imaged()
     assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
     assert len(found) > 12
 
 
-def test_typed_rows_make_what_tables_hold(threaded_run: DecodedRun) -> None:
-    found = RowFrames(threaded_run.spark, threaded_run.run).typed(2)
+def test_typed_rows_make_what_tables_hold(spark: Any, threaded_run: DecodedRun) -> None:
+    found = RowFrames(spark, threaded_run.run).typed(2)
     assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
     assert len(found) >= 2
 

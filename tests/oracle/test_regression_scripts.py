@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.stream_comparison import Difference
+from headwater.jobs.engine import Engine
 from oracle.decoded_run import kept_on_failure
 from oracle.isolation_spec import IsolationSpec, Step
 from oracle.regression_scripts import PUBLISHED, SCRIPT, SCRIPTS_OF, asked, run_scripts, scripts_of
@@ -19,7 +19,7 @@ RUNS = [(major, published) for major in SCRIPTS_OF for published in PUBLISHED]
 NEWEST = max(SCRIPTS_OF)
 FEWEST_MESSAGES = 10_000
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 
 @pytest.fixture(scope="module", params=RUNS, ids=[f"pg{major}-{published}" for major, published in RUNS])
@@ -34,11 +34,11 @@ def scripts_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", asked(NEWEST))
-def test_walsenders(spark: SparkSession, scripts_run: Run, name: str) -> None:
+def test_walsenders(engine: Engine, scripts_run: Run, name: str) -> None:
     run = scripts_run
     if name not in run.plugins:
         pytest.skip("not asked for where everything is published, or a later option")
-    actual = decoded(spark, run, name)
+    actual = decoded(engine, run, name)
     assert len(actual) > FEWEST_MESSAGES
     found = difference(run, name, actual)
     if found is not None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.jobs.engine import Engine
 from oracle.conformance import COMPARED
 from oracle.decoded_run import kept_on_failure
 from oracle.oracle import PUBLICATIONS
@@ -20,7 +20,7 @@ from oracle.script import ScriptRun
 from oracle.streamed_runs import Run, Streams, decoded, difference, run_live, sent_messages
 from oracle.streams import STREAMED_STREAMS, is_said_by, plugin_of
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 NAMES = [name for name, one in SCENARIOS.items() if one.theme == IN_PROGRESS]
@@ -29,9 +29,9 @@ NAMES = [name for name, one in SCENARIOS.items() if one.theme == IN_PROGRESS]
 class StreamedScenarios:
     """What walsenders sent of all scenarios, and what we make of it, a stream at a time."""
 
-    def __init__(self, spark: SparkSession, run: Run, version: str) -> None:
+    def __init__(self, engine: Engine, run: Run, version: str) -> None:
         self.run, self.version = run, version
-        self.decoded: Callable[[str], pa.Table] = cache(lambda name: decoded(spark, run, name))
+        self.decoded: Callable[[str], pa.Table] = cache(lambda name: decoded(engine, run, name))
 
 
 def run_scenarios(major: int, directory: Path) -> tuple[Run, str]:
@@ -59,10 +59,10 @@ def run_scenarios(major: int, directory: Path) -> tuple[Run, str]:
 
 @pytest.fixture(scope="module", params=MAJORS, ids=[f"pg{major}" for major in MAJORS])
 def streamed(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StreamedScenarios]:
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield StreamedScenarios(spark, *run_scenarios(request.param, directory))
+        yield StreamedScenarios(engine, *run_scenarios(request.param, directory))
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import joined
+from headwater.jobs.engine import Engine
 from headwater.pipeline.decode import RunSettings, decode
 from headwater.slots.kept_state import KeptState
 from oracle.streamed_runs import (
@@ -76,42 +76,42 @@ def run_workload(
 
 @pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("major", since(14, daily=(14,)))
-def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
-    check(spark, run_workload(major, seed, tmp_path, 120))
+def test_streams_are_the_walsenders(engine: Engine, major: int, seed: int, tmp_path: Path) -> None:
+    check(engine, run_workload(major, seed, tmp_path, 120))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize("major", since(14))
-def test_prepared_transactions(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
-    check(spark, run_workload(major, seed, tmp_path, 150, two_phase=True))
+def test_prepared_transactions(engine: Engine, major: int, seed: int, tmp_path: Path) -> None:
+    check(engine, run_workload(major, seed, tmp_path, 150, two_phase=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("major", since(AT_ONCE_SINCE))
-def test_streaming_at_once(spark: SparkSession, major: int, tmp_path: Path) -> None:
-    check(spark, run_workload(major, 4, tmp_path, 40, AT_ONCE))
+def test_streaming_at_once(engine: Engine, major: int, tmp_path: Path) -> None:
+    check(engine, run_workload(major, 4, tmp_path, 40, AT_ONCE))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("major", since(14))
-def test_a_megabyte(spark: SparkSession, major: int, tmp_path: Path) -> None:
+def test_a_megabyte(engine: Engine, major: int, tmp_path: Path) -> None:
     run = run_workload(major, 5, tmp_path, 1500, ONE_MEGABYTE)
     assert any(data[:1] == b"S" for _, data in run.sent["pgoutput"])
-    check(spark, run)
+    check(engine, run)
 
 
-def test_another_session_streams_all_anew(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_session_streams_all_anew(engine: Engine, tmp_path: Path) -> None:
     run = run_workload(18, 6, tmp_path, 200, rolls_back=False)
     whole = replace(run, plugins={"whole": ("test_decoding", ())})
-    said = decoded(spark, whole, "whole").to_pylist()
+    said = decoded(engine, whole, "whole").to_pylist()
     request = request_of(run, "test_decoding")
     kept: list[KeptState] = []
     middle = sorted(message["lsn"] for message in said)[len(said) // 2]
-    with decode(spark, replace(request, end=middle), settings=RunSettings(keep=kept.append)) as result:
+    with decode(engine, replace(request, end=middle), settings=RunSettings(keep=kept.append)) as result:
         first = changes_by_xid(joined(result.tables()).to_pylist())
     anew = replace(kept[-1], state=kept[-1].state.in_new_session)
-    with decode(spark, replace(request, start=None), kept=anew) as result:
+    with decode(engine, replace(request, start=None), kept=anew) as result:
         messages = joined(result.tables()).to_pylist()
     again, expected = changes_by_xid(messages), changes_by_xid(said)
     ended = {one["xid"] for one in messages if one["data"].startswith((b"committing", b"COMMIT"))}
@@ -127,7 +127,7 @@ def changes_by_xid(messages: Sequence[dict[str, Any]]) -> Counter[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("major", since(14, daily=()))
-def test_partition_sent_as_its_root_in_later_windows(spark: SparkSession, major: int, tmp_path: Path) -> None:
+def test_partition_sent_as_its_root_in_later_windows(engine: Engine, major: int, tmp_path: Path) -> None:
     """14 converts its rows as was found out when the transaction in progress announced it, windows before."""
 
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
@@ -138,4 +138,4 @@ def test_partition_sent_as_its_root_in_later_windows(spark: SparkSession, major:
         catch_up()
 
     streams = {"pgoutput": ("pgoutput", pgoutput(major, "pub_root"))}
-    check(spark, run_live(major, tmp_path, statements(major), streams, work))
+    check(engine, run_live(major, tmp_path, statements(major), streams, work))

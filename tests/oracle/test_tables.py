@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,10 +12,11 @@ from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
+from headwater.jobs.engine import Engine
 from headwater.plugins.table_patterns import TablePatterns
 from oracle.streams import parse_lsn
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 SETUP = """
 CREATE SCHEMA shop;
@@ -67,7 +67,7 @@ class Window:
             server.stop()
             self.wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
 
-    def decode(self, spark: Any, plugin: str, options: tuple[tuple[str, str], ...], tables: str) -> pa.Table:
+    def decode(self, engine: Engine, plugin: str, options: tuple[tuple[str, str], ...], tables: str) -> pa.Table:
         """Our messages of some tables."""
         request = DecodeRequest(
             wal=str(self.wal),
@@ -78,7 +78,7 @@ class Window:
             start=self.starts[plugin],
             tables=TablePatterns.parse([tables]),
         )
-        with decode(spark, request) as result:
+        with decode(engine, request) as result:
             return joined(result.tables())
 
 
@@ -109,13 +109,13 @@ def window(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Window(request.param, tmp_path_factory.mktemp("tables"))
 
 
-def test_pgoutput_says_what_it_says_of_a_publication_of_these_tables(spark: Any, window: Window) -> None:
+def test_pgoutput_says_what_it_says_of_a_publication_of_these_tables(engine: Engine, window: Window) -> None:
     options = (*PGOUTPUT, ("publication_names", "everything"))
-    assert first_difference(window.messages, window.decode(spark, "pgoutput", options, PATTERNS)) is None
+    assert first_difference(window.messages, window.decode(engine, "pgoutput", options, PATTERNS)) is None
     assert len(window.messages) > 30
 
 
-def test_test_decoding_leaves_out_lines_of_others(spark: Any, window: Window) -> None:
+def test_test_decoding_leaves_out_lines_of_others(engine: Engine, window: Window) -> None:
     """Their transactions stay, empty; so do logical messages."""
     kept = []
     for row in window.lines.to_pylist():
@@ -124,17 +124,17 @@ def test_test_decoding_leaves_out_lines_of_others(spark: Any, window: Window) ->
         )
         if not line.startswith(b"table shop.items:"):
             kept.append((row["lsn"], row["xid"], line))
-    assert first_difference(messages_table(kept), window.decode(spark, "test_decoding", LINES, PATTERNS)) is None
+    assert first_difference(messages_table(kept), window.decode(engine, "test_decoding", LINES, PATTERNS)) is None
     assert len(kept) < len(window.lines)
     assert any(b"measured_high" in line for _, _, line in kept)
     assert any(line.startswith(b"message:") for _, _, line in kept)
 
 
-def test_patterns_that_match_nothing(spark: Any, window: Window) -> None:
+def test_patterns_that_match_nothing(engine: Engine, window: Window) -> None:
     for pattern in ("public.nobody", "shop.order", "pg_catalog.*", "visits"):
         with pytest.raises(CatalogError, match="no table matches"):
-            window.decode(spark, "test_decoding", (), f"shop.orders,{pattern}")
-    dropped = window.decode(spark, "test_decoding", (), "public.visits").column("data").to_pylist()
+            window.decode(engine, "test_decoding", (), f"shop.orders,{pattern}")
+    dropped = window.decode(engine, "test_decoding", (), "public.visits").column("data").to_pylist()
     assert [line.split(b":")[:2] for line in dropped if line.startswith(b"table")] == [
         [b"table public.visits", b" INSERT"],
         [b"table public.visits", b" TRUNCATE"],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 import pytest
 
+from headwater.jobs.engine import Engine
 from oracle.cut_windows import check_slices, check_windows
 from oracle.decoded_run import DecodedRun, kept_on_failure
 from oracle.encoded_databases import DATABASES, JSON_STREAMS, EncodedDatabases, check
@@ -38,25 +39,25 @@ def scenario_names(everything: bool) -> list[str]:
 @pytest.fixture(scope="module")
 def json_run(
     request: pytest.FixtureRequest,
-    spark: Any,
+    engine: Engine,
     with_wal2json: ServerPrograms,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Any]:
     names = scenario_names(request.config.getoption("--all-majors"))
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_scenarios(MAJOR, names, directory, with_wal2json, SCENARIOS | JSON_SCENARIOS))
+        yield DecodedRun(engine, run_scenarios(MAJOR, names, directory, with_wal2json, SCENARIOS | JSON_SCENARIOS))
 
 
 @pytest.fixture(scope="module")
 def random_json(
     request: pytest.FixtureRequest,
-    spark: Any,
+    engine: Engine,
     with_wal2json: ServerPrograms,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Any]:
     steps = 3000 if request.config.getoption("--all-majors") else 300
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_random(MAJOR, SEED, steps, directory, with_wal2json))
+        yield DecodedRun(engine, run_random(MAJOR, SEED, steps, directory, with_wal2json))
 
 
 @pytest.mark.parametrize("name", WAL2JSON)

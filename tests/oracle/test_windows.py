@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from oracle.decoded_run import DecodedRun
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 DAILY = {"test_decoding", UP_TO, "pgoutput, all", "pgoutput, lists"}
 STREAMS = [
     name if name in DAILY else pytest.param(name, marks=pytest.mark.slow)

@@ -25,7 +25,7 @@ from oracle.streams import OTHER_SETTINGS, PGOUTPUT, TEST_DECODING, UP_TO
 from oracle.xid_wrap import WRAP
 from slots.conftest import Command
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 HALF = 1 << 31
 
 

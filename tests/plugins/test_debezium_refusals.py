@@ -9,7 +9,7 @@ import pytest
 from bad_input.command import run_command
 from ddl.copying import recorded, run_all
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 REFUSED = {
     "of a type": (

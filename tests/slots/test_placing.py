@@ -16,7 +16,7 @@ from headwater.slots.slot import SlotStatistics
 from headwater.slots.slot_directory import open_slot, read_slot
 from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 WRITER = """
 import os, signal, sys

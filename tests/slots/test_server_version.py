@@ -18,7 +18,7 @@ from headwater.slots.value_file import save_value
 from server_versions import release_of
 from slots.conftest import Command, done, refused
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 MAJOR = 15
 NEWEST = str(VERSIONS[MAJOR])

@@ -19,7 +19,7 @@ from headwater.slots.kept_state import lsn_of_name
 from headwater.slots.slot_directory import active_pid, open_slot, read_slot
 from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server]
 
 
 def show(command: Command, path: Path) -> dict[str, object]:

@@ -17,6 +17,7 @@ from stored_tables import compare, type_info
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError
+from headwater.jobs.engine import Engine
 from headwater.pg.lsn import Lsn
 from server_versions import session_of
 
@@ -76,7 +77,7 @@ def test_values_that_the_server_makes(server: EmbeddedPostgres, connection: psyc
 
 
 @pytest.mark.spark
-def test_a_value_made_of_one_without_a_send_function_is_refused(spark: Any, tmp_path: Path) -> None:
+def test_a_value_made_of_one_without_a_send_function_is_refused(engine: Engine, tmp_path: Path) -> None:
     """In the server's words, but for where it lies; NULLs are no matter."""
     options = (("proto_version", "1"), ("publication_names", "p"), ("binary", "true"))
     with EmbeddedPostgres(find_programs(16, plugin="pgoutput"), autovacuum=False) as server:
@@ -101,9 +102,9 @@ def test_a_value_made_of_one_without_a_send_function_is_refused(spark: Any, tmp_
         server.stop()
         start, end = int(Lsn.parse(row[0])), int(Lsn.parse(last[0]))
         request = DecodeRequest(str(server.wal_directory), str(backup), "postgres", "pgoutput", options, start, end)
-        with decode(spark, request) as result:
+        with decode(engine, request) as result:
             assert expected == [data for table in result.tables() for data in table.column("data").to_pylist()]
-        with pytest.raises(DecodingError) as caught, decode(spark, replace(request, end=None)):
+        with pytest.raises(DecodingError) as caught, decode(engine, replace(request, end=None)):
             pass
     assert str(said.value.diag.message_primary) + ', needed for column "acl" of table "public.t"' in str(caught.value)
     assert caught.value.lsn is not None

@@ -16,6 +16,7 @@ import pytest
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning, UnsupportedTypeError
+from headwater.jobs.engine import Engine
 from headwater.pg.lsn import Lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -108,7 +109,7 @@ def _stored(connection: Any, table: str) -> list[str]:
     return [datum.hex() for datum in connection.execute(query, [table, table]).fetchone()[0]]
 
 
-def _lines(spark: Any, window: Window, table: str, unknown_types: str, **more: Any) -> list[Any]:
+def _lines(engine: Engine, window: Window, table: str, unknown_types: str, **more: Any) -> list[Any]:
     options = (("skip-empty-xacts", "1"), ("include-xids", "0"))
     request = DecodeRequest(
         wal=str(window.wal),
@@ -122,20 +123,20 @@ def _lines(spark: Any, window: Window, table: str, unknown_types: str, **more: A
         }
         | more,
     )
-    with decode(spark, request) as result:
+    with decode(engine, request) as result:
         return [line for messages in result.tables() for line in messages.column("data").to_pylist()]
 
 
 @pytest.mark.parametrize("unknown_types", ["error", "hex", "null"])
-def test_nulls_are_no_matter(spark: Any, window: Window, unknown_types: str) -> None:
-    lines = _lines(spark, window, "nulls", unknown_types, options=(("skip-empty-xacts", "1"),))
+def test_nulls_are_no_matter(engine: Engine, window: Window, unknown_types: str) -> None:
+    lines = _lines(engine, window, "nulls", unknown_types, options=(("skip-empty-xacts", "1"),))
     assert tuple(lines) == window.said
     assert sum("odd]:null" in line for line in lines) == 3
 
 
-def test_a_value_is_refused(spark: Any, window: Window) -> None:
+def test_a_value_is_refused(engine: Engine, window: Window) -> None:
     with pytest.raises(UnsupportedTypeError) as caught:
-        _lines(spark, window, "filled", "error")
+        _lines(engine, window, "filled", "error")
     assert (
         caught.value.message == 'values of type odd cannot be printed, needed for column "c0" of table "public.filled"'
     )
@@ -144,8 +145,8 @@ def test_a_value_is_refused(spark: Any, window: Window) -> None:
     assert caught.value.lsn > window.lsn["filled"]
 
 
-def test_stored_bytes(spark: Any, window: Window) -> None:
-    line = _lines(spark, window, "filled", "hex")[1]
+def test_stored_bytes(engine: Engine, window: Window) -> None:
+    line = _lines(engine, window, "filled", "hex")[1]
     assert line.startswith("table public.filled: INSERT: id[integer]:1 note[text]:'one' c0[odd]:'\\x")
     assert [part.split(" c")[0] for part in line.split(":'\\x")[1:]] == [
         f"{digits}'" for digits in window.stored.values()
@@ -153,9 +154,9 @@ def test_stored_bytes(spark: Any, window: Window) -> None:
     assert window.stored["odd"] == b"a fat cat".hex()
 
 
-def test_null_instead_and_a_warning_for_each_column(spark: Any, window: Window) -> None:
+def test_null_instead_and_a_warning_for_each_column(engine: Engine, window: Window) -> None:
     with pytest.warns(HeadwaterWarning) as told:
-        lines = _lines(spark, window, "filled", "null")
+        lines = _lines(engine, window, "filled", "null")
     wanted = "table public.filled: INSERT: id[integer]:1 note[text]:'one' c0[odd]:null c1[odd[]]:null"
     assert lines[1].startswith(wanted)
     assert "'" not in lines[1].removeprefix(wanted)
@@ -166,16 +167,16 @@ def test_null_instead_and_a_warning_for_each_column(spark: Any, window: Window) 
     )
 
 
-def test_a_value_out_of_line_and_one_not_written_again(spark: Any, window: Window) -> None:
-    lines = _lines(spark, window, "long", "hex")
+def test_a_value_out_of_line_and_one_not_written_again(engine: Engine, window: Window) -> None:
+    lines = _lines(engine, window, "long", "hex")
     assert len(window.long) > 200_000
     assert lines[1] == f"table public.long: INSERT: id[integer]:1 body[odd]:'\\x{window.long}' n[integer]:1"
     assert lines[4] == "table public.long: UPDATE: id[integer]:1 body[odd]:unchanged-toast-datum n[integer]:2"
 
 
-def test_columns_that_nobody_publishes_are_no_matter(spark: Any, window: Window) -> None:
+def test_columns_that_nobody_publishes_are_no_matter(engine: Engine, window: Window) -> None:
     options = (("proto_version", "1"), ("publication_names", "id_and_note"))
-    messages = _lines(spark, window, "filled", "error", plugin="pgoutput", options=options)
+    messages = _lines(engine, window, "filled", "error", plugin="pgoutput", options=options)
     assert [message[:1] for message in messages] == [b"B", b"R", b"I", b"C", b"B", b"I", b"C"]
     assert messages[2].endswith(b"N\x00\x02t\x00\x00\x00\x011t\x00\x00\x00\x03one")
 
