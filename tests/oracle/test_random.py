@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 
 from headwater.jobs.engine import Engine
+from oracle.decoded_run import DecodedRun
 from oracle.option_matrix import NAME
 from oracle.oracle import DRAWN, TAKEN_FROM
 from oracle.row_frames import RowFrames
 from oracle.streams import OTHER_SETTINGS, RANDOM_PGOUTPUT, TEST_DECODING, UP_TO, Stream, options_of, plugin_of
-
-if TYPE_CHECKING:
-    from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 STREAMS = [*TEST_DECODING, *RANDOM_PGOUTPUT, OTHER_SETTINGS, UP_TO]
