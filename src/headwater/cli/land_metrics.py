@@ -70,12 +70,10 @@ class LandMetrics(LandingWatch):
         self._is_behind = False
 
     def begins(self, lo: int, end: int) -> None:
-        """See :class:`LandingWatch`."""
         self._note_end(lo, end)
         self._resolved.set(lo)
 
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
-        """See :class:`LandingWatch`."""
         for table in tables:
             self._rows.labels(table.name).inc(table.rows)
             self._bytes.labels(table.name).inc(table.bytes)
@@ -85,7 +83,6 @@ class LandMetrics(LandingWatch):
             self._commit_seconds.observe(seconds)
 
     def passed(self, window: LandedWindow) -> None:
-        """See :class:`LandingWatch`."""
         self._windows.inc()
         self._wal.inc(window.hi - window.lo)
         self._transactions.inc(window.transactions)
@@ -98,7 +95,6 @@ class LandMetrics(LandingWatch):
         self._note_end(window.hi, window.end)
 
     def paused(self, tables: Sequence[PausedTable]) -> None:
-        """See :class:`LandingWatch`."""
         self._tables_paused.set(len(tables))
         self._paused.clear()
         for one in tables:

@@ -163,11 +163,9 @@ class LandingLines(LandingWatch):
             self._lines(name, done, total)
 
     def begins(self, lo: int, end: int) -> None:
-        """See :class:`LandingWatch`."""
         self._landed.begins(lo, end)
 
     def passed(self, window: LandedWindow) -> None:
-        """See :class:`LandingWatch`."""
         self._landed.passed(window)
         line = self._landed.line(window, self._follows)
         self._lines.tell(f"land: {line}")
@@ -190,12 +188,10 @@ class JsonProgress(LandingWatch):
         self._has_paused = False
 
     def begins(self, lo: int, end: int) -> None:
-        """See :class:`LandingWatch`."""
         self._landed.begins(lo, end)
         self._write({"event": "begin", "time": round(time.time(), 3), **self._sums()})
 
     def passed(self, window: LandedWindow) -> None:
-        """See :class:`LandingWatch`."""
         self._landed.passed(window)
         delay = window.delay_seconds
         self._write(
@@ -218,7 +214,6 @@ class JsonProgress(LandingWatch):
         )
 
     def paused(self, tables: Sequence[PausedTable]) -> None:
-        """See :class:`LandingWatch`."""
         if tables or self._has_paused:
             self._has_paused = bool(tables)
             time_now = round(time.time(), 3)
@@ -268,12 +263,10 @@ class _Bar(LandingWatch):
         self._bars.update(self._task, description=f"{name} {done}/{total}")
 
     def begins(self, lo: int, end: int) -> None:
-        """See :class:`LandingWatch`."""
         self._landed.begins(lo, end)
         self._show(None)
 
     def passed(self, window: LandedWindow) -> None:
-        """See :class:`LandingWatch`."""
         self._landed.passed(window)
         self._show(window)
 

@@ -65,7 +65,6 @@ class OneDatabase:
 
     @property
     def is_late(self) -> bool:
-        """See :class:`RunOutput`."""
         return self._output.early is None
 
     def deliver(self, label: str) -> Deliver | None:
@@ -82,7 +81,6 @@ class OneDatabase:
         return self._output.early
 
     def finish(self, results: Mapping[str, DecodeResult]) -> None:
-        """See :class:`RunOutput`."""
         (result,) = results.values()
         self._output.finish(result)
 

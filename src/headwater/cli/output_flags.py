@@ -58,7 +58,6 @@ class CommandOfOutputs(click.Command):
     """A command with the flags of a run and those of outputs, which are its parameter ``outputs``."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """See :class:`click.Command`."""
         for title, is_of_output in (("Options", False), (f"Options of an output, behind its {PLUGIN}", True)):
             own = [one for one in self.get_params(ctx) if (one.name in OF_AN_OUTPUT) is is_of_output]
             records = [record for one in own if (record := one.get_help_record(ctx)) is not None]
@@ -66,7 +65,6 @@ class CommandOfOutputs(click.Command):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See :class:`click.Command`."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         places = list(self._plugins(ctx, args))

@@ -71,7 +71,6 @@ class ColumnValue:
     type: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         return frame.column(self.number, self.type)
 
 
@@ -83,7 +82,6 @@ class Constant:
     payload: bytes | None
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         return constant(self.type, self.payload, len(frame))
 
 
@@ -97,7 +95,6 @@ class CaseValue:
     type: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         assert frame.case is not None
         return frame.case
 
@@ -115,7 +112,6 @@ class Call:
         return self.context.result
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         if _known(self.context).is_turned:
             values = [argument.evaluate(frame) for argument in reversed(self.arguments)][::-1]
         else:
@@ -154,7 +150,6 @@ class Connection:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         return connected(self.is_and, frame, self.arguments)
 
 
@@ -181,7 +176,6 @@ class Negation:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         value = truth(self.argument, frame)
         return Plain(~value.data, value.null)
 
@@ -195,7 +189,6 @@ class NullTest:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         return booleans(self.argument.evaluate(frame).null == self.is_null)
 
 
@@ -208,7 +201,6 @@ class RowNullTest:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         found = [argument.evaluate(frame).null == self.is_null for argument in self.arguments]
         return booleans(np.logical_and.reduce([np.ones(len(frame), bool), *found]))
 
@@ -225,7 +217,6 @@ class BooleanTest:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         value = truth(self.argument, frame)
         tested = (value.data & ~value.null, ~value.data & ~value.null, value.null)[self.kind // 2]
         return booleans(~tested if self.kind % 2 else tested)
@@ -240,7 +231,6 @@ class Distinct:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         left, right = (argument.evaluate(frame) for argument in self.arguments)
         equal = called(self.context, [left, right], len(frame))
         assert isinstance(equal, Plain)
@@ -261,7 +251,6 @@ class NullIf:
         return self.arguments[0].type
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         left, right = (argument.evaluate(frame) for argument in self.arguments)
         equal = called(self.context, [left, right], len(frame))
         assert isinstance(equal, Plain)
@@ -278,7 +267,6 @@ class Case:
     type: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         outer = frame
         inner = frame if self.argument is None else frame.with_case(self.argument.evaluate(frame))
         live, parts = np.arange(len(frame)), []
@@ -304,7 +292,6 @@ class Coalesce:
     type: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         live, parts = np.arange(len(frame)), []
         for argument in self.arguments:
             if not len(live):
@@ -325,7 +312,6 @@ class Extreme:
     type: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         order, _ = ORDERS[self.type]
         columns = [argument.evaluate(frame) for argument in self.arguments]
         best, n = columns[0], len(frame)
@@ -347,7 +333,6 @@ class Relabelled:
     type: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         return retyped(self.argument.evaluate(frame), self.type)
 
 
@@ -361,7 +346,6 @@ class Elements:
     major: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         columns = [payloads(argument.evaluate(frame)) for argument in self.arguments]
         rows = zip(*columns, strict=True) if columns else [()] * len(frame)
         return spans([made_array(self.element, self.major, row) for row in rows])
@@ -378,7 +362,6 @@ class AnyOrAll:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         n = len(frame)
         scalar = self.scalar.evaluate(frame)
         if not isinstance(self.array, Elements):
@@ -452,7 +435,6 @@ class RowOrder:
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        """See :class:`Expression`."""
         n = len(frame)
         order, null, live = np.zeros(n, np.int64), np.zeros(n, bool), np.arange(n)
         for pair in self.pairs:

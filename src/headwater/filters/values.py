@@ -120,7 +120,6 @@ class Spans:
         return [whole[start:end].tobytes() for start, end in zip(self.start.tolist(), ends, strict=True)]
 
     def keys(self) -> list[bytes]:
-        """See :meth:`Plain.keys`."""
         return self.to_list()
 
 

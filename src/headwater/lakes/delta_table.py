@@ -82,7 +82,6 @@ class DeltaLakeTable(LakeTable):
 
     @property
     def landed(self) -> Landed:
-        """See :class:`LakeTable`."""
         return self._landed
 
     @property
@@ -97,17 +96,14 @@ class DeltaLakeTable(LakeTable):
 
     @property
     def files(self) -> Mapping[str, DataFile]:
-        """See :class:`LakeTable`."""
         return self._files
 
     def locate(self, path: str) -> str:
-        """See :class:`LakeTable`."""
         return str(self.place / path)
 
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
-        """See :class:`LakeTable`."""
         from deltalake import Schema
 
         assert landed.schema is not None
@@ -200,7 +196,6 @@ class DeltaFormat(LakeFormat):
     """Delta tables; there is nothing that they share."""
 
     def table(self, place: Path, source: str, name: str) -> LakeTable:
-        """See :class:`LakeFormat`."""
         return DeltaLakeTable(place, source, name)
 
     def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
@@ -219,14 +214,12 @@ class DeltaFormat(LakeFormat):
             return Expired(len(removed), sum(sizes))
 
     def size(self, place: Path, name: str, version: int) -> TableSize:
-        """See :class:`LakeFormat`."""
         from deltalake import DeltaTable
 
         with _told(place):
             return TableSize.of(_files_of(DeltaTable(_address(place), version=version)).values())
 
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
-        """See :class:`LakeFormat`."""
         from deltalake import DeltaTable
 
         with _told(place):

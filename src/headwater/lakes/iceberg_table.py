@@ -86,7 +86,6 @@ class IcebergFormat(LakeFormat):
         self.catalog = open_catalog(self._place, catalog)
 
     def table(self, place: Path, source: str, name: str) -> IcebergLakeTable:
-        """See :class:`LakeFormat`."""
         identifier = self.identifier(name)
         with iceberg_errors(place):
             self.catalog.create_namespace_if_not_exists(identifier[:-1])
@@ -115,7 +114,6 @@ class IcebergFormat(LakeFormat):
             return remove_files((path for path in there if str(path) not in used), before)
 
     def size(self, place: Path, name: str, version: int) -> TableSize:
-        """See :class:`LakeFormat`."""
         with iceberg_errors(place):
             snapshot = self.catalog.load_table(self.identifier(name)).snapshot_by_id(version)
         if snapshot is None:
@@ -140,7 +138,6 @@ class IcebergFormat(LakeFormat):
             one.table.follow(one.added, one.landed, one.removed)
 
     def close(self) -> None:
-        """See :class:`LakeFormat`."""
         self.catalog.close()
 
 
@@ -179,7 +176,6 @@ class IcebergLakeTable(LakeTable):
 
     @property
     def landed(self) -> Landed:
-        """See :class:`LakeTable`."""
         return self._landed
 
     @property
@@ -195,12 +191,10 @@ class IcebergLakeTable(LakeTable):
 
     @property
     def files(self) -> Mapping[str, DataFile]:
-        """See :class:`LakeTable`."""
         schema = None if self._table is None else self._table.schema()
         return {path: _shown(path, file, schema) for path, file in self._files().items() if schema is not None}
 
     def locate(self, path: str) -> str:
-        """See :class:`LakeTable`."""
         return str(Path(self.staging) / path)
 
     def _files(self) -> dict[str, IcebergFile]:
@@ -247,7 +241,6 @@ class IcebergLakeTable(LakeTable):
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
-        """See :class:`LakeTable`."""
         commit_together(self._catalog, [self.prepared(added, landed, removed)], self.place)
         self.follow(added, landed, removed)
 

@@ -87,12 +87,10 @@ class ParquetTable(LakeTable):
             self._complete()
 
     def close(self) -> None:
-        """See :class:`LakeTable`."""
         os.close(self._lock)
 
     @property
     def landed(self) -> Landed:
-        """See :class:`LakeTable`."""
         return self._landed
 
     @property
@@ -102,22 +100,18 @@ class ParquetTable(LakeTable):
 
     @property
     def staging(self) -> str:
-        """See :class:`LakeTable`."""
         return str(self._log / UNPLACED)
 
     @property
     def files(self) -> Mapping[str, DataFile]:
-        """See :class:`LakeTable`."""
         return self._files
 
     def locate(self, path: str) -> str:
-        """See :class:`LakeTable`."""
         return str(self.place / path)
 
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
-        """See :class:`LakeTable`."""
         with errors_at(self.place):
             number = self._number + 1
             files = _changed(self._files, added, removed)
@@ -212,7 +206,6 @@ class ParquetFormat(LakeFormat):
     """Parquet tables; there is nothing that they share."""
 
     def table(self, place: Path, source: str, name: str) -> LakeTable:
-        """See :class:`LakeFormat`."""
         return ParquetTable(place, source)
 
     def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
@@ -225,12 +218,10 @@ class ParquetFormat(LakeFormat):
             return remove_files(unused, older_than.timestamp())
 
     def size(self, place: Path, name: str, version: int) -> TableSize:
-        """See :class:`LakeFormat`."""
         with errors_at(place):
             return TableSize.of(_files_at(place, version)[0].values())
 
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
-        """See :class:`LakeFormat`."""
         with errors_at(place):
             return _files_at(place, version)[1]
 

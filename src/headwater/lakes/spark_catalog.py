@@ -151,15 +151,12 @@ class DeltaConnector(Connector):
         return int(self._snapshot(name).version())
 
     def options(self, landed: Landed) -> dict[str, str]:
-        """See :class:`Connector`."""
         return {"txnAppId": _application(landed.source), "txnVersion": str(landed.commit_lsn)}
 
     def settings(self, landed: Landed) -> dict[str, str]:
-        """See :class:`Connector`."""
         return {f"spark.databricks.delta.write.{key}": value for key, value in self.options(landed).items()}
 
     def size(self, name: str, version: int) -> TableSize:
-        """See :class:`Connector`."""
         log = self._log(name)
         defaults = (getattr(log, f"getSnapshotAt$default${number}")() for number in (2, 3, 4))
         snapshot = log.getSnapshotAt(version, *defaults)
@@ -200,7 +197,6 @@ class IcebergConnector(Connector):
             at = known[at][1]
 
     def options(self, landed: Landed) -> dict[str, str]:
-        """See :class:`Connector`."""
         own = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
         return {f"snapshot-property.{key}": value for key, value in own.items()}
 
@@ -209,11 +205,9 @@ class IcebergConnector(Connector):
         return {"format-version": "3"} if any(map(_has_variant, schema.types)) else {}
 
     def settings(self, landed: Landed) -> dict[str, str]:
-        """See :class:`Connector`."""
         return {f"spark.sql.iceberg.{key}": value for key, value in self.options(landed).items()}
 
     def size(self, name: str, version: int) -> TableSize:
-        """See :class:`Connector`."""
         row = self.spark.sql(f"SELECT summary FROM {name}.snapshots WHERE snapshot_id = {version}").head()
         if row is None:
             raise LakeError(f"snapshot {version} of {name} has expired")

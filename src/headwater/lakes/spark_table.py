@@ -83,7 +83,6 @@ class SparkFormat(LakeFormat):
             ) from None
 
     def table(self, place: Path, source: str, name: str) -> LakeTable:
-        """See :class:`LakeFormat`."""
         *namespace, _ = identifier = self.identifier(name)
         with spark_errors(place):
             self._connector.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(*namespace)}")
@@ -108,7 +107,6 @@ class SparkFormat(LakeFormat):
         raise files_are_sparks(place)
 
     def size(self, place: Path, name: str, version: int) -> TableSize:
-        """See :class:`LakeFormat`."""
         with spark_errors(place):
             return self._connector.size(quoted(*self.identifier(name)), version)
 
@@ -149,7 +147,6 @@ class SparkTable(LakeTable):
 
     @property
     def landed(self) -> Landed:
-        """See :class:`LakeTable`."""
         return self._landed
 
     @property
@@ -160,7 +157,6 @@ class SparkTable(LakeTable):
 
     @property
     def staging(self) -> str:
-        """See :class:`LakeTable`."""
         return str(self._staging)
 
     @property
@@ -195,7 +191,6 @@ class SparkTable(LakeTable):
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
-        """See :class:`LakeTable`."""
         self._require_taken(removed)
         if has_same_rows:
             raise files_are_sparks(self._staging)

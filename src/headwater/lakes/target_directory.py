@@ -175,7 +175,6 @@ class Lake:
 
     @property
     def stages_ahead(self) -> bool:
-        """See :class:`~headwater.lakes.lake_table.LakeFormat`."""
         return self._format.stages_ahead
 
     def is_open(self, schema: RelationSchema, shape: Shape | None = None) -> bool:

@@ -129,15 +129,12 @@ class Changelog(Mode):
     def tables(
         self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
-        """See :class:`Mode`."""
         return source_tables(assembly.plan, window, since, self.shapes)
 
     def shape(self, schema: RelationSchema) -> Shape | None:
-        """See :class:`Mode`."""
         return None if self.shapes is None else self.shapes(schema)
 
     def existing(self, source: SourceTable) -> SourceTable:
-        """See :class:`Mode`."""
         return source
 
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
@@ -147,7 +144,6 @@ class Changelog(Mode):
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
     ) -> Landing:
-        """See :class:`Mode`."""
         name, table = named
         changes = change_table(source, table, name, lake)
         return Landing(number, name, table, source, changes, changes.schema)
@@ -183,11 +179,9 @@ class Mirror(Mode):
     def tables(
         self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
-        """See :class:`Mode`."""
         return mirrored_tables(assembly, window, wants, since)
 
     def existing(self, source: SourceTable) -> SourceTable:
-        """See :class:`Mode`."""
         members = frozenset({source.last.oid, *(one.oid for one in source.versions)})
         return replace(source, story=TableStory(identity_of(source.versions, source.last), members))
 
@@ -199,7 +193,6 @@ class Mirror(Mode):
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
     ) -> Landing:
-        """See :class:`Mode`."""
         name, table = named
         assert source.story is not None
         if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:

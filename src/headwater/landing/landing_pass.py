@@ -169,7 +169,6 @@ class Handing:
     scope: Scope
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
-        """See :data:`headwater.pipeline.window_pipeline.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
         plugin = plan.opened.plugin
         existing = self._existing(plan, window)

@@ -96,22 +96,18 @@ class SeveralWatch(LandingWatch):
         self._watches = watches
 
     def begins(self, lo: int, end: int) -> None:
-        """See :class:`LandingWatch`."""
         for one in self._watches:
             one.begins(lo, end)
 
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
-        """See :class:`LandingWatch`."""
         for one in self._watches:
             one.committed(tables, seconds)
 
     def passed(self, window: LandedWindow) -> None:
-        """See :class:`LandingWatch`."""
         for one in self._watches:
             one.passed(window)
 
     def paused(self, tables: Sequence[PausedTable]) -> None:
-        """See :class:`LandingWatch`."""
         for one in self._watches:
             one.paused(tables)
 

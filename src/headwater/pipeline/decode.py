@@ -195,11 +195,9 @@ class _Task(Handed[list[Slice]]):
     handed: tuple[Handed[Slice], ...]
 
     def load(self) -> list[Slice]:
-        """See :class:`Handed`."""
         return [one.load() for one in self.handed]
 
     def remove(self) -> None:
-        """See :class:`Handed`."""
         for one in self.handed:
             one.remove()
 

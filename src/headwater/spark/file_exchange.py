@@ -70,7 +70,6 @@ class FileExchange(Exchange):
             raise
 
     def hand(self, value: V, kind: Any = None) -> Handed[V]:
-        """See :class:`Exchange`."""
         path = str(self._files / f"value-{next(self._numbers)}")
         with new_file(path, self._mode) as sink:
             store_value(sink, value, kind)
@@ -80,7 +79,6 @@ class FileExchange(Exchange):
     def run(
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
     ) -> Iterator[Iterator[list[Arrived[S]]]]:
-        """See :class:`Exchange`."""
         if not tasks:
             yield iter(())
             return
@@ -100,7 +98,6 @@ class FileExchange(Exchange):
             remove_handed(tasks)
 
     def close(self) -> None:
-        """See :class:`Exchange`."""
         self._directory.close()
 
 
@@ -147,11 +144,9 @@ class _HandedFile(Handed[V]):
     kind: type[V]
 
     def load(self) -> V:
-        """See :class:`Handed`."""
         return load_value(self.path, self.kind)
 
     def remove(self) -> None:
-        """See :class:`Handed`."""
         with suppress(FileNotFoundError):
             os.unlink(self.path)
 

@@ -58,14 +58,12 @@ class SparkExchange(Exchange):
         self._numbers = count()
 
     def hand(self, value: V, kind: Any = None) -> Handed[V]:
-        """See :class:`Exchange`."""
         return HandedBytes(value_bytes(value, kind), type(value) if kind is None else kind)
 
     @contextmanager
     def run(
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
     ) -> Iterator[Iterator[list[Arrived[S]]]]:
-        """See :class:`Exchange`."""
         if not tasks:
             yield iter(())
             return
@@ -85,7 +83,6 @@ class SparkExchange(Exchange):
             remove_handed(tasks)
 
     def close(self) -> None:
-        """See :class:`Exchange`."""
         self._directory.close()
 
     def _brought(self, made: Any, name: str, number: int, one: _Made[S]) -> list[Arrived[S]]:

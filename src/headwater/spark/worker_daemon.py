@@ -64,7 +64,6 @@ class _QuietTraceback:
 
     @staticmethod
     def print_exc() -> None:
-        """See :mod:`traceback`."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             traceback.print_exc()
 

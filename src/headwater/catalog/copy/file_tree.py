@@ -96,14 +96,12 @@ class DirectoryTree(FileTree):
         self._path = path
 
     def exists(self, name: str) -> bool:
-        """See :meth:`FileTree.exists`."""
         try:
             return (self._path / name).exists()
         except OSError as error:
             raise CatalogError(f"could not look for file: {error.strerror}", file=self.place(name)) from None
 
     def read(self, name: str, what: str = "file") -> bytes:
-        """See :meth:`FileTree.read`."""
         try:
             return (self._path / name).read_bytes()
         except OSError as error:
@@ -112,7 +110,6 @@ class DirectoryTree(FileTree):
             ) from None
 
     def names(self, folder: str) -> list[str]:
-        """See :meth:`FileTree.names`."""
         try:
             return sorted(path.name for path in (self._path / folder).iterdir())
         except (FileNotFoundError, NotADirectoryError):
@@ -121,11 +118,9 @@ class DirectoryTree(FileTree):
             raise CatalogError(f"could not read directory: {error.strerror}", file=self.place(folder)) from None
 
     def place(self, name: str) -> str:
-        """See :meth:`FileTree.place`."""
         return str(self._path / name)
 
     def piece(self, name: str) -> Piece:
-        """See :meth:`FileTree.piece`."""
         path = (self._path / name).absolute()
         try:
             return Piece(path, 0, path.stat().st_size)
@@ -135,7 +130,6 @@ class DirectoryTree(FileTree):
             ) from None
 
     def why_missing(self, name: str, /) -> tuple[str, str | None]:
-        """See :meth:`FileTree.why_missing`."""
         return "no such file", self._unlinked(name)
 
     def _unlinked(self, name: str) -> str | None:

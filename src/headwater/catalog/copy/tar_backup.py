@@ -159,11 +159,9 @@ class TarTree(FileTree):
                 self._keep(archive, lambda name: _KEPT.fullmatch(name) is not None)
 
     def exists(self, name: str) -> bool:
-        """See :meth:`FileTree.exists`."""
         return name in self._members
 
     def read(self, name: str, what: str = "file") -> bytes:
-        """See :meth:`FileTree.read`."""
         piece = self._piece(name, what)
         try:
             with piece.path.open("rb") as file:
@@ -176,7 +174,6 @@ class TarTree(FileTree):
         return data
 
     def piece(self, name: str) -> Piece:
-        """See :meth:`FileTree.piece`."""
         return self._piece(name, "file")
 
     def _piece(self, name: str, what: str) -> Piece:
@@ -189,20 +186,17 @@ class TarTree(FileTree):
         return piece
 
     def why_missing(self, name: str, /) -> tuple[str, str | None]:
-        """See :meth:`FileTree.why_missing`."""
         if self._archive_of(name) is not None:
             return "no such member", None
         base = self._archives[0].path
         return "no such archive", f"put the tablespace's archive beside {base.name}"
 
     def names(self, folder: str) -> list[str]:
-        """See :meth:`FileTree.names`."""
         start = f"{folder}/"
         inside = (name[len(start) :] for name in self._members if name.startswith(start))
         return sorted(name for name in inside if "/" not in name)
 
     def place(self, name: str) -> str:
-        """See :meth:`FileTree.place`."""
         archive = self._archive_of(name)
         if archive is not None:
             return f"{archive.path}:{name[len(archive.folder) :]}"
@@ -210,7 +204,6 @@ class TarTree(FileTree):
         return f"{self._archives[0].path.with_name(f'{tablespace}.tar')}:{rest}"
 
     def expect(self, names: Iterable[str], /) -> None:
-        """See :meth:`FileTree.expect`."""
         wanted = set(names)
         with self._lock:
             absent = {name for name, where in self._members.items() if where is None}

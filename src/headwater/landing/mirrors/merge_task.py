@@ -261,7 +261,6 @@ class _Merging:
 
     @cached_property
     def kills(self) -> dict[int, NDArray[np.int64]]:
-        """See :data:`headwater.landing.mirrors.fold.Kills`."""
         return self.staged.kills(self.form.gone)
 
     @cached_property
@@ -281,7 +280,6 @@ class _Merging:
         return found
 
     def run(self) -> Merged:
-        """See :meth:`Merge.run`."""
         told = [self._told_by(path) for _, path in self.merge.files]
         counts = [len(rows) for rows in told]
         changes = self._changes()
