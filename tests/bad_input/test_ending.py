@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.server]
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 
 
-def _window(cluster: Cluster) -> list[str | Path]:
-    return ["decode", "--wal", cluster.wal, "--catalog", cluster.backup, "--database", "postgres"]
+def _window(cluster: Cluster, engine: str = "spark") -> list[str | Path]:
+    return ["decode", "--wal", cluster.wal, "--catalog", cluster.backup, "--database", "postgres", "--engine", engine]
 
 
 def _spark_starts(run: Running) -> None:
@@ -42,9 +42,10 @@ def _write(run: Running) -> None:
 
 
 MOMENTS = [
-    (_spark_starts, signal.SIGTERM),
-    (_index_or_later, signal.SIGHUP),
-    (_write, signal.SIGINT),
+    ("spark", _spark_starts, signal.SIGTERM),
+    ("spark", _index_or_later, signal.SIGHUP),
+    ("spark", _write, signal.SIGINT),
+    ("local", _write, signal.SIGTERM),
 ]
 
 
@@ -61,11 +62,11 @@ def _check_ended(run: Running, family: set[int], *numbers: signal.Signals) -> No
     wait_for_end(family)
 
 
-@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+@pytest.mark.parametrize(("runs_on", "moment", "number"), MOMENTS)
 def test_told_to_end(
-    cluster: Cluster, tmp_path: Path, moment: Callable[[Running], None], number: signal.Signals
+    cluster: Cluster, tmp_path: Path, runs_on: str, moment: Callable[[Running], None], number: signal.Signals
 ) -> None:
-    with running(*_window(cluster), directory=tmp_path) as run:
+    with running(*_window(cluster, runs_on), directory=tmp_path) as run:
         moment(run)
         family = run.family()
         run.process.send_signal(number)

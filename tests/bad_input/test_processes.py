@@ -28,9 +28,16 @@ def _empty(tmp_path: Path) -> Path:
     return directory
 
 
-def test_good_run_says_nothing_of_its_own(cluster: Cluster, tmp_path: Path, whole: bytes) -> None:
+@pytest.mark.parametrize("runs_on", ["spark", "local"])
+def test_good_run_says_nothing_of_its_own(cluster: Cluster, tmp_path: Path, whole: bytes, runs_on: str) -> None:
     """Not a line of Java's or Spark's greetings."""
-    run = run_command(*_window(cluster), directory=_empty(tmp_path), environment={"TMPDIR": str(tmp_path / "empty")})
+    run = run_command(
+        *_window(cluster),
+        "--engine",
+        engine,
+        directory=_empty(tmp_path),
+        environment={"TMPDIR": str(tmp_path / "empty")},
+    )
     assert (run.status, run.stderr) == (0, "")
     assert run.stdout == whole
     assert [name for name in run.left if name.startswith(("headwater", "."))] == []
@@ -40,18 +47,20 @@ def test_damage_found_by_a_task(cluster: Cluster, wal: Path, tmp_path: Path) -> 
     place = middle(wal, cluster.backup)
     flip(place.file, place.lsn % (1 << 20) + 40)
     out = _empty(tmp_path)
-    run = run_command(*_window(cluster, wal), "--out", out / "messages.parquet", directory=out)
+    run = run_command(*_window(cluster, wal), "--out", out / "messages.parquet", "--engine", "spark", directory=out)
     run.check_failed("checksum in record", f"at {place.text}", f"in {place.file}")
 
 
-def test_disk_full_in_a_task(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs_on", ["spark", "local"])
+def test_disk_full_in_a_task(cluster: Cluster, tmp_path: Path, runs_on: str) -> None:
     """A limit on the size of files stands for it."""
 
     def limit_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.RLIM_INFINITY))
 
     out = _empty(tmp_path)
-    run = run_command(*_window(cluster), "--out", out / "lines", directory=out, preexec_fn=limit_files)
+    words = (*_window(cluster), "--out", out / "lines", "--engine", runs_on)
+    run = run_command(*words, directory=out, preexec_fn=limit_files)
     run.check_failed("could not write output: File too large (in ", str(out))
 
 
@@ -74,8 +83,18 @@ def test_reader_that_goes_away(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_no_java(cluster: Cluster, tmp_path: Path) -> None:
     out = _empty(tmp_path)
-    run = run_command(*_window(cluster), "--out", out / "lines", directory=out, environment=NO_JAVA)
+    words = (*_window(cluster), "--out", out / "lines", "--engine", "spark")
+    run = run_command(*words, directory=out, environment=NO_JAVA)
     run.check_failed("could not start Spark: /nowhere/bin/java: No such file", "Spark needs Java 17")
+
+
+def test_what_is_small_needs_no_java(cluster: Cluster, whole: bytes) -> None:
+    """Up to 16 MB of WAL are decoded by the command itself, unless Spark's master is named."""
+    assert run_command(*_window(cluster), environment=NO_JAVA).check_passed() == whole
+    run = run_command(*_window(cluster), "--master", "local[1]", environment=NO_JAVA)
+    run.check_failed("could not start Spark: /nowhere/bin/java: No such file", "Spark needs Java 17")
+    run = run_command(*_window(cluster), "--master", "local[1]", "--engine", "local")
+    run.check_failed("--master is Spark's, and --engine local does without", status=2)
 
 
 @pytest.mark.parametrize("master", ["nonsense", "local[many]"])

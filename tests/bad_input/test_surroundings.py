@@ -112,7 +112,8 @@ def test_hostile_but_no_hindrance(cluster: Cluster, tmp_path: Path, whole: bytes
     out = directory / "öut.parquet"
     hostile = {**C_LOCALE, "PYSPARK_PYTHON": "/nowhere/python", "TMPDIR": "/nowhere"}
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    run = run_command(*_window(cluster), "--out", out, environment=hostile, preexec_fn=_limiting(64, hard), cwd=here)
+    words = (*_window(cluster), "--out", out, "--engine", "spark")
+    run = run_command(*words, environment=hostile, preexec_fn=_limiting(64, hard), cwd=here)
     assert (run.status, run.stdout, run.stderr) == (0, b"", "")
     assert [path.name for path in directory.iterdir()] == [out.name]
     with out.open("rb") as written:
@@ -121,7 +122,7 @@ def test_hostile_but_no_hindrance(cluster: Cluster, tmp_path: Path, whole: bytes
 
 
 def test_few_open_files(cluster: Cluster) -> None:
-    run = run_command(*_window(cluster), preexec_fn=_limiting(64, 64))
+    run = run_command(*_window(cluster), "--engine", "spark", preexec_fn=_limiting(64, 64))
     run.check_failed("no more than 64 files may be open, expected at least 400", "ulimit -n 4096")
 
 
@@ -129,7 +130,7 @@ def test_no_java_at_all(cluster: Cluster, tmp_path: Path) -> None:
     for program in ("bash", "env", "dirname", "basename"):
         found = next(place for part in os.defpath.split(":") if (place := Path(part or "/bin") / program).exists())
         (tmp_path / program).symlink_to(found)
-    run = run_command(*_window(cluster), environment={"PATH": str(tmp_path), "JAVA_HOME": ""})
+    run = run_command(*_window(cluster), "--engine", "spark", environment={"PATH": str(tmp_path), "JAVA_HOME": ""})
     run.check_failed("could not start Spark: JAVA_HOME is not set", "Spark needs Java 17")
 
 

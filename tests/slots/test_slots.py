@@ -101,7 +101,8 @@ def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path
 @pytest.mark.slow
 def test_a_slot_is_used_by_one_process(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     create_slot(command, tmp_path / "one", server_run)
-    with running("decode", "--slot", tmp_path / "one", "--out", tmp_path / "out", directory=tmp_path) as first:
+    words = ("decode", "--slot", tmp_path / "one", "--out", tmp_path / "out", "--engine", "spark")
+    with running(*words, directory=tmp_path) as first:
         first.until(first.has_java)
         message = refused(command, "decode", "--slot", tmp_path / "one")
         assert f'replication slot "one" is active for PID {first.process.pid}' in message
