@@ -34,7 +34,7 @@ def test_good_run_says_nothing_of_its_own(cluster: Cluster, tmp_path: Path, whol
     run = run_command(
         *_window(cluster),
         "--engine",
-        engine,
+        runs_on,
         directory=_empty(tmp_path),
         environment={"TMPDIR": str(tmp_path / "empty")},
     )
