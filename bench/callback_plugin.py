@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from headwater import Change, Context, OutputPlugin, Relation, Transaction
+from headwater.base.overrides import override
 
 
 class JsonLines(OutputPlugin):
@@ -16,6 +17,7 @@ class JsonLines(OutputPlugin):
     def commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
         ctx.write(json.dumps({"commit": txn.xid, "lsn": commit_lsn}))
 
+    @override
     def change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
         row = change.old if change.action == "delete" else change.new
         values = {name: str(value) for name, value in (row or {}).items()}

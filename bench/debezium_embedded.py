@@ -69,7 +69,7 @@ def our_seconds(spark: object, run: PeerRun, directory: Path) -> float:
     return statistics.median(times)
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Land the inserts; have the engine tell a part of them, as many times."""
     if not has_engine():
         sitting.console.print("debezium: left out, as there is no Debezium here (make build/peers)")

@@ -15,7 +15,7 @@ SIZE = 5 << 10
 RUNS = 3
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Decode the transaction beside the server, which has its own settings."""
     size = SIZE if sitting.changes is None else max(1, (sitting.changes * WIDE_ROW_WAL) >> 20)
     found = measure_schema(

@@ -25,7 +25,7 @@ from server_runs import OPTIONS, RUNS
 from workloads import INSERTS
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Write a log, index it and have ``pg_waldump`` count it, in turns."""
     ours, theirs, runs = [], [], sitting.runs or RUNS
     with written(INSERTS, sitting) as (server, log), workers_on_cores(1) as worker:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cores import cores_said, on_cores
-from headwater.lakes.parquet_options import parquet_options
+from headwater.lakes.data_files import parquet_options
 from headwater.pg.lsn import Lsn
 from headwater.wal._crc import words_crc
 from headwater.wal.segments.addresses import wal_source

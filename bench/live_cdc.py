@@ -113,7 +113,7 @@ class Windows:
         return self.so_far[-1].resolved if self.so_far else 0
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Follow a server that works."""
     seconds, target = sitting.seconds or SECONDS, sitting.directory / "live"
     with bench_server() as server, sitting.console.status("live: inserts, updates and deletes into current tables"):

@@ -23,7 +23,7 @@ COPY_SECONDS = 2.0
 ARRAY_BYTES = 256 << 20
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Land a log with one core and with two, and copy memory, in turns."""
     ours, copying, rates = [], [], []
     runs = sitting.runs or RUNS

@@ -24,7 +24,7 @@ SMALL_LOG = {"wal_keep_size": "0", "max_wal_size": "512MB"}
 """What was written is in the backup's heap files: its WAL need not be copied with them."""
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Fill a table, copy the server, time COPY, stop it, time Headwater."""
     rows, runs = sitting.changes or ROWS, sitting.runs or RUNS
     with bench_server(SMALL_LOG) as server:

@@ -21,7 +21,7 @@ session.sparkContext.parallelize(range(2), 2).map(lambda x: x).collect()
 """
 
 
-def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Take turns with a bare session, on the WAL of a few thousand rows."""
     with bench_server() as server:
         prepare_inserts(server)

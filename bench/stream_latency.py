@@ -131,7 +131,7 @@ class Arrivals:
     _latency: list[NDArray[np.float64]] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def take(self, batch: Any, number: int) -> None:
+    def take(self, batch: Any, _number: int) -> None:
         """All rows of a batch, as Arrow's table."""
         rows = batch.toArrow()
         arrived = time.time()

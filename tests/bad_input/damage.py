@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bad_input.clusters import SEGMENT, own_file
+from control_files import read_control_file
 from headwater.pg.lsn import Lsn
-from headwater.wal.control import read_control_file
 from headwater.wal.records.frames import read_frames
 from headwater.wal.segments.directory import WalDirectory
 

@@ -55,7 +55,7 @@ def backups(tmp_path_factory: pytest.TempPathFactory) -> Backups:
     directory = tmp_path_factory.mktemp("forms")
     with small_server(16, bytea_output="escape") as server:
         far = server.home.path / "far"
-        shutil.copytree(server.socket_directory, far, ignore=lambda folder, names: names)
+        shutil.copytree(server.socket_directory, far, ignore=lambda _folder, names: names)
         shutil.chown(far, server.data_directory.owner(), server.data_directory.group())
         run(server, f"CREATE TABLESPACE far LOCATION '{far}'", "CREATE DATABASE wide TABLESPACE far")
         table = "CREATE TABLE t (id int PRIMARY KEY, a bytea)"

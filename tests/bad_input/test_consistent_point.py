@@ -11,8 +11,8 @@ from bad_input.clusters import SEGMENT, Cluster, linked_copy
 from bad_input.command import CommandHere
 from bad_input.damage import segments
 from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, since, small_server
+from control_files import read_control_file
 from headwater.pg.lsn import Lsn
-from headwater.wal.control import read_control_file
 
 pytestmark = [pytest.mark.server]
 

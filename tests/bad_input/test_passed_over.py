@@ -13,6 +13,7 @@ from bad_input.clusters import SEGMENT, Cluster
 from bad_input.command import CommandHere
 from bad_input.damage import PAGE, overwrite, segments
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
+from control_files import read_control_file
 from headwater.pipeline.requests.open_request import open_request
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.scope import Scope
@@ -24,7 +25,6 @@ from headwater.plugins.test_decoding.plugin import TestDecoding
 from headwater.reorder.slices.cutting import cut_slices
 from headwater.rmgr.registry import BTREE
 from headwater.wal.checksum import crc32c
-from headwater.wal.control import read_control_file
 from headwater.wal.records.frames import read_frames
 from headwater.wal.segments.directory import WalDirectory
 

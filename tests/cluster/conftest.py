@@ -206,7 +206,7 @@ def java_variables() -> dict[str, str]:
 
 
 @pytest.fixture
-def cluster_with_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:
+def cluster_with_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:  # noqa: ARG001
     """A cluster whose driver and workers share the WAL and a directory for files."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -216,7 +216,7 @@ def cluster_with_scratch(window: Window, compiled: None, tmp_path: Path) -> Iter
 
 
 @pytest.fixture
-def cluster_without_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:
+def cluster_without_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:  # noqa: ARG001
     """A cluster whose driver and workers share the WAL only."""
     with _cluster(window, tmp_path, [Mount(window.wal)]) as cluster:
         yield cluster

@@ -26,7 +26,7 @@ PLACES = 12
 """Rows that are damaged at a time: an error hides what would come behind it."""
 
 
-def test_damaged_rows(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_damaged_rows(tmp_path: Path) -> None:
     done: list[bool] = []
 
     def work(session: Any) -> None:
@@ -35,7 +35,7 @@ def test_damaged_rows(tmp_path: Path, pytestconfig: pytest.Config) -> None:
         for _ in range(60):
             workload.transaction()
 
-    def watch(window: RolledWindow, scope: Scope) -> None:
+    def watch(window: RolledWindow, _scope: Scope) -> None:
         done.extend(damage(window, random.Random(seed)) for seed in range(DAMAGES))
 
     with recorded(17, tmp_path, work) as found:

@@ -16,6 +16,7 @@ from fuzz import workers
 from fuzz.corpus import Corpus
 from fuzz.kinds import Kind, all_kinds
 from fuzz.run import run
+from headwater.base.overrides import override
 
 TESTS = Path(__file__).parent.parent
 INPUTS = 120
@@ -38,6 +39,7 @@ class _Misbehaves(Kind):
 
     name, share = "misbehaves", 1
 
+    @override
     def __init__(self, corpora: Sequence[Corpus], scratch: Path) -> None:
         self._number = 0
 

@@ -12,6 +12,7 @@ import numpy as np
 from fuzz.corpus import Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import changed, words_of
+from headwater.base.overrides import override
 from headwater.rows.send._send import type_send
 from headwater.rows.session import SessionSettings
 from headwater.rows.text._text import type_text
@@ -26,6 +27,7 @@ class StoredValues(Kind):
 
     name, share = "values", 15
 
+    @override
     def __init__(self, corpora: Sequence[Corpus], scratch: Path) -> None:
         rows = str(Path(__file__).parent.parent / "unit" / "rows")
         if rows not in sys.path:

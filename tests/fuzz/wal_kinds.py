@@ -19,7 +19,7 @@ from headwater.reorder.slices.cutting import cut_slices
 from headwater.rmgr.index.wal_index import Request, build_index
 from headwater.rmgr.outline import RecordChoice
 from headwater.source.record_rows import record_batches
-from headwater.wal.record_layout import BKPIMAGE_COMPRESSED
+from headwater.wal.layout import BKPIMAGE_COMPRESSED
 from headwater.wal.records.frames import read_frames
 from headwater.wal.records.record import Image, Record, parse_record
 

@@ -56,7 +56,7 @@ class Copied:
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
+def copied() -> Iterator[Copied]:
     with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in SETUP.split(";\n"):
@@ -100,7 +100,7 @@ def visible(copied: Copied, pages: np.ndarray, frames: Frames, place: Path) -> V
     whole = np.zeros(blocks * BLCKSZ, np.uint8)
     whole[: len(pages)] = pages
     changed = page_events([file], history.cuts, 0, 0, blocks)
-    seen = PageVisibility(all_committed(), copied.start_lsn, lambda multi: 0, False)
+    seen = PageVisibility(all_committed(), copied.start_lsn, lambda _multi: 0, False)
     return seen.visible(whole, 0, changed, "t")
 
 

@@ -17,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError
 
+from headwater.base.overrides import override
 from headwater.errors import LakeConflictError, LakeError, SlotError
 from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
@@ -155,6 +156,7 @@ def test_somebody_else_tidies_a_delta_table(engine: Engine, work: Work, tmp_path
     target = LandingTarget(tmp_path / "lake", "delta")
 
     class Tidy(LandingWatch):
+        @override
         def passed(self, window: LandedWindow) -> None:
             if read(target, "public.a") is not None:
                 DeltaTable(str(target.place / "public.a")).optimize.compact()

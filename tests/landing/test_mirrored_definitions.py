@@ -482,7 +482,7 @@ def test_a_table_without_identity_takes_inserts_alone(mirrored: Mirrored) -> Non
 @pytest.mark.parametrize(
     "change", ["UPDATE unknown SET id = 2", pytest.param("DELETE FROM unknown", marks=pytest.mark.slow)]
 )
-def test_a_change_of_a_row_that_nothing_tells_is_told(mirrored: Mirrored, source: Source, change: str) -> None:
+def test_a_change_of_a_row_that_nothing_tells_is_told(mirrored: Mirrored, change: str) -> None:
     setup = ["DROP TABLE IF EXISTS unknown", "CREATE TABLE unknown (id int)"]
     told = mirrored.refused(setup, ["INSERT INTO unknown VALUES (1)", change])
     assert 'table "public.unknown" has no replica identity, and a row of it is ' in told

@@ -206,7 +206,7 @@ def _mirror(target: LandingTarget, table: str, numbers: list[int], lsn: int) -> 
 
 
 @pytest.fixture(scope="module")
-def works(source: Source) -> dict[str, Moved]:
+def works(source: Source) -> dict[str, Moved]:  # noqa: ARG001
     """What has been done already."""
     return {}
 

@@ -39,16 +39,16 @@ def committed(table: ParquetTable, lsn: int, ids: list[int], removed: list[str])
     return file
 
 
-def by_python(place: Path, spark: Any) -> pa.Table:
+def by_python(place: Path, _spark: Any) -> pa.Table:
     return pa.concat_tables([pq.read_table(path, partitioning=None) for path in place.glob("**/*.parquet")])
 
 
-def by_duckdb(place: Path, spark: Any) -> pa.Table:
+def by_duckdb(place: Path, _spark: Any) -> pa.Table:
     with duckdb.connect() as session:
         return session.sql(f"SELECT * FROM read_parquet('{place}/**/*.parquet')").to_arrow_table()
 
 
-def by_pyarrow(place: Path, spark: Any) -> pa.Table:
+def by_pyarrow(place: Path, _spark: Any) -> pa.Table:
     return dataset(place, format="parquet").to_table()
 
 

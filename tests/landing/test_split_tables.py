@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError, UsageError
 from headwater.jobs.engine import Engine
@@ -165,6 +166,7 @@ def test_killed_behind_the_rows_that_were_there(engine: Engine, log: Log, tmp_pa
 class EndsWithTheFirstCommit(LandingWatch):
     """Which is that of rows that were there before."""
 
+    @override
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
         """See :class:`LandingWatch`."""
         if any(one.rows for one in tables):

@@ -14,6 +14,7 @@ from headwater import (
     Transaction,
     Truncate,
 )
+from headwater.base.overrides import override
 from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
 
 RAW, BITS, BOOL = {20, 21, 23, 26, 700, 701, 1700}, {1560, 1562}, 16
@@ -24,15 +25,18 @@ class TestDecoding(OutputPlugin):
 
     __test__ = False
 
+    @override
     def startup(self, ctx: Context, is_init: bool) -> None:
         ctx.streaming = ctx.streaming and ctx.option.get("stream-changes") == "1"
 
     def begin(self, ctx: Context, txn: Transaction) -> None:
         ctx.write(f"BEGIN {txn.xid}")
 
+    @override
     def commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
         ctx.write(f"COMMIT {txn.xid}")
 
+    @override
     def change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
         words = f"table {quote_qualified_identifier(relation.namespace, relation.name, ctx.major)}: "
         words += f"{change.action.upper()}:"
@@ -45,29 +49,35 @@ class TestDecoding(OutputPlugin):
             words += _tuple(ctx, relation, row, skips_nulls=change.action == "delete")
         ctx.write(words)
 
+    @override
     def truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
         names = ", ".join(quote_qualified_identifier(one.namespace, one.name, ctx.major) for one in relations)
         flags = " restart_seqs" * change.restart_seqs + " cascade" * change.cascade
         ctx.write(f"table {names}: TRUNCATE:{flags or ' (no-flags)'}")
 
+    @override
     def message(
         self, ctx: Context, txn: Transaction | None, message_lsn: int, transactional: bool, prefix: str, content: bytes
     ) -> None:
         head = f"message: transactional: {int(transactional)} prefix: {prefix}, sz: {len(content)} content:"
         ctx.write(head.encode() + content)
 
+    @override
     def filter_prepare(self, ctx: Context, xid: int, gid: str) -> bool:
         return "_nodecode" in gid
 
     def begin_prepare(self, ctx: Context, txn: Transaction) -> None:
         self.begin(ctx, txn)
 
+    @override
     def prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
         self._finish(ctx, "PREPARE TRANSACTION", txn)
 
+    @override
     def commit_prepared(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
         self._finish(ctx, "COMMIT PREPARED", txn)
 
+    @override
     def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: int, prepare_time: int) -> None:
         self._finish(ctx, "ROLLBACK PREPARED", txn)
 
@@ -77,23 +87,29 @@ class TestDecoding(OutputPlugin):
     def stream_stop(self, ctx: Context, txn: Transaction) -> None:
         ctx.write(f"closing a streamed block for transaction TXN {txn.xid}")
 
+    @override
     def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: int) -> None:
         ctx.write(f"aborting streamed (sub)transaction TXN {txn.xid}")
 
+    @override
     def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
         ctx.write(f"preparing streamed transaction TXN {_gid(txn)}, txid {txn.xid}")
 
+    @override
     def stream_commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
         ctx.write(f"committing streamed transaction TXN {txn.xid}")
 
+    @override
     def stream_change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
         ctx.write(f"streaming change for TXN {txn.xid}")
 
+    @override
     def stream_message(
         self, ctx: Context, txn: Transaction, message_lsn: int, transactional: bool, prefix: str, content: bytes
     ) -> None:
         ctx.write(f"streaming message: transactional: {int(transactional)} prefix: {prefix}, sz: {len(content)}")
 
+    @override
     def stream_truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
         ctx.write(f"streaming truncate for TXN {txn.xid}")
 

@@ -258,7 +258,7 @@ def truncate(_workload: Workload, session: Session) -> bool:
     return done and insert(_workload, session)
 
 
-def merge(workload: Workload, session: Session) -> bool:
+def merge(_workload: Workload, session: Session) -> bool:
     """MERGE into a session's own table."""
     source = f"(SELECT -g AS id FROM generate_series({session.rng.randrange(30)}, 45) g) s"
     return session.run(

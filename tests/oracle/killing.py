@@ -80,7 +80,7 @@ class Killer:
 
     def after(self, share: float) -> Moment:
         """After a share of the time for which the process before ran."""
-        return lambda process: time.monotonic() - self.began > share * self.seconds
+        return lambda _process: time.monotonic() - self.began > share * self.seconds
 
     def wait(self) -> None:
         """Wait until nothing is left."""

@@ -286,7 +286,7 @@ def running_of(index: WalIndex, major: int) -> Running:
 
 
 def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False, two_phase: bool = False) -> Streams:
-    prepares = TwoPhase(run.start, lambda xid, gid: False) if two_phase else None
+    prepares = TwoPhase(run.start, lambda _xid, _gid: False) if two_phase else None
     rules = StreamRules(limit, immediate, run.version, run.database, run.start, two_phase=prepares)
     running = running_of(index, run.version.major)
     return account(NOTHING_QUEUED, index.rows, running, index.lo, index.hi, index.grid, EVERYTHING, rules)

@@ -30,7 +30,7 @@ CREATE PUBLICATION p FOR TABLE t;
 FILL = "INSERT INTO t SELECT {0} * 1000 + i, repeat('x', 1900) FROM generate_series(1, 60) i"
 
 
-def options_of(major: int, streaming: str) -> tuple[tuple[str, str], ...]:
+def options_of(streaming: str) -> tuple[tuple[str, str], ...]:
     version = {"on": "2", "parallel": "4"}[streaming]
     return ("proto_version", version), ("publication_names", "p"), ("streaming", streaming)
 
@@ -52,7 +52,7 @@ def test_a_crash_amid_streamed_transactions(engine: Engine, major: int, tmp_path
         server.start()
         with server.connect() as connection:
             run(connection, "INSERT INTO t VALUES (3, 'behind');\nCHECKPOINT;\nINSERT INTO t VALUES (4, 'later')")
-            said = {way: said_of(connection, options_of(major, way)) for way in ways}
+            said = {way: said_of(connection, options_of(way)) for way in ways}
             settings = (*LIMIT, *saying(version_text(connection)))
         server.stop()
         request = DecodeRequest(
@@ -62,7 +62,7 @@ def test_a_crash_amid_streamed_transactions(engine: Engine, major: int, tmp_path
             kinds = [data[:1] for data in said[way].column("data").to_pylist()]
             assert kinds.count(b"A") == 2, kinds
             assert kinds.count(b"S") >= 2, kinds
-            with decode(engine, replace(request, options=options_of(major, way))) as result:
+            with decode(engine, replace(request, options=options_of(way))) as result:
                 found = joined(result.tables())
             assert first_difference(said[way], found) is None, first_difference(said[way], found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,8 @@ from headwater.cli.demo import run_demo
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
-def test_the_demo_is_byte_identical(spark: Any, pgbench_transactions: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("spark")
+def test_the_demo_is_byte_identical(pgbench_transactions: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_demo(pgbench_transactions=pgbench_transactions, shop_rounds=30) == 0
     verdict = re.search(r"byte-identical: (\d+) messages", capsys.readouterr().out)
     assert verdict is not None

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from control_files import read_control_file
 from headwater.pg.lsn import Lsn
 from headwater.reorder.commits.state import State
 from headwater.slots.slot_directory import read_slot
-from headwater.wal.control import read_control_file
 from oracle.cut_windows import MOST, check_calls, check_planner, check_states, check_windows
 from oracle.decoded_run import DecodedRun
 from oracle.killing import Killer, make_slot

@@ -120,7 +120,8 @@ def test_the_workload_meets_most_kinds_of_records(recorded: RecordedWal) -> None
 
 
 def test_what_pg_control_says(recorded: RecordedWal) -> None:
-    from headwater.wal.control import SHUTDOWNED, read_control_file
+    from control_files import read_control_file
+    from headwater.wal.control import SHUTDOWNED
 
     control = read_control_file(recorded.data_directory)
     wal = WalDirectory.scan(recorded.wal)

@@ -128,7 +128,7 @@ def test_a_note_that_cannot_be_written_leaves_no_output_behind(
     state, before = read_slot(behind).state, read_slot(slot)
     assert state is not None
 
-    def fail(path: Path, value: object) -> None:
+    def fail(path: Path, _value: object) -> None:
         raise SlotError("could not write: No space left on device", file=str(path))
 
     with open_slot(slot) as opened:

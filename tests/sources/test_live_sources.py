@@ -34,7 +34,7 @@ def archived(server: EmbeddedPostgres, name: str) -> None:
             connection.execute("SELECT pg_sleep(0.01)")
 
 
-def test_segments_that_a_server_recycles_are_read_from_the_archive(tmp_path: Path) -> None:
+def test_segments_that_a_server_recycles_are_read_from_the_archive() -> None:
     """Listed in ``pg_wal``, and gone from there when they are opened."""
     settings = {"archive_mode": "on", "archive_command": "true", "wal_keep_size": "0", "max_wal_size": "4MB"}
     with small_server(16, **settings, min_wal_size="2MB") as server:

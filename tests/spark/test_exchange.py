@@ -106,7 +106,7 @@ def test_two_runs_side_by_side(exchange: Exchange) -> None:
         assert [one.summary for (one,) in second] == [one.summary for (one,) in first] == [0, 1, 2]
 
 
-def wait_for_ever(task: int, sink: BinaryIO) -> int:
+def wait_for_ever(task: int, _sink: BinaryIO) -> int:
     threading.Event().wait()
     return task
 
@@ -153,7 +153,7 @@ def test_the_first_error_in_order_is_raised_where_its_turn_is(exchange: Exchange
 def raising(function: Callable[[], Any]) -> Callable[[Any, BinaryIO], int]:
     """Writes a file of the first task, and does what goes wrong in the second."""
 
-    def write(task: int, sink: BinaryIO) -> int:
+    def write(task: int, _sink: BinaryIO) -> int:
         if task == 1:
             function()
         return task

@@ -192,7 +192,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
 
 
 @pytest.fixture
-def log(request: pytest.FixtureRequest, written: Log, spark: Any) -> Log:
+def log(request: pytest.FixtureRequest, written: Log, spark: Any) -> Log:  # noqa: ARG001
     """Read where Spark is there, as tasks are."""
     return replace(written, window_bytes="1") if getattr(request, "param", ONE) == MANY else written
 

@@ -88,7 +88,7 @@ def _beneath_a_file(directory: Path) -> dict[str, str]:
     return {"XDG_CACHE_HOME": str(directory / "file" / "cache")}
 
 
-def _no_home(directory: Path) -> dict[str, str]:
+def _no_home(_directory: Path) -> dict[str, str]:
     return {"HOME": "/proc/nonexistent"}
 
 

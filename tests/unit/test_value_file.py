@@ -25,7 +25,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyte
     file = tmp_path / "one"
     save_value(file, One(1))
 
-    def fail(descriptor: int) -> None:
+    def fail(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)

@@ -91,6 +91,6 @@ def make_locale(path: Path, source: str, codeset: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, locales: list[str]) -> Iterator[EmbeddedPostgres]:
+def server(request: pytest.FixtureRequest, locales: list[str]) -> Iterator[EmbeddedPostgres]:  # noqa: ARG001
     with EmbeddedPostgres(programs_of(request.param), autovacuum=False) as running:
         yield running

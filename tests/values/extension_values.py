@@ -126,7 +126,7 @@ def segs(r: Random) -> list[str]:
 
 
 VALUES: dict[str, Callable[[Random], list[str]]] = {
-    "citext": lambda r: [text for text in TEXTS for _ in range(4)],
+    "citext": lambda _r: [text for text in TEXTS for _ in range(4)],
     "hstore": hstores,
     "ltree": ltrees,
     "lquery": lqueries,

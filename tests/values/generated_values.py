@@ -265,11 +265,11 @@ def uuids(r: Random) -> list[str]:
     return [r.randbytes(16).hex() for _ in range(300)] + ["00000000-0000-0000-0000-000000000000"]
 
 
-def booleans(r: Random) -> list[str]:
+def booleans(_r: Random) -> list[str]:
     return ["t", "f"]
 
 
-def chars(r: Random) -> list[str]:
+def chars(_r: Random) -> list[str]:
     return ["a", " ", '"', "\\\\", "{", ",", "~", "", "\\\\001", "\\\\377", "\\\\200", "\\\\303", "é"]
 
 
@@ -443,9 +443,9 @@ VALUES: dict[str, Callable[[Random], list[str]]] = {
     **dict.fromkeys(("regclass", "regproc", "regprocedure", "regoper", "regoperator", "regtype"), objects),
     **dict.fromkeys(("regconfig", "regdictionary", "regnamespace", "regrole", "regcollation"), objects),
     "aclitem": privileges,
-    "mood": lambda r: ["sad", "ok", "happy", 'very, very "happy"', "null", "later"],
-    "positive": lambda r: ["1", "2", "1000000"],
-    "moods": array_of(lambda r: ["sad", "ok", "null", 'very, very "happy"']),
+    "mood": lambda _r: ["sad", "ok", "happy", 'very, very "happy"', "null", "later"],
+    "positive": lambda _r: ["1", "2", "1000000"],
+    "moods": array_of(lambda _r: ["sad", "ok", "null", 'very, very "happy"']),
     "shortname": texts,
     "words": array_of(texts),
     "wordlists": array_of(array_of(texts), longest=60),

@@ -98,7 +98,7 @@ def _wrapped(r: Random) -> str:
 _MAKE: dict[str, Make] = {
     "pair": _pair,
     "wide": _wide,
-    "empty_type": lambda r: "()",
+    "empty_type": lambda _r: "()",
     "changed": lambda r: record([_int(r), "1.5e300", _maybe(r, lambda: _text(r)), _maybe(r, lambda: _int(r))]),
     "named_pair": lambda r: record([str(r.randrange(12)), _text(r)]),
     "pairs": lambda r: array([_maybe(r, lambda: _pair(r)) for _ in range(r.randrange(4))]),

@@ -151,7 +151,7 @@ def test_languages_in_columns(server: EmbeddedPostgres, connection: psycopg.Conn
     assert len(accepted) > len(values) / 2
     compare_values(server, connection, type_name, accepted)
     short = [value for value in accepted if len(value) < 300]
-    compare_values(server, connection, f"{type_name}[]", array_of(lambda r: short, ",", 50)(random.Random(1)))
+    compare_values(server, connection, f"{type_name}[]", array_of(lambda _r: short, ",", 50)(random.Random(1)))
 
 
 def compare_values(

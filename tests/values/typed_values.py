@@ -75,7 +75,7 @@ def _read(column: ColumnType, payloads: Sequence[bytes], session: SessionSetting
     starts = np.cumsum(lengths, dtype=np.int64) - lengths
     data = np.frombuffer(b"".join(payloads) + b"\0", np.uint8).copy()
     kinds = np.where(np.arange(count) % 2, VALUE, VALUE + 1).astype(np.uint8)
-    asked = Asked(session, with_null, lambda row: f"value {row}", lambda row: 1)
+    asked = Asked(session, with_null, lambda row: f"value {row}", lambda _row: 1)
     found = arrow_array(column, Values(Stored(kinds, starts, lengths, data, data), np.arange(count)), asked)
     found.validate(full=True)
     assert found.type == column.arrow

@@ -25,6 +25,8 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, _CacheLocator
 
+from headwater.base.overrides import override
+
 WAIT_SECONDS, POLL_SECONDS = 600.0, 0.05
 _OF_AN_EXECUTOR = ("SPARK_EXECUTOR_DIRS", "SPARK_EXECUTOR_ID", "CONTAINER_ID")
 _said: set[str] = set()
@@ -41,6 +43,7 @@ class KernelPlace(_CacheLocator):  # type: ignore[misc]
         self._directory, self._line = str(numba.config.CACHE_DIR), line
 
     @classmethod
+    @override
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> KernelPlace:
         """See Numba's."""
         return cls(py_func.__code__.co_firstlineno)

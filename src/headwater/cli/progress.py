@@ -33,7 +33,7 @@ def step_progress(is_quiet: bool = False) -> Iterator[Report]:
         is_quiet: it shows nothing.
     """
     if is_quiet:
-        yield lambda name, done, total: None
+        yield lambda _name, _done, _total: None
     elif sys.stderr.isatty():
         with _bars() as report:
             yield report

@@ -41,7 +41,7 @@ class _Told:
         self.received: list[int] = []
         self._is_due = True
 
-    def stop(self, number: int, frame: FrameType | None) -> None:
+    def stop(self, number: int, _frame: FrameType | None) -> None:
         """A handler of signals."""
         self.received.append(number)
         if self._is_due:
@@ -120,7 +120,7 @@ def told_first(tell: Callable[[], None]) -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def told(_number: int, _frame: FrameType | None) -> None:
         restore()
         tell()
 

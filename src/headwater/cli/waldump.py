@@ -36,7 +36,7 @@ from headwater.rmgr.description_parts import FORK_NAMES, Style, local_stamp
 from headwater.rmgr.outline import Outline, RecordChoice, chosen_records, outline
 from headwater.rmgr.record_stats import RecordStats, StatsRow
 from headwater.rmgr.registry import FIRST_CUSTOM, RMGR_NAMES
-from headwater.wal.page_layout import PAGE_SIZE
+from headwater.wal.layout import PAGE_SIZE
 from headwater.wal.records.frames import EndOfWal, Frames
 from headwater.wal.records.record import Record
 from headwater.wal.records.stretches import read_stretches

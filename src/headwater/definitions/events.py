@@ -241,16 +241,16 @@ def _type_changes(change: Callable[[Any, Any, Step], Iterator[str]]) -> _Change:
     return lambda before, after, step: iter(said(Phase.TYPE, change(before, after, step)))
 
 
-def _nothing(before: Definition, after: Definition, step: Step) -> Iterator[Statement]:
+def _nothing(_before: Definition, _after: Definition, _step: Step) -> Iterator[Statement]:
     """Nothing but its name changes."""
     return iter(())
 
 
-def _create_schema(schema: Definition, step: Step) -> Iterator[Statement]:
+def _create_schema(schema: Definition, _step: Step) -> Iterator[Statement]:
     yield Statement(Phase.SCHEMA, 2, f"CREATE SCHEMA {schema.sql_name}")
 
 
-def _drop_schema(schema: Definition, step: Step) -> Iterator[Statement]:
+def _drop_schema(schema: Definition, _step: Step) -> Iterator[Statement]:
     yield Statement(Phase.DROP_SCHEMA, 0, f"DROP SCHEMA {schema.sql_name}")
 
 

@@ -325,7 +325,7 @@ class Deparser:
             raise CatalogError(f"unknown test of a boolean {number}")
         return f"({self.sql(node.node('arg'))} IS {_BOOLEAN_TESTS[number]})"
 
-    def domain_value(self, node: Node, _: bool) -> str:
+    def domain_value(self, _node: Node, _: bool) -> str:
         return "VALUE"
 
     def next_value(self, node: Node, _: bool) -> str:
@@ -363,38 +363,38 @@ class Deparser:
         """A constant that stands as a word."""
         return constant(node, self.naming, Label.NEVER)[1:-1]
 
-    def at_time_zone(self, name: str, arguments: Sequence[Node]) -> str:
+    def at_time_zone(self, _name: str, arguments: Sequence[Node]) -> str:
         if len(arguments) == 1:
             return f"({self.sql(arguments[0])} AT LOCAL)"
         return f"({self.sql(arguments[1])} AT TIME ZONE {self.sql(arguments[0])})"
 
-    def overlaps(self, name: str, arguments: Sequence[Node]) -> str:
+    def overlaps(self, _name: str, arguments: Sequence[Node]) -> str:
         a, b, c, d = map(self.sql, arguments)
         return f"(({a}, {b}) OVERLAPS ({c}, {d}))"
 
-    def extract(self, name: str, arguments: Sequence[Node]) -> str:
+    def extract(self, _name: str, arguments: Sequence[Node]) -> str:
         return f"EXTRACT({self.naming.quoted(self.word(arguments[0]))} FROM {self.sql(arguments[1])})"
 
-    def is_normalized(self, name: str, arguments: Sequence[Node]) -> str:
+    def is_normalized(self, _name: str, arguments: Sequence[Node]) -> str:
         form = f" {self.word(arguments[1])}" if len(arguments) == 2 else ""
         return f"({self.sql(arguments[0])} IS{form} NORMALIZED)"
 
-    def collation_for(self, name: str, arguments: Sequence[Node]) -> str:
+    def collation_for(self, _name: str, arguments: Sequence[Node]) -> str:
         return f"COLLATION FOR ({self.sql(arguments[0])})"
 
-    def normalize(self, name: str, arguments: Sequence[Node]) -> str:
+    def normalize(self, _name: str, arguments: Sequence[Node]) -> str:
         form = f", {self.word(arguments[1])}" if len(arguments) == 2 else ""
         return f"NORMALIZE({self.sql(arguments[0])}{form})"
 
-    def overlay(self, name: str, arguments: Sequence[Node]) -> str:
+    def overlay(self, _name: str, arguments: Sequence[Node]) -> str:
         said = [self.sql(one) for one in arguments]
         end = f" FOR {said[3]}" if len(said) == 4 else ""
         return f"OVERLAY({said[0]} PLACING {said[1]} FROM {said[2]}{end})"
 
-    def position(self, name: str, arguments: Sequence[Node]) -> str:
+    def position(self, _name: str, arguments: Sequence[Node]) -> str:
         return f"POSITION(({self.sql(arguments[1])}) IN ({self.sql(arguments[0])}))"
 
-    def substring(self, name: str, arguments: Sequence[Node]) -> str | None:
+    def substring(self, _name: str, arguments: Sequence[Node]) -> str | None:
         said = [self.sql(one) for one in arguments]
         if result_type(arguments[1]) != _INT4:
             return None if len(said) == 2 else f"SUBSTRING({said[0]} SIMILAR {said[1]} ESCAPE {said[2]})"
@@ -406,10 +406,10 @@ class Deparser:
         characters = f" {self.sql(arguments[1])}" if len(arguments) == 2 else ""
         return f"TRIM({side}{characters} FROM {self.sql(arguments[0])})"
 
-    def xml_exists(self, name: str, arguments: Sequence[Node]) -> str:
+    def xml_exists(self, _name: str, arguments: Sequence[Node]) -> str:
         return f"XMLEXISTS(({self.sql(arguments[0])}) PASSING ({self.sql(arguments[1])}))"
 
-    def system_user(self, name: str, arguments: Sequence[Node]) -> str:
+    def system_user(self, _name: str, _arguments: Sequence[Node]) -> str:
         return "SYSTEM_USER"
 
 

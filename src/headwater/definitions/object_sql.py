@@ -20,7 +20,7 @@ from headwater.definitions.step import Step
 from headwater.errors import UnsupportedDefinitionError
 
 
-def create_sequence(sequence: SequenceDefinition, step: Step) -> Iterator[Statement]:
+def create_sequence(sequence: SequenceDefinition, _step: Step) -> Iterator[Statement]:
     """CREATE SEQUENCE; that of an identity column comes with the column."""
     if sequence.is_identity:
         return
@@ -37,7 +37,7 @@ def _owned(before: SequenceDefinition | None, sequence: SequenceDefinition) -> I
         yield Statement(Phase.INHERIT, 0, f"ALTER SEQUENCE {sequence.sql_name} OWNED BY {owner}")
 
 
-def alter_sequence(before: SequenceDefinition, after: SequenceDefinition, step: Step) -> Iterator[Statement]:
+def alter_sequence(before: SequenceDefinition, after: SequenceDefinition, _step: Step) -> Iterator[Statement]:
     """What became of a sequence, but for its name and schema."""
     alter = f"ALTER SEQUENCE {after.sql_name}"
     if before.core[1:4] != after.core[1:4] and before.is_identity == after.is_identity:
@@ -160,7 +160,7 @@ def _deferral(after: ConstraintDefinition, step: Step) -> str:
     return f"ALTER CONSTRAINT {step.quoted(after.name)} {how}{when}"
 
 
-def create_publication(publication: PublicationDefinition, step: Step) -> Iterator[Statement]:
+def create_publication(publication: PublicationDefinition, _step: Step) -> Iterator[Statement]:
     """CREATE PUBLICATION."""
     members = _members(publication.tables, publication.schemas)
     what = " FOR ALL TABLES" if publication.all_tables else f" FOR {members}" if members else ""
@@ -215,7 +215,7 @@ def alter_publication(before: PublicationDefinition, after: PublicationDefinitio
         yield Statement(Phase.PUBLICATION, 0, f"{alter} DROP {', '.join(gone)}")
 
 
-def drop_publication(publication: PublicationDefinition, step: Step) -> Iterator[Statement]:
+def drop_publication(publication: PublicationDefinition, _step: Step) -> Iterator[Statement]:
     """DROP PUBLICATION."""
     yield Statement(Phase.DROP_PUBLICATION, 0, f"DROP PUBLICATION {publication.sql_name}")
 
@@ -236,14 +236,14 @@ def comment(before: CommentsDefinition | None, after: CommentsDefinition | None,
             yield Statement(Phase.COMMENT, 0, f"COMMENT ON {target} IS NULL")
 
 
-def create_extension(extension: ExtensionDefinition, step: Step) -> Iterator[Statement]:
+def create_extension(extension: ExtensionDefinition, _step: Step) -> Iterator[Statement]:
     """CREATE EXTENSION."""
     version = literal(extension.version)
     create = f"CREATE EXTENSION {extension.sql_name} WITH SCHEMA {extension.schema} VERSION {version}"
     yield Statement(Phase.TYPE, -1, create)
 
 
-def alter_extension(before: ExtensionDefinition, after: ExtensionDefinition, step: Step) -> Iterator[Statement]:
+def alter_extension(before: ExtensionDefinition, after: ExtensionDefinition, _step: Step) -> Iterator[Statement]:
     """Another version, or schema."""
     alter = f"ALTER EXTENSION {after.sql_name}"
     if before.version != after.version:
@@ -252,6 +252,6 @@ def alter_extension(before: ExtensionDefinition, after: ExtensionDefinition, ste
         yield Statement(Phase.RENAME, 0, f"{alter} SET SCHEMA {after.schema}")
 
 
-def drop_extension(extension: ExtensionDefinition, step: Step) -> Iterator[Statement]:
+def drop_extension(extension: ExtensionDefinition, _step: Step) -> Iterator[Statement]:
     """DROP EXTENSION."""
     yield Statement(Phase.DROP_TYPE, 1, f"DROP EXTENSION {extension.sql_name}")

@@ -16,12 +16,12 @@ from headwater.definitions.objects import (
 from headwater.definitions.step import Step
 
 
-def create_enum(type: EnumDefinition, step: Step) -> Iterator[str]:
+def create_enum(type: EnumDefinition, _step: Step) -> Iterator[str]:
     """CREATE TYPE ... AS ENUM."""
     yield f"CREATE TYPE {type.sql_name} AS ENUM ({', '.join(map(literal, type.labels))})"
 
 
-def alter_enum(before: EnumDefinition, after: EnumDefinition, step: Step) -> Iterator[str]:
+def alter_enum(before: EnumDefinition, after: EnumDefinition, _step: Step) -> Iterator[str]:
     """Labels renamed and added, each behind the one before it."""
     old = dict(zip(before.label_oids, before.labels, strict=True))
     labels = list(zip(after.label_oids, after.labels, strict=True))
@@ -127,7 +127,7 @@ def alter_domain(before: DomainDefinition, after: DomainDefinition, step: Step) 
             yield f"{alter} {'SET' if after.not_null else 'DROP'} NOT NULL"
 
 
-def create_range(type: RangeDefinition, step: Step) -> Iterator[str]:
+def create_range(type: RangeDefinition, _step: Step) -> Iterator[str]:
     """CREATE TYPE ... AS RANGE."""
     parts = {
         "SUBTYPE": type.subtype,

@@ -47,7 +47,7 @@ from headwater.rmgr.heap_layout import (
 from headwater.rmgr.registry import HEAP, HEAP2, MULTIXACT, SMGR
 from headwater.rows._copy import copy
 from headwater.rows.collect._page_tuples import LOWER_AT, PAGE, POINTERS_AT
-from headwater.wal.record_layout import BKPIMAGE_HAS_HOLE, INFO_AT, RMID_AT, XID_AT
+from headwater.wal.layout import BKPIMAGE_HAS_HOLE, INFO_AT, RMID_AT, XID_AT
 
 Bytes = NDArray[np.uint8]
 Int32s = NDArray[np.int32]

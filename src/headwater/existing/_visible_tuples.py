@@ -227,7 +227,7 @@ def _load(data: Bytes, base: Int, fates: Fates, slots: Slots, seen: Seen) -> tup
 
 
 @inline_kernel
-def _replay(data: Bytes, events: Int64s, n: Int, payload_at: Int, fates: Fates, slots: Slots, seen: Seen) -> Int:
+def _replay(events: Int64s, n: Int, payload_at: Int, fates: Fates, slots: Slots, seen: Seen) -> Int:
     """One event of a tuple."""
     kind, offnum, xid = events[n, KIND], events[n, OFFNUM], events[n, XID]
     if offnum < 1 or offnum >= MOST_TUPLES:
@@ -322,7 +322,7 @@ def visible_tuples(
         for n in range(lo, hi):
             if status != DONE:
                 break
-            status = _replay(data, events, n, payload_at, fates, slots, seen)
+            status = _replay(events, n, payload_at, fates, slots, seen)
             most = max(most, events[n, OFFNUM])
         if status != DONE:
             return status

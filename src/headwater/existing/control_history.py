@@ -21,7 +21,7 @@ from headwater.rmgr.xlog import (
     parse_checkpoint,
     parse_parameter_change,
 )
-from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.records.record import parse_record
 
 _WANTED = CHECKPOINT_ONLINE, CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE

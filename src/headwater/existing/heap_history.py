@@ -27,7 +27,7 @@ from headwater.rmgr.index.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMM
 from headwater.rmgr.index.index_rows import EndTable
 from headwater.rmgr.index.wal_index import Request, WalIndex, build_index
 from headwater.rmgr.registry import DBASE
-from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.records.record import parse_record
 from headwater.wal.records.stretches import read_stretches
 from headwater.wal.segments.directory import WalDirectory

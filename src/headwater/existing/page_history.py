@@ -47,7 +47,7 @@ from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.heap_layout import MOST_TUPLES
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rows.collect._page_tuples import PAGE
-from headwater.wal.record_layout import (
+from headwater.wal.layout import (
     BKPIMAGE_APPLY,
     BKPIMAGE_APPLY_14,
     BKPIMAGE_COMPRESSED,

@@ -444,11 +444,11 @@ class _Analysis:
         )
         return self._result(found.result, node, made)
 
-    def between(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
+    def between(self, _name: str, left: _Typed | None, right: Tree) -> _Typed:
         """BETWEEN."""
         return self._bounded("and", (">=", "<="), left, right)
 
-    def not_between(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
+    def not_between(self, _name: str, left: _Typed | None, right: Tree) -> _Typed:
         """NOT BETWEEN."""
         return self._bounded("or", ("<", ">"), left, right)
 

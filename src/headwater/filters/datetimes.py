@@ -333,11 +333,6 @@ def _refused(unit: str, type: str) -> ExpressionError:
     return ExpressionError(f'unit "{unit}" not supported for type {type}')
 
 
-def _towards_zero(value: int, divisor: int) -> int:
-    found = abs(value) // divisor
-    return found if value >= 0 else -found
-
-
 def _thursday(julian: int) -> int:
     """That of its week, which tells the week's year."""
     return julian - julian % 7 + 3

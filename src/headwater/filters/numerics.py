@@ -29,7 +29,6 @@ from headwater.rows.text._number import write_numeric
 _NAN, _INFINITE, _NEGATIVE_INFINITE = 0xC000, 0xD000, 0xF000
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _HEADERS = {"nan": _NAN, "inf": _INFINITE, "-inf": _NEGATIVE_INFINITE}
-_BASE = 10_000
 _MOST_WEIGHT, _MOST_SCALE, _MOST_DIVISION_SCALE = 0x7FFF, 0x3FFF, 1000
 _MIN_DIGITS = 16
 _KEPT_BYTES = 64

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import TypeInfo
 from headwater.errors import RecordError
-from headwater.filters.values import Index, Spans, Values, constant, spans, stored
+from headwater.filters.values import Index, Spans, Values, spans, stored
 from headwater.pg.functions import built_in_types
 from headwater.rows.columns import _nested_parts as _parts
 from headwater.rows.session import SessionSettings
@@ -125,8 +125,3 @@ def _datum(length: int, value: bytes) -> bytes:
     if length == -1:
         return struct.pack("<I", (len(value) + _VARLENA) << 2) + value
     return value.ljust(_NAME_SIZE, b"\0") if length == _NAME_SIZE else value
-
-
-def single(type: int, payload: bytes | None) -> Values:
-    """A column of one value."""
-    return constant(type, payload, 1)

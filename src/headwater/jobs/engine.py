@@ -52,7 +52,7 @@ class Engine(ABC):
             HeadwaterError: what a task raised, the first in the order of tasks; SparkError for any other failure.
         """
 
-    def for_bytes(self, size: int) -> Engine:
+    def for_bytes(self, size: int) -> Engine:  # noqa: ARG002
         """Return the engine for work on so many bytes of WAL or files: this one, unless it chooses by size."""
         return self
 

@@ -2,6 +2,10 @@
 
 Bounds and counts of nulls come from the file's own footer, which the writer makes anyway: the rows are not gone through
 again, but for columns of floats, whose bounds do not say whether there is a NaN.
+
+Numbers and moments are written as differences (DELTA_BINARY_PACKED), decimals of up to 18 digits as integers, which is
+what Iceberg asks for: places in the log, keys and times take next to nothing so, and half of the time. Strings have
+dictionaries, which Arrow gives up where they do not pay. Spark (3.3), DuckDB, Arrow and Trino read all of it.
 """
 
 from __future__ import annotations
@@ -21,11 +25,13 @@ import pyarrow.parquet as pq
 from headwater.jobs.unforeseen import system_error
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
-from headwater.lakes.parquet_options import parquet_options
 from headwater.rows.columns.arrow import no_rows
 
 _ARROW = b"ARROW:schema"
 """Under which key of a file Arrow looks for the schema that it was written with (parquet/arrow/schema.cc)."""
+
+COMPRESSION = "zstd"
+_DIGITS_OF_INTEGERS = 18
 
 _ROW_GROUP_BYTES = 64 << 20
 """Of rows in memory: what a task holds beside the batch that it makes."""
@@ -213,3 +219,21 @@ def _bound(statistics: list[Any], name: str, choose: Callable[[Iterable[Any]], A
 
 def _has_nan(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py())
+
+
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """What pyarrow's writers are told about files of these columns."""
+    by_differences = [field.name for field in schema if _has_differences(field.type)]
+    return {
+        "compression": COMPRESSION,
+        "store_decimal_as_integer": True,
+        "column_encoding": dict.fromkeys(by_differences, "DELTA_BINARY_PACKED"),
+        "use_dictionary": [field.name for field in schema if field.name not in by_differences],
+    }
+
+
+def _has_differences(type: pa.DataType) -> bool:
+    """Whether values are integers in a file."""
+    if pa.types.is_decimal128(type):
+        return bool(type.precision <= _DIGITS_OF_INTEGERS)
+    return bool(pa.types.is_signed_integer(type) or pa.types.is_temporal(type)) and not pa.types.is_interval(type)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.base.overrides import override
 from headwater.errors import LakeConflictError, LakeError, LakeNameError
 from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import (
@@ -198,6 +199,7 @@ class DeltaFormat(LakeFormat):
     def table(self, place: Path, source: str, name: str) -> LakeTable:
         return DeltaLakeTable(place, source, name)
 
+    @override
     def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: by Delta's own vacuum; its log is cleaned by Delta's own rules."""
         from deltalake import DeltaTable
@@ -213,12 +215,14 @@ class DeltaFormat(LakeFormat):
             )
             return Expired(len(removed), sum(sizes))
 
+    @override
     def size(self, place: Path, name: str, version: int) -> TableSize:
         from deltalake import DeltaTable
 
         with _told(place):
             return TableSize.of(_files_of(DeltaTable(_address(place), version=version)).values())
 
+    @override
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
         from deltalake import DeltaTable
 

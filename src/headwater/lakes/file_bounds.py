@@ -83,3 +83,15 @@ def is_bound(value: Any) -> bool:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return False
     return not isinstance(value, str) or len(value.encode()) <= MOST_BYTES
+
+
+def has_place(type: pa.DataType) -> bool:
+    """Tell whether Arrow puts values of a type in an order, one that not everybody agrees about included."""
+    return type == pa.uuid() or not (pa.types.is_nested(type) or isinstance(type, pa.BaseExtensionType))
+
+
+def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values as Arrow compares them."""
+    if values.type == pa.uuid():
+        return pa.chunked_array([chunk.storage for chunk in values.chunks], pa.binary(16))
+    return values

@@ -34,6 +34,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
+from headwater.base.overrides import override
 from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
@@ -121,6 +122,7 @@ class IcebergFormat(LakeFormat):
         totals = _properties(snapshot)
         return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
 
+    @override
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
         """See :class:`LakeFormat`: those that it has now."""
         with iceberg_errors(place):
@@ -238,6 +240,7 @@ class IcebergLakeTable(LakeTable):
             update.union_by_name(schema)
         return transaction
 
+    @override
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:

@@ -205,7 +205,7 @@ class LakeTable(ABC):
     def files(self) -> Mapping[str, DataFile]:
         """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
 
-    def concerned(self, sought: Sought) -> Mapping[str, DataFile]:
+    def concerned(self, sought: Sought) -> Mapping[str, DataFile]:  # noqa: ARG002
         """Files with the rows of the table that changes may be of, and maybe others; by their paths.
 
         What is committed next may take these away, and no others.
@@ -362,7 +362,7 @@ class LakeFormat(ABC):
             LakeError: there is no such version, or it has expired.
         """
 
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:  # noqa: ARG002
         """The columns of a version of a table, which say whose they are; None where only its catalog knows.
 
         Args:

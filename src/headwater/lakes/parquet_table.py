@@ -35,6 +35,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.dataset import dataset
 
+from headwater.base.overrides import override
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.file_bounds import read_bounds, written_bounds
 from headwater.lakes.lake_table import (
@@ -109,6 +110,7 @@ class ParquetTable(LakeTable):
     def locate(self, path: str) -> str:
         return str(self.place / path)
 
+    @override
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
@@ -205,9 +207,11 @@ class ParquetTable(LakeTable):
 class ParquetFormat(LakeFormat):
     """Parquet tables; there is nothing that they share."""
 
+    @override
     def table(self, place: Path, source: str, name: str) -> LakeTable:
         return ParquetTable(place, source)
 
+    @override
     def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: files that were taken away; the manifests stay."""
         with errors_at(place):
@@ -217,10 +221,12 @@ class ParquetFormat(LakeFormat):
             unused = (path for path in away if path.name.removesuffix(f".{_REMOVED}") not in used)
             return remove_files(unused, older_than.timestamp())
 
+    @override
     def size(self, place: Path, name: str, version: int) -> TableSize:
         with errors_at(place):
             return TableSize.of(_files_at(place, version)[0].values())
 
+    @override
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
         with errors_at(place):
             return _files_at(place, version)[1]

@@ -117,7 +117,7 @@ class Connector(ABC):
     def size(self, name: str, version: int) -> TableSize:
         """What a version of a table is made of."""
 
-    def needed(self, schema: pa.Schema) -> dict[str, str]:
+    def needed(self, schema: pa.Schema) -> dict[str, str]:  # noqa: ARG002
         """Properties that a table with these columns must have."""
         return {}
 

@@ -26,10 +26,10 @@ from pyspark.sql import functions as sql
 
 from headwater.errors import LakeError
 from headwater.lakes.data_files import read_data_file
+from headwater.lakes.file_bounds import has_place
 from headwater.lakes.history_rows import FROM_LSN, TO_LSN
 from headwater.lakes.lake_table import DataFile, Sought
 from headwater.lakes.spark_catalog import quoted, session_settings
-from headwater.lakes.value_order import has_place
 
 _ENDED = "_ended_in_a_column_of_a_name_that_is_longer_than_those_that_postgresql_gives"
 """Of rows that a MERGE is given, whether they go; no column of the source is called so."""

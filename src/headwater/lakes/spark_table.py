@@ -29,6 +29,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from headwater.base.overrides import override
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import DataFile, Expired, LakeFormat, LakeTable, Landed, Sought, TableSize
@@ -98,6 +99,7 @@ class SparkFormat(LakeFormat):
             return self._catalog, schema, table
         return self._catalog, *self._namespace, name.replace(".", "_")
 
+    @override
     def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: that is the catalog's own.
 

@@ -14,6 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import LakeError, UsageError
 from headwater.lakes.lake_schema import SPLIT, Shape
@@ -60,7 +61,7 @@ class Mode(ABC):
     ) -> list[SourceTable]:
         """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
 
-    def shape(self, schema: RelationSchema) -> Shape | None:
+    def shape(self, schema: RelationSchema) -> Shape | None:  # noqa: ARG002
         """Which columns the lake's table must have, of the several that a table may have there; None for any."""
         return None
 
@@ -126,6 +127,7 @@ class Changelog(Mode):
     def __init__(self, shapes: Callable[[RelationSchema], Shape] | None = None) -> None:
         self.shapes = shapes
 
+    @override
     def tables(
         self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
@@ -137,10 +139,12 @@ class Changelog(Mode):
     def existing(self, source: SourceTable) -> SourceTable:
         return source
 
+    @override
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
         """All of them."""
         return True
 
+    @override
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
     ) -> Landing:
@@ -148,6 +152,7 @@ class Changelog(Mode):
         changes = change_table(source, table, name, lake)
         return Landing(number, name, table, source, changes, changes.schema)
 
+    @override
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
@@ -158,6 +163,7 @@ class Changelog(Mode):
             last = max(one.last for one in files)
             yield Settled(landings[number], added, [], last, sum(one.rows for one in added))
 
+    @override
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
         """The files as they are."""
         return Settled(landing, files, [], lsn, sum(one.rows for one in files))

@@ -245,7 +245,7 @@ def _reload(run: LandingRun, name: str, kept: KeptState, directory: WalDirectory
     table = _table_of(run, run.opened(kept, directory), name, lsn)
     run.only = frozenset({table.oid})
     opened = run.opened(kept, directory)
-    rows = _rows(run, opened, table, kept, directory)
+    rows = _rows(opened, table, kept, directory)
     if table.oid not in lake.paused.oids:
         lake.paused.add(
             PausedTable(table.oid, name, "it was to get its rows from a backup, and that has not ended"), kept
@@ -285,9 +285,7 @@ def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> Rela
     return own
 
 
-def _rows(
-    run: LandingRun, opened: OpenRequest, table: RelationSchema, kept: KeptState, directory: WalDirectory
-) -> ExistingRows:
+def _rows(opened: OpenRequest, table: RelationSchema, kept: KeptState, directory: WalDirectory) -> ExistingRows:
     """A table's rows where the target stands, in a backup.
 
     Raises:

@@ -94,7 +94,7 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    output = Output(request, form, lambda label: deliver)
+    output = Output(request, form, lambda _: deliver)
     decoded = decode_outputs(spark, [output], None, kept, settings)
     ((result,),) = decoded.databases.values()
     return result

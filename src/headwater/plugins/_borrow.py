@@ -22,8 +22,8 @@ def _uncounted(context: Any, builder: Any, array_type: Any, value: Any) -> Any:
     return array._getvalue()
 
 
-def _borrower(typing_context: Any, table: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _borrower(_typing_context: Any, table: Any) -> Any:
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         arrays = cgutils.unpack_tuple(builder, arguments[0], len(table))
         values = [_uncounted(context, builder, kind, value) for kind, value in zip(table, arrays, strict=True)]
         return context.make_tuple(builder, table, values)

@@ -99,7 +99,7 @@ class SinvalMessage(Protocol):
 
     @property
     def id(self) -> int:
-        """From 0 on a catcache id; else a kind of :mod:`headwater.pg.sinval`: CATALOG a whole catalog, and so on."""
+        """From 0 on a catcache id; else a kind of :mod:`headwater.rmgr.invalidation`, such as CATALOG."""
 
     @property
     def value(self) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._record import Int, parse_headers, u32, u64
 from headwater.rmgr.header_slots import BLOCK, BLOCKS, DATA_LENGTH, DB, FORK, IMAGE, MAIN_AT, PAYLOAD_AT, REL, SPC
-from headwater.wal.record_layout import INFO_AT, PREV_AT, RMID_AT, XID_AT
+from headwater.wal.layout import INFO_AT, PREV_AT, RMID_AT, XID_AT
 from headwater.wal.records._position import lsn_to_payload, payload_to_end_lsn
 
 DONE = -1

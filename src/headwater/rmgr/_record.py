@@ -28,7 +28,7 @@ from headwater.rmgr.header_slots import (
     SPC,
     TOPLEVEL_XID,
 )
-from headwater.wal.record_layout import (
+from headwater.wal.layout import (
     BKPBLOCK_FORK_MASK,
     BKPBLOCK_HAS_IMAGE,
     BKPBLOCK_SAME_REL,

@@ -10,7 +10,7 @@ CREATE_INDEX, INSERT, UPDATE, SAMEPAGE_UPDATE, REVMAP_EXTEND, DESUMMARIZE = rang
 OPMASK = 0x70
 
 
-def describe(record: Record, style: Style) -> str:
+def describe(record: Record, _style: Style) -> str:
     """What ``pg_waldump`` says of a record (brin_desc).
 
     Raises:

@@ -95,7 +95,7 @@ def describe(record: Record, style: Style) -> str:
     return "dir" + "".join(f" {tablespace}/{gone.database}" for tablespace in gone.tablespaces)
 
 
-def describe_tablespace(record: Record, style: Style) -> str:
+def describe_tablespace(record: Record, _style: Style) -> str:
     """What ``pg_waldump`` says of a tablespace's record (tblspc_desc).
 
     Raises:

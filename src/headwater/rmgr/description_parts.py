@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from headwater.pg.catalogs import DEFAULT_TABLESPACE, GLOBAL_TABLESPACE
 from headwater.pg.lsn import lsn_text
-from headwater.pg.sinval import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT
 from headwater.pg.version import Version
-from headwater.rmgr.invalidation import Invalidation
+from headwater.rmgr.invalidation import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT, Invalidation
 
 FORK_NAMES = ("main", "fsm", "vm", "init")
 """By fork number."""

@@ -7,7 +7,7 @@ from headwater.rmgr.payload import Payload
 from headwater.wal.records.record import Record
 
 
-def describe(record: Record, style: Style) -> str:
+def describe(record: Record, _style: Style) -> str:
     """What ``pg_waldump`` says of a record (generic_desc).
 
     Raises:

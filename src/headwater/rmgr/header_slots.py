@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.pg.version import VERSIONS
-from headwater.wal.record_layout import BKPIMAGE_COMPRESSED, BKPIMAGE_IS_COMPRESSED_14
+from headwater.wal.layout import BKPIMAGE_COMPRESSED, BKPIMAGE_IS_COMPRESSED_14
 
 COMPRESSED = 0
 """What is read: which bits of ``bimg_info`` say that an image is compressed."""

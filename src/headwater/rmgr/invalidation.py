@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
-from headwater.pg.sinval import RELMAP, RELSYNC, SMGR, SNAPSHOT
 from headwater.pg.version import VERSIONS
 
 MESSAGE_SIZE = 16
+
+CATALOG, RELCACHE, SMGR, RELMAP, SNAPSHOT, RELSYNC = -1, -2, -3, -4, -5, -6
+"""Ids of messages (``SHAREDINVAL..._ID``); from 0 on the id is a catalog cache's. RELSYNC came with 18."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Invalidation:
     """One message.
 
     Attributes:
-        id: from 0 on a catalog cache; else a kind of :mod:`headwater.pg.sinval`.
+        id: from 0 on a catalog cache; else one of the ids above.
         db: the database it concerns, 0 all (shared catalogs).
         value: hash value of a catalog cache entry; OID of a catalog (CATALOG) or relation (RELCACHE, SNAPSHOT,
             RELSYNC; 0 all of them); file number (SMGR); 0 (RELMAP).

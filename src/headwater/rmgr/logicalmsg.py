@@ -47,7 +47,7 @@ def parse_message(main_data: bytes, lsn: int) -> LogicalMessage:
     return LogicalMessage(database, transactional, prefix.split(b"\0", 1)[0], p.take(content_size))
 
 
-def describe(record: Record, style: Style) -> str:
+def describe(record: Record, _style: Style) -> str:
     """What ``pg_waldump`` says of a record (logicalmsg_desc): every byte of the content in hexadecimal.
 
     Raises:

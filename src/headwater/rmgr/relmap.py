@@ -65,7 +65,7 @@ def parse_update(main_data: bytes, lsn: int) -> RelmapUpdate:
     return RelmapUpdate(database, tablespace, mappings)
 
 
-def describe(record: Record, style: Style) -> str:
+def describe(record: Record, _style: Style) -> str:
     """What ``pg_waldump`` says of a record (relmap_desc).
 
     Raises:

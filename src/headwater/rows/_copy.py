@@ -29,7 +29,7 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 
 
 def _loader(bits: int, result: Any) -> Any:
-    def load(typing_context: Any, src: Any, at: Any) -> Any:
+    def load(_typing_context: Any, src: Any, _at: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.load(
                 _address(context, builder, signature.args[0], arguments[0], arguments[1], bits), align=1
@@ -41,7 +41,7 @@ def _loader(bits: int, result: Any) -> Any:
 
 
 def _storer(bits: int, value: Any) -> Any:
-    def store(typing_context: Any, out: Any, at: Any, word: Any) -> Any:
+    def store(_typing_context: Any, out: Any, _at: Any, _word: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array, index, number = arguments
             builder.store(number, _address(context, builder, signature.args[0], array, index, bits), align=1)
@@ -52,7 +52,7 @@ def _storer(bits: int, value: Any) -> Any:
     return store
 
 
-def _copier(typing_context: Any, src: Any, start: Any, out: Any, o: Any, length: Any) -> Any:
+def _copier(_typing_context: Any, src: Any, _start: Any, out: Any, _o: Any, _length: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, source_at, target, target_at, count = arguments
         cgutils.raw_memcpy(

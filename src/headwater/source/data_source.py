@@ -27,6 +27,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from headwater.base.overrides import override
 from headwater.errors import UsageError
 from headwater.pipeline.slices.row_batches import RowForm
 from headwater.plugins.rows.row_filter import EVERYTHING, RowFilter
@@ -79,6 +80,7 @@ class HeadwaterDataSource(DataSource):
         return self._form.spark_columns
 
     @plain_errors()
+    @override
     def reader(self, schema: StructType) -> HeadwaterReader | RecordReader:
         """A reader of these options."""
         if shows_records(self.options):
@@ -89,6 +91,7 @@ class HeadwaterDataSource(DataSource):
         return FilteringReader(options, self._planned) if filters else HeadwaterReader(options, self._planned)
 
     @plain_errors()
+    @override
     def streamReader(self, schema: StructType) -> HeadwaterStreamReader:
         """A reader of these options that goes on."""
         if shows_records(self.options):

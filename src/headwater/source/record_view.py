@@ -21,7 +21,7 @@ from headwater.source.pickled_by_value import PickledByValue
 from headwater.source.record_rows import record_batches
 from headwater.spark.kernel_travel import receive_kernels
 from headwater.spark.plain_errors import plain_errors
-from headwater.wal.page_layout import PAGE_SIZE
+from headwater.wal.layout import PAGE_SIZE
 from headwater.wal.records.stretches import read_stretches
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource

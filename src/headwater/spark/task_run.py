@@ -25,6 +25,7 @@ from pyspark import InheritableThread, SparkContext
 from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
 from pyspark.errors import PySparkException
 
+from headwater.base.overrides import override
 from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_warnings
 from headwater.jobs.outcome import Attempted, Failure, Progress
 from headwater.jobs.unforeseen import system_error, unforeseen
@@ -257,10 +258,12 @@ class _Inbox(Generic[R]):
 class _Notices(AccumulatorParam):
     """Adds to a list in tasks; on the driver what is added goes to the inbox."""
 
+    @override
     def zero(self, value: object) -> list[tuple[int, Attempted[Any]]]:
         """What a task begins with."""
         return []
 
+    @override
     def addInPlace(self, value1: Any, value2: list[tuple[int, Attempted[Any]]]) -> Any:
         """Add, or hand over."""
         if isinstance(value1, _Inbox):

@@ -50,8 +50,8 @@ def _instruction(name: str, held: int, taken: int) -> Any:
         held: bits that it takes and gives the CRC in; taken: bits that it takes the bytes in, the low ones count.
     """
 
-    def step(typing_context: Any, crc: Any, word: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def step(_typing_context: Any, _crc: Any, _word: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             kinds = ir.IntType(held), ir.IntType(taken)
             function = builder.module.declare_intrinsic(name, (), ir.FunctionType(kinds[0], kinds))
             pairs = zip(arguments, kinds, strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.base.kernels import kernel
-from headwater.wal.page_layout import LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.layout import LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE, SHORT_HEADER
 
 PAGE_WORDS = PAGE_SIZE // 8
 SHORT_WORDS = SHORT_HEADER // 8

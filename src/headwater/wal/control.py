@@ -6,11 +6,9 @@ checkpoint, and between the sizes.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from headwater.errors import CatalogError
@@ -130,25 +128,6 @@ class ControlFile:
         An online checkpoint has its RUNNING_XACTS (17 and newer: CHECKPOINT_REDO) between the two.
         """
         return self.checkpoint_lsn == self.redo_lsn
-
-
-def read_control_file(path: str | os.PathLike[str]) -> ControlFile:
-    """Read a control file.
-
-    Args:
-        path: the file, or the data directory that holds ``global/pg_control``.
-
-    Raises:
-        CatalogError: missing, damaged, or of a version that is not supported.
-    """
-    file = Path(path)
-    if file.is_dir():
-        file = file / "global" / "pg_control"
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise CatalogError(f"could not read control file: {error.strerror}", file=str(file)) from None
-    return parse_control_file(data, str(file))
 
 
 def parse_control_file(data: bytes, file: str) -> ControlFile:

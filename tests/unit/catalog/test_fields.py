@@ -127,7 +127,7 @@ def test_scan_finds_what_the_page_holds() -> None:
     assert scan.block.tolist() == [1, 1, 1, 1]
     assert scan.offnum.tolist() == [1, 2, 5, 30]
     assert scan.xmin.tolist() == [5, 5, 5, 5]
-    rows, multis = rows_of_scan(scan, np.zeros(4, np.bool_), Fates(lambda xid: False))
+    rows, multis = rows_of_scan(scan, np.zeros(4, np.bool_), Fates(lambda _xid: False))
     assert not multis
     assert rows.column(0, 4).tolist() == [101, 102, 105, 130]
     assert rows.column(4, 64).tolist() == [b"t1", b"t2", b"t5", b"t30"]

@@ -147,6 +147,7 @@ def test_rows_of_another_source_are_refused(tmp_path: Path, open_table: Open, re
         add(table, 100, id=[1])
     with pytest.raises(LakeError, match=r"not of 1/5|no rows of 1/5"):
         open_table(tmp_path / "t", "1/5")
+    assert read(tmp_path / "t")["id"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize("name", ["a place", "100% ünï", "co:lon", "[0-9]*", "hash#and?mark"])

@@ -90,5 +90,6 @@ def test_where_others_can_write_there_is_none(directory: Path) -> None:
     assert ClassArchive("").options == ()
 
 
-def test_a_users_own_archive_counts(directory: Path) -> None:
+@pytest.mark.usefixtures("directory")
+def test_a_users_own_archive_counts() -> None:
     assert ClassArchive("-XX:SharedArchiveFile=/elsewhere").options == ()

@@ -62,7 +62,7 @@ def windows(indexing: Indexing, lo: int, hi: int, bounds: WindowBounds, **more: 
     found, is_last = [], False
     try:
         while not is_last:
-            runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda runs: True))
+            runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda _runs: True))
             found.append([(run.task.lo, run.task.hi) for run in runs])
     finally:
         indexer.close()
@@ -97,7 +97,7 @@ def test_a_window_is_as_large_as_it_must_be() -> None:
 def test_runs_that_lack_something_are_indexed_anew() -> None:
     indexing = Indexing()
     indexer = RunIndexer(DIRECTORY, 0, 8 * SEGMENT, indexing, 2, WindowBounds())
-    runs, _ = indexer.take(REQUEST, lambda runs: True)
+    runs, _ = indexer.take(REQUEST, lambda _runs: True)
     before = len(indexing.asked)
     file = (1663, 5, 20000)
     more = replace(REQUEST, catalogs=(file,), cuts=(SEGMENT + 100,))
@@ -113,7 +113,7 @@ def test_runs_that_lack_something_are_indexed_anew() -> None:
 def test_a_database_that_is_created_is_indexed_from_there_on() -> None:
     indexing = Indexing()
     indexer = RunIndexer(DIRECTORY, 0, 8 * SEGMENT, indexing, 2, WindowBounds())
-    runs, _ = indexer.take(REQUEST, lambda runs: True)
+    runs, _ = indexer.take(REQUEST, lambda _runs: True)
     before = len(indexing.asked)
     both = replace(REQUEST, databases=(5, 6), catalogs=((1663, 6, 1259),))
     again = indexer.again(runs, both, {6: 5 * SEGMENT, (1663, 6, 1259): 5 * SEGMENT + 100})
@@ -126,7 +126,7 @@ def test_a_database_that_is_created_is_indexed_from_there_on() -> None:
 def test_jobs_end_where_a_pass_is_given_up_half_way() -> None:
     indexing = Indexing()
     indexer = RunIndexer(DIRECTORY, 0, 2000 * SEGMENT, indexing, 2, WindowBounds(4 * SEGMENT))
-    indexer.take(REQUEST, lambda runs: True)
+    indexer.take(REQUEST, lambda _runs: True)
     assert indexing.running
     indexer.close()
     assert not indexing.running

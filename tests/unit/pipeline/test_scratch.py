@@ -119,7 +119,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
         store(Value("", ()), tmp_path / "nowhere" / "value")
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_told() -> None:
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(HeadwaterError, match="No space left on device"):
         store_value(full, Value("x", (np.arange(1000),)))
 

@@ -10,6 +10,7 @@ import pytest
 from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_table
 
 from headwater import UNCHANGED_TOAST, OutputPlugin
+from headwater.base.overrides import override
 from headwater.errors import PluginError
 from headwater.pipeline.requests.plugin_loading import load_plugin
 from headwater.plugins.api import PluginContext, SliceTables, StreamedTransaction, TwoPhaseTransaction
@@ -35,10 +36,12 @@ class Everything(OutputPlugin):
     def begin(self, ctx: Any, txn: Any) -> None:
         ctx.write(f"begin {txn.xid} {txn.origin} {txn.origin_lsn}")
 
+    @override
     def change(self, ctx: Any, txn: Any, relation: Any, change: Any) -> None:
         rows = [None if row is None else dict(row) for row in (change.old, change.new)]
         ctx.write(f"{change.action} {relation.name} {change.xid} {change.lsn} {rows}")
 
+    @override
     def truncate(self, ctx: Any, txn: Any, relations: Any, change: Any) -> None:
         ctx.write(f"truncate {[one.name for one in relations]} {change.cascade} {change.restart_seqs}")
 
@@ -75,12 +78,14 @@ class Everything(OutputPlugin):
     def stream_commit(self, ctx: Any, txn: Any, commit_lsn: int) -> None:
         ctx.write(f"stream_commit {txn.xid} {commit_lsn}")
 
+    @override
     def stream_change(self, ctx: Any, txn: Any, relation: Any, change: Any) -> None:
         ctx.write(f"stream_change {relation.name} {change.xid} {dict(change.new)}")
 
     def stream_message(self, ctx: Any, txn: Any, lsn: int, transactional: bool, prefix: str, content: bytes) -> None:
         ctx.write(f"stream_message {txn.xid} {lsn} {transactional} {prefix} {content!r}")
 
+    @override
     def stream_truncate(self, ctx: Any, txn: Any, relations: Any, change: Any) -> None:
         ctx.write(f"stream_truncate {[one.name for one in relations]} {change.cascade} {change.restart_seqs}")
 

@@ -75,19 +75,19 @@ def said(record: KeptRecord, _: int) -> list[bytes]:
 class _View:
     """A catalog of one publication, without members."""
 
-    def publication(self, name: str) -> None:
+    def publication(self, _name: str) -> None:
         return None
 
-    def publication_by_oid(self, oid: int) -> None:
+    def publication_by_oid(self, _oid: int) -> None:
         return None
 
-    def relation_publications(self, oid: int) -> tuple[()]:
+    def relation_publications(self, _oid: int) -> tuple[()]:
         return ()
 
-    def publication_member(self, relation: int, publication: int) -> None:
+    def publication_member(self, _relation: int, _publication: int) -> None:
         return None
 
-    def schema_publications(self, oid: int) -> tuple[()]:
+    def schema_publications(self, _oid: int) -> tuple[()]:
         return ()
 
 
@@ -106,7 +106,7 @@ class _Relations:
     txns: Replays
     resolutions: list[RelationUse]
 
-    def view(self, txn: int, lsn: int) -> _View:
+    def view(self, _txn: int, _lsn: int) -> _View:
         return _View()
 
     def numbered(self, use: RelationUse) -> int:
@@ -124,13 +124,13 @@ class _Sender:
     announcements: int = ENTRIES
     counts_prepared: bool = False
 
-    def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
+    def published_as(self, schema: RelationSchema, _messages: Sequence[bytes]) -> int:
         return schema.oid
 
-    def tracks(self, schema: RelationSchema) -> bool:
+    def tracks(self, _schema: RelationSchema) -> bool:
         return True
 
-    def loads(self, catalog: object, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+    def loads(self, _catalog: object, _txn: int, _lsn: int, warned: frozenset[str]) -> frozenset[str]:
         return warned
 
     def renewed(self, schema: RelationSchema, catalog: object, said: Description, txn: int, lsn: int) -> Description:
@@ -263,7 +263,7 @@ class Sliced:
         spans[0] = np.where(spans[0] >= 0, spans[0] + which.start, -1)
         return replace(synced, resolved=synced.resolved._replace(spans=spans)), value_bytes(after)
 
-    def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
+    def _answer(self, txn: int, locator: int, lsn: int, _kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))
         own = self._own_commands(txn, lsn) if txn >= 0 else 0
         found = self.resolve(int(self.index.rows.locators[locator, 2]), committed, own)

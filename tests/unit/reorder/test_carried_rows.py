@@ -50,10 +50,10 @@ def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], 
         left = still_open(left, index, committed_transactions(index.rows), Control(2, 1000))
     rows = merge_indexes([_index(made, int(places[edge]), int(places[-1]))], left.rows).rows
     txns = committed_transactions(rows)
-    found = candidate_rows(rows, replays_of_commits(txns), txns.base_lsn != NEVER, lambda origin: False)
+    found = candidate_rows(rows, replays_of_commits(txns), txns.base_lsn != NEVER, lambda _origin: False)
     columns = (found.txn, found.locator, found.first, found.kinds, np.zeros(len(found.first), np.int64))
     commits = left.commits_behind(txns)
-    resolved = resolve_rows(txns.changes_catalog, commits, Asked(*columns), lambda txn, file, lsn, kinds: lsn)
+    resolved = resolve_rows(txns.changes_catalog, commits, Asked(*columns), lambda _txn, _file, lsn, _kinds: lsn)
     return list(zip(found.first.tolist(), resolved.resolution.tolist(), strict=True)), left
 
 

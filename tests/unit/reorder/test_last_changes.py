@@ -46,7 +46,7 @@ def told(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = Fals
     sliced = Sliced(made, index, resolve, frozenset(), False)
     plan = sliced.plan()
     rows, txns = index.rows, sliced.txns
-    candidates = candidate_rows(rows, txns, np.ones(len(txns.xid), np.bool_), lambda origin: False)
+    candidates = candidate_rows(rows, txns, np.ones(len(txns.xid), np.bool_), lambda _origin: False)
     uses = [RelationUse(use.schema, wants) for use in plan.relations]
     resolution = np.zeros(len(candidates.at), np.int64)
     choice = choose(rows, candidates, resolution, uses, len(txns.xid))

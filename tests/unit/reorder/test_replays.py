@@ -66,7 +66,7 @@ def prepared(gid: bytes, xid: int, subs: tuple[int, ...], lsn: int, end: str | N
 
 
 def replayed(rows: Rows, *, at: int = 100, lo: int = 0, start: int = 100) -> Replays:
-    two_phase = TwoPhase(at, lambda xid, gid: b"_nodecode" in gid)
+    two_phase = TwoPhase(at, lambda _xid, gid: b"_nodecode" in gid)
     return replays_with_prepared(rows, committed_transactions(rows), two_phase, lo, (Decodable(0, start, NEVER),))
 
 

@@ -110,13 +110,13 @@ class _Sender:
     counts_prepared: bool = False
     publication_names: tuple[str, ...] = GIVEN
 
-    def tracks(self, schema: RelationSchema) -> bool:
+    def tracks(self, _schema: RelationSchema) -> bool:
         return True
 
-    def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
+    def published_as(self, schema: RelationSchema, _messages: Sequence[bytes]) -> int:
         return schema.oid
 
-    def renewed(self, schema: RelationSchema, catalog: Any, said: Description, txn: int, lsn: int) -> Description:
+    def renewed(self, schema: RelationSchema, catalog: Any, said: Description, _txn: int, _lsn: int) -> Description:
         assert catalog.relation(schema.oid) == schema
         return said._replace(messages=renewed(schema, said.messages))
 
@@ -125,7 +125,7 @@ class _Sender:
     ) -> None:
         raise NotImplementedError
 
-    def loads(self, catalog: Any, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+    def loads(self, catalog: Any, _txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         try:
             missing = [name for name in dict.fromkeys(GIVEN) if catalog.publication(name) is None]
         except PluginError as error:
@@ -134,7 +134,7 @@ class _Sender:
         self.warnings += [name for name in missing if name not in warned]
         return warned.union(missing)
 
-    def describes(self, schema: RelationSchema, catalog: Any, txn: int, lsn: int) -> Description:
+    def describes(self, schema: RelationSchema, catalog: Any, _txn: int, lsn: int) -> Description:
         try:
             return Description(*say(schema, catalog, self.refuses))
         except PluginError as error:

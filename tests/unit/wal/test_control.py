@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from plain_wal import SYSTEM, fast_crc32c
 
 from headwater.errors import CatalogError
-from headwater.wal.control import ControlFile, parse_control_file, read_control_file
+from headwater.wal.control import ControlFile, parse_control_file
 
 VERSIONS = {
     15: (1300, 202209061),
@@ -76,14 +75,6 @@ def test_every_field(major: int) -> None:
     found = parse_control_file(control_bytes(major), "pg_control")
     assert expected == found
     assert not found.is_shutdown_checkpoint
-
-
-def test_a_data_directory_or_the_file_itself(tmp_path: Path) -> None:
-    (tmp_path / "global").mkdir()
-    (tmp_path / "global" / "pg_control").write_bytes(control_bytes(16))
-    assert read_control_file(tmp_path) == read_control_file(tmp_path / "global" / "pg_control")
-    with pytest.raises(CatalogError, match="could not read control file"):
-        read_control_file(tmp_path / "global" / "nothing")
 
 
 @pytest.mark.parametrize("catalog_version", [202007201, 202307072])

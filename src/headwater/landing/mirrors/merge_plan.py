@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headwater.lakes.file_bounds import comparable, has_place
 from headwater.lakes.lake_table import DataFile
-from headwater.lakes.value_order import comparable, has_place
 from headwater.landing.mirrors.merge_task import FILE_BYTES, FILE_ROWS
 
 GROUP_BYTES = 4 * FILE_BYTES

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.data_files import write_data_file
+from headwater.lakes.file_bounds import comparable, has_place
 from headwater.lakes.history_rows import (
     FROM_LSN,
     FROM_TIME,
@@ -40,7 +41,6 @@ from headwater.lakes.history_rows import (
 )
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
-from headwater.lakes.value_order import comparable, has_place
 from headwater.landing.mirrors.file_rows import FileRows, unlike_key
 from headwater.landing.mirrors.fold import (
     CHANGED,
@@ -397,14 +397,14 @@ class _Merging:
         end = folded.end[rows]
         merged = self._completed(merged, folded, changes, rows, at, int(starts[-1]))
         is_left = is_row & (end == NEVER)
-        self._require_taken_along(merged, is_left)
+        self._require_taken_along(is_left)
         files = self._files(merged.take(self._clustered(merged, np.flatnonzero(is_left))))
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
             files += [file for number in chosen for file in self._ended(self.merge.files[number][1])]
         return files, list(self._moved(merged, end, is_row))
 
-    def _require_taken_along(self, merged: pa.Table, is_left: NDArray[np.bool_]) -> None:
+    def _require_taken_along(self, is_left: NDArray[np.bool_]) -> None:
         """See that a table that is a partition by now keeps no rows of its own."""
         if self.form.is_partition and is_left.any():
             raise LakeError(

@@ -159,12 +159,15 @@ class ChangeTable:
         """What says where columns are in rows of a relation."""
         return version
 
-    def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:
+    def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:  # noqa: ARG002
         """Columns of new rows, with what rows have of columns that were added later."""
         return columns
 
     def _replaced(
-        self, located: LocatedSlice, found: Rows, schemas: Sequence[RelationSchema]
+        self,
+        located: LocatedSlice,  # noqa: ARG002
+        found: Rows,  # noqa: ARG002
+        schemas: Sequence[RelationSchema],  # noqa: ARG002
     ) -> dict[int, NDArray[np.bool_]]:
         """By columns that get another type, which rows are written anew for that behind them."""
         return {}

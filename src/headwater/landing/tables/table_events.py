@@ -436,7 +436,7 @@ class _Story:
         wanted = {column.name: column.number for column in self.last.columns if is_shown(column)}
         for spans in self.spans.values():
             for (_, before), (lsn, after) in pairwise(spans):
-                for column in _added(before, after, self.last.oid):
+                for column in _added(before, after):
                     number = (
                         column.number if after is not None and after.oid == self.last.oid else wanted.get(column.name)
                     )
@@ -490,7 +490,7 @@ def _type_of(version: RelationSchema, number: int) -> TypeInfo | None:
     return found.type if found is not None and is_shown(found) else None
 
 
-def _added(before: RelationSchema | None, after: RelationSchema | None, root: int) -> Iterator[Column]:
+def _added(before: RelationSchema | None, after: RelationSchema | None) -> Iterator[Column]:
     """Columns that a table with rows gets."""
     if before is None or after is None:
         return

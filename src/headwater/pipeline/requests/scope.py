@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
-from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 NO_COMMIT = (1, 0)
 """First and last commit of no transaction at all (:attr:`Scope.commits`)."""

@@ -123,7 +123,7 @@ def _write_table(path: str, sink: BinaryIO, changes: Sequence[Told], form: Messa
         table = message_table(path)
     is_text = pa.types.is_string(table.schema.field("data").type)
     pieces = pa.Table.from_batches(
-        [batch for piece in _pieces(table, changes, is_text) for batch in piece.to_batches()], table.schema
+        [batch for piece in _pieces(table, changes) for batch in piece.to_batches()], table.schema
     )
     with writing(sink.name):
         if form is MessageForm.PARQUET:
@@ -134,7 +134,7 @@ def _write_table(path: str, sink: BinaryIO, changes: Sequence[Told], form: Messa
                 writer.write_table(pieces)
 
 
-def _pieces(table: pa.Table, changes: Sequence[Told], is_text: bool) -> Iterator[pa.Table]:
+def _pieces(table: pa.Table, changes: Sequence[Told]) -> Iterator[pa.Table]:
     done = 0
     for change in changes:
         yield table.slice(done, change.at - done)

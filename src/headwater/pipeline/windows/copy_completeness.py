@@ -29,7 +29,7 @@ from headwater.rmgr.xlog import (
     parse_backup_end,
     parse_checkpoint,
 )
-from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.records.frames import Frames
 from headwater.wal.records.record import Record, parse_record
 from headwater.wal.records.stretches import read_stretches

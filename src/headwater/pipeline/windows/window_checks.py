@@ -15,7 +15,7 @@ from headwater.reorder.commits.wal_levels import LevelGap
 from headwater.rmgr.index.wal_index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
 from headwater.rmgr.xlog import WAL_LEVELS
-from headwater.wal.page_layout import LONG_HEADER
+from headwater.wal.layout import LONG_HEADER
 
 Int64s = NDArray[np.int64]
 

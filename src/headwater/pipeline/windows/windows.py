@@ -32,7 +32,7 @@ NewPlans = Callable[[Sequence[Run], DatabasePlan], list[DatabasePlan]]
 not gone through any window."""
 
 
-def nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+def nothing_new(_runs: Sequence[Run], _planned: DatabasePlan) -> list[DatabasePlan]:
     """Nobody asks for more."""
     return []
 

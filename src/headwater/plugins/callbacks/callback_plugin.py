@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, PluginError
 from headwater.option_names import option
@@ -176,6 +177,7 @@ class CallbackPlugin(SlicePlugin):
             vars(plugin).update(state["plugin"])
             self.plugin = plugin
 
+    @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """All changes of tables that are logged, and truncates if there is a callback for these."""
         is_logged = schema.kind in "rpm" and schema.persistence == "p" and schema.oid >= FIRST_UNPINNED_OBJECT_ID
@@ -183,6 +185,7 @@ class CallbackPlugin(SlicePlugin):
             return 0
         return WANT_ALL if self._has & {"truncate", "stream_truncate"} else WANT_ALL & ~WANT_TRUNCATE
 
+    @override
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """None: callbacks are given the relation."""
         return []
@@ -207,6 +210,7 @@ class CallbackPlugin(SlicePlugin):
         """The event."""
         return [_packed(_Said(lsn, transactional, self._text(prefix, lsn), content))]
 
+    @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """The event."""
         return [_packed(_CameFrom(name, lsn))]
@@ -227,10 +231,12 @@ class CallbackPlugin(SlicePlugin):
         """The event."""
         return self._two_phase("rollback_prepared", txn)
 
+    @override
     def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
         """The event."""
         return [_packed(_Block(is_first))]
 
+    @override
     def stream_stop(self, xid: int) -> list[bytes]:
         """None: a block that has begun ends."""
         return []

@@ -22,7 +22,7 @@ MINUS, POINT, ZERO, NINE, QUOTE = 0x2D, 0x2E, 0x30, 0x39, 0x22
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).copy()
 _URL_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8).copy()
 
-_CHUNK_DIGITS, _CHUNK = 9, 1_000_000_000
+_CHUNK = 1_000_000_000
 
 
 @inline_kernel

@@ -144,7 +144,7 @@ class Forms:
     def _string(self, name: str | None) -> Form:
         return Form(_named("string", name), v.STRING, 0, '""', json_text(self.options.placeholder))
 
-    def _bytea(self, typmod: int) -> Form:
+    def _bytea(self, _typmod: int) -> Form:
         mode, text = self.options.binary_mode, self.options.placeholder
         if mode == "bytes":
             return Form({"type": "bytes"}, v.BYTES, 0, '""', json_text(base64.b64encode(text.encode()).decode()))
@@ -171,7 +171,7 @@ class Forms:
             return Form(_VARIABLE_SCALE, v.VARIABLE_DECIMAL, 0, '{"scale":0,"value":"AA=="}')
         return Form(_decimal_schema(scale, precision), v.DECIMAL, scale, '"AA=="')
 
-    def _money(self, typmod: int) -> Form:
+    def _money(self, _typmod: int) -> Form:
         mode, digits = self.options.decimal_mode, self.options.money_digits
         if mode == "double":
             return Form({"type": "double"}, v.DOUBLE_MONEY, 0, "0.0")
@@ -179,7 +179,7 @@ class Forms:
             return Form({"type": "string"}, v.TEXT_MONEY, 0, json_text("0." + "0" * digits))
         return Form(_decimal_schema(digits), v.MONEY, digits, '"AA=="')
 
-    def _date(self, typmod: int) -> Form:
+    def _date(self, _typmod: int) -> Form:
         mode = self.options.time_mode
         if mode == "isostring":
             return Form(_named("string", "io.debezium.time.IsoDate"), v.DATE, AS_ISO, '"1970-01-01Z"')
@@ -217,19 +217,19 @@ class Forms:
         digits = _DEFAULT_PRECISION if typmod < 0 else typmod or -1
         return Form(_named("string", f"{_DEBEZIUM}.ZonedTimestamp"), v.TIMESTAMPTZ, digits, '"1970-01-01T00:00:00Z"')
 
-    def _timetz(self, typmod: int) -> Form:
+    def _timetz(self, _typmod: int) -> Form:
         return Form(_named("string", f"{_DEBEZIUM}.ZonedTime"), v.TIMETZ, 0, '"00:00:00Z"')
 
-    def _interval(self, typmod: int) -> Form:
+    def _interval(self, _typmod: int) -> Form:
         if self.options.interval_mode == "string":
             return Form(_named("string", f"{_DEBEZIUM}.Interval"), v.INTERVAL, AS_ISO, '"P0Y0M0DT0H0M0S"')
         return Form(_named("int64", f"{_DEBEZIUM}.MicroDuration"), v.INTERVAL)
 
 
 _MADE: Mapping[int, Callable[[Forms, int], Form]] = {
-    BOOL: lambda forms, typmod: Form({"type": "boolean"}, v.BOOLEAN, 0, "false"),
-    FLOAT4: lambda forms, typmod: Form({"type": "float"}, v.FLOAT, 0, "0.0"),
-    FLOAT8: lambda forms, typmod: Form({"type": "double"}, v.FLOAT, 0, "0.0"),
+    BOOL: lambda _forms, _typmod: Form({"type": "boolean"}, v.BOOLEAN, 0, "false"),
+    FLOAT4: lambda _forms, _typmod: Form({"type": "float"}, v.FLOAT, 0, "0.0"),
+    FLOAT8: lambda _forms, _typmod: Form({"type": "double"}, v.FLOAT, 0, "0.0"),
     BYTEA: Forms._bytea,
     BIT: Forms._bits,
     VARBIT: Forms._bits,
@@ -241,7 +241,7 @@ _MADE: Mapping[int, Callable[[Forms, int], Form]] = {
     TIMESTAMP: Forms._timestamp,
     TIMESTAMPTZ: Forms._timestamptz,
     INTERVAL: Forms._interval,
-    POINT: lambda forms, typmod: Form(_POINT, v.COORDINATES, 0, _ORIGIN),
+    POINT: lambda _forms, _typmod: Form(_POINT, v.COORDINATES, 0, _ORIGIN),
 }
 
 _DEBEZIUM, _KAFKA = "io.debezium.time", "org.apache.kafka.connect.data"

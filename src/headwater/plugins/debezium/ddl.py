@@ -157,7 +157,7 @@ def _column(column: Column, position: int, definition: ColumnDefinition | None) 
     type, typmod = root_type(column)
     expression = None if definition is None or definition.default is None else definition.default.sql
     is_drawn = expression is not None and "nextval(" in expression
-    name = _type_name(column, type, is_drawn)
+    name = _type_name(column, is_drawn)
     length, scale = _length(type, typmod)
     return {
         "name": column.name,
@@ -186,7 +186,7 @@ def _jdbc_type(type: TypeInfo) -> int:
     return _JDBC_TYPES.get(type.oid, _OTHER)
 
 
-def _type_name(column: Column, type: TypeInfo, is_drawn: bool) -> str:
+def _type_name(column: Column, is_drawn: bool) -> str:
     own = column.type
     assert own is not None
     if is_drawn and own.oid in _SERIALS:

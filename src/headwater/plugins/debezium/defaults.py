@@ -76,12 +76,12 @@ def _enum(expression: str, name: str) -> str | None:
     return said[1:-1] if found and own == name and is_constant else None
 
 
-def _as_is(text: str, typmod: int) -> str:
+def _as_is(text: str, _typmod: int) -> str:
     return text
 
 
 def _integer(bits: int) -> Callable[[str, int], str]:
-    def read(text: str, typmod: int) -> str:
+    def read(text: str, _typmod: int) -> str:
         if re.fullmatch(r"[+-]?\d+", text) is None or not -(1 << bits - 1) <= int(text) < 1 << bits - 1:
             raise ValueError(text)
         return str(int(text))
@@ -89,7 +89,7 @@ def _integer(bits: int) -> Callable[[str, int], str]:
     return read
 
 
-def _float(text: str, typmod: int) -> str:
+def _float(text: str, _typmod: int) -> str:
     if _NUMBER.fullmatch(text):
         return repr(float(text))
     if text not in ("NaN", "Infinity", "-Infinity"):
@@ -106,11 +106,11 @@ def _numeric(text: str, typmod: int) -> str:
     return f"{value:f}"
 
 
-def _boolean(text: str, typmod: int) -> str:
+def _boolean(text: str, _typmod: int) -> str:
     return "t" if text.lower() == "true" else "f"
 
 
-def _uuid(text: str, typmod: int) -> str:
+def _uuid(text: str, _typmod: int) -> str:
     return str(UUID(text))
 
 

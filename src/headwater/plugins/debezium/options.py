@@ -145,7 +145,7 @@ def _prefix(name: str, value: str) -> str:
     return value
 
 
-def _text(name: str, value: str) -> str:
+def _text(_name: str, value: str) -> str:
     return value
 
 

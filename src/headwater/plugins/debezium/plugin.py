@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.definitions.tables import column_defaults
@@ -112,6 +113,7 @@ class Debezium(KernelPlugin):
             return schema
         return replace(schema, columns=tuple(replace(c, default=found.get(c.number, "")) for c in schema.columns))
 
+    @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """What a publication of all tables has of those asked for.
 
@@ -130,35 +132,42 @@ class Debezium(KernelPlugin):
         wants = WANT_INSERT | WANT_UPDATE | WANT_TRUNCATE
         return wants | WANT_DELETE if _has_identity(schema) else wants
 
+    @override
     def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
         """Warn of rows of which the WAL does not say which they were."""
         if deletes and not _has_identity(schema):
             warn(f'table "{schema.namespace}.{schema.name}" has no replica identity: its deleted rows are not known')
 
+    @override
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """Nothing."""
         return []
 
+    @override
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
         """Those of types that the connector knows."""
         return frozenset(column.number for column, _ in self.vocabulary.shown(schema))
 
+    @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """An event for each table, or, if they are skipped, what says that there was something."""
         if "t" in self.options.skipped:
             return [SILENT_MESSAGE] if schemas else []
         return [self.vocabulary.truncate(schema) for schema in schemas]
 
+    @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """One event; of a prefix that is left out, what says that there was something."""
         if not self.options.shows_prefix(prefix.decode("utf-8", "replace")):
             return [SILENT_MESSAGE]
         return [self.vocabulary.message(prefix, content)]
 
+    @override
     def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
         """One event, as Debezium's other connectors have them."""
         return schema_change(self.vocabulary, event, catalog)
 
+    @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """What the kernel finds by the transaction."""
         return [] if name is None else [self.vocabulary.origin(name, lsn)]

@@ -23,10 +23,10 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError, PluginError
 from headwater.filters.changes import compiled
-from headwater.pg import sinval
 from headwater.pg.catalogs import PG_NAMESPACE, PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL
 from headwater.pg.catcache_hashes import hash_any, oid_of_hash
 from headwater.pg.encodings import encode_name
@@ -94,6 +94,7 @@ from headwater.reorder.announced_schemas import (
     member_subject,
 )
 from headwater.reorder.unit_flags import STREAMED
+from headwater.rmgr.invalidation import CATALOG, RELCACHE, RELSYNC
 from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
 from headwater.rows.items import REFUSED, Cells, Items
@@ -159,8 +160,8 @@ def _heeded(major: int) -> frozenset[int]:
     return (
         CATCACHES[major]
         | {cache for cache in of_caches if cache is not None}
-        | {sinval.CATALOG, sinval.RELCACHE}
-        | ({sinval.RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
+        | {CATALOG, RELCACHE}
+        | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
     )
 
 
@@ -242,6 +243,7 @@ class PgOutput(KernelPlugin):
             )
         return messages
 
+    @override
     def published_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> int:
         """The first relation that they announce."""
         return _first_relation(schema_messages, self.encoding).oid
@@ -279,6 +281,7 @@ class PgOutput(KernelPlugin):
         """T; the schemas that are due go before it."""
         return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []
 
+    @override
     def wants_message(self, transactional: bool) -> bool:
         """With the option ``messages``."""
         return self.options.messages
@@ -298,6 +301,7 @@ class PgOutput(KernelPlugin):
         """
         return text if text.isascii() else converted_text(self.encoding, self.client_encoding, text, lsn)
 
+    @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """O."""
         return [write_origin(name, lsn, self.encoding)] if name else []
@@ -323,10 +327,12 @@ class PgOutput(KernelPlugin):
         """S."""
         return [write_stream_start(xid, is_first)]
 
+    @override
     def stream_stop(self, xid: int) -> list[bytes]:
         """E."""
         return [write_stream_stop()]
 
+    @override
     def stream_truncate(
         self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
     ) -> list[bytes]:
@@ -366,11 +372,11 @@ class PgOutput(KernelPlugin):
     def forgets(self, message: SinvalMessage) -> list[Subject]:
         """Entries of RelationSyncCache that the server drops, and what it reads anew of publications and members."""
         major = self.major
-        is_relsync = message.id == sinval.RELSYNC and VERSIONS[major].has_relsync_invalidations
-        if message.id == sinval.RELCACHE or is_relsync:
+        is_relsync = message.id == RELSYNC and VERSIONS[major].has_relsync_invalidations
+        if message.id == RELCACHE or is_relsync:
             is_heeded = self.announcements == ENTRIES or message.value != 0
             return [(self.announcements, message.value)] if is_heeded else []
-        if message.id == sinval.CATALOG:
+        if message.id == CATALOG:
             entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
             return entries + _CACHES_OF.get(message.value, [])
         found = [(ENTRIES, 0)] if message.id in CATCACHES[major] else []

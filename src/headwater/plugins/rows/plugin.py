@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, errors_of_table, warn
 from headwater.filters.changes import compiled
@@ -202,27 +203,33 @@ class RowChanges(SlicePlugin):
         """Stop if not one of the named publications has ever existed."""
         require_publications(self.publications, catalog)
 
+    @override
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """None: rows carry their columns' names."""
         return []
 
+    @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """One message per relation, which becomes a row of its own."""
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
 
+    @override
     def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
         """A message, which becomes a row."""
         return [ddl_message(event, number)]
 
+    @override
     def wants_message(self, transactional: bool) -> bool:
         """No: a logical message is no change of a row."""
         return False
 
+    @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """None."""
         return []
 
+    @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """The origin's name."""
         if not name:
@@ -231,6 +238,7 @@ class RowChanges(SlicePlugin):
             raise PluginError("the name of a replication origin is no text in UTF8", lsn=lsn)
         return [name.encode()]
 
+    @override
     def render(self, tables: SliceTables) -> Messages:
         """Not for rows.
 

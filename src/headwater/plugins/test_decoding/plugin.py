@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
@@ -139,6 +140,7 @@ class TestDecoding(KernelPlugin):
         self.skips_empty = self.options.skip_empty_xacts
         self.messages_count = VERSIONS[context.major].messages_begin_transactions
 
+    @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
         if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
@@ -162,6 +164,7 @@ class TestDecoding(KernelPlugin):
         flags = " restart_seqs" * restart_seqs + " cascade" * cascade
         return [self.session.encoded(f"table {names}: TRUNCATE:{flags or ' (no-flags)'}")]
 
+    @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """``message: ...``."""
         head = f"message: transactional: {int(transactional)} prefix: ".encode()
@@ -171,6 +174,7 @@ class TestDecoding(KernelPlugin):
         """With ``only-local``, all that has an origin."""
         return self.options.only_local and origin_id != 0
 
+    @override
     def filter_prepare(self, xid: int, gid: bytes) -> bool:
         """By the name."""
         return b"_nodecode" in gid
@@ -187,6 +191,7 @@ class TestDecoding(KernelPlugin):
         """``ROLLBACK PREPARED 'gid', txid 1``, likewise."""
         return [self._finished(b"ROLLBACK PREPARED", txn)]
 
+    @override
     def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
         """``opening a streamed block for transaction TXN 1``."""
         return [b"opening a streamed block for transaction" + self._txn(xid)]
@@ -195,12 +200,14 @@ class TestDecoding(KernelPlugin):
         """``closing a streamed block for transaction TXN 1``."""
         return [b"closing a streamed block for transaction" + self._txn(xid)]
 
+    @override
     def stream_truncate(
         self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
     ) -> list[bytes]:
         """``streaming truncate for TXN 1``."""
         return [self._streaming(b"truncate", toplevel_xid)] if schemas else []
 
+    @override
     def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
         """``streaming message: ...``, without its content."""
         return [b"streaming message: transactional: 1 prefix: " + prefix + f", sz: {len(content)}".encode()]

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, PluginError, warn
 from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
@@ -89,6 +90,7 @@ class Wal2Json(KernelPlugin):
             for prefixes in (self.options.filter_msg_prefixes, self.options.add_msg_prefixes)
         )
 
+    @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """The actions asked for, of the tables asked for; updates and deletes where rows have an identity."""
         if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
@@ -112,20 +114,24 @@ class Wal2Json(KernelPlugin):
             if is_told and action in self.options.actions:
                 warn(f'no tuple identifier for {action.upper()} in table "{schema.namespace}"."{schema.name}"')
 
+    @override
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """Nothing."""
         return []
 
+    @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """A message for each table, in format 2."""
         return [self.vocabulary.truncate(schema) for schema in schemas]
 
+    @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """One message, unless its prefix is left out."""
         if prefix in self._filtered or (self._added and prefix not in self._added):
             return []
         return [self.vocabulary.message(transactional, prefix, content)]
 
+    @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """The id, which the kernel finds by the transaction."""
         return [str(origin_id).encode()] if self.options.include_origin else []

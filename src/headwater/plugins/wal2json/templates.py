@@ -369,7 +369,7 @@ def _type(column: Column) -> TypeInfo:
     return column.type
 
 
-def _nothing(column: Column) -> bytes:
+def _nothing(_column: Column) -> bytes:
     return b""
 
 

@@ -22,7 +22,7 @@ from headwater.rmgr.index.wal_index import WalIndex
 from headwater.rmgr.registry import STANDBY, XLOG
 from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
 from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, LOGICAL_DECODING_STATUS_CHANGE, PARAMETER_CHANGE, parse_checkpoint
-from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.records.frames import Frames
 from headwater.wal.records.record import parse_record
 

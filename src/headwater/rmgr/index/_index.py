@@ -91,7 +91,7 @@ from headwater.rmgr.index.index_codes import (
     UPDATES,
 )
 from headwater.rmgr.registry import DBASE, FIRST_CUSTOM, HEAP, HEAP2, LOGICALMSG, RELMAP, SMGR, STANDBY, XACT, XLOG
-from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import INFO_AT, RMID_AT, XID_AT, XLR_RMGR_INFO_MASK
 
 KEPT_OF_XLOG = (
     xlog.CHECKPOINT_SHUTDOWN,

@@ -48,7 +48,7 @@ from headwater.rmgr.index._index_tables import (
 from headwater.rmgr.index._row_epochs import end_all_rows, end_own_rows, join_family
 from headwater.rmgr.index.index_codes import CATALOG_CHANGE, COMMAND_MASK, COMMAND_SHIFT, HAS_BASE
 from headwater.rmgr.invalidation import MESSAGE_SIZE
-from headwater.wal.record_layout import INFO_AT, XID_AT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import INFO_AT, XID_AT, XLR_RMGR_INFO_MASK
 
 INVALID_COMMAND_ID = 0xFFFFFFFF
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.wal.record_layout import RMID_AT
+from headwater.wal.layout import RMID_AT
 from headwater.wal.records.frames import Frames
 
 WORD = 8

@@ -45,7 +45,7 @@ from headwater.rmgr.index.kept_records import NONE_KEPT, KeptRecords, keep_recor
 from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import XACT, known_table
-from headwater.wal.record_layout import INFO_AT, PREV_AT, RMID_AT
+from headwater.wal.layout import INFO_AT, PREV_AT, RMID_AT
 from headwater.wal.records.frames import EndOfWal, Frames
 from headwater.wal.records.record import parse_record
 

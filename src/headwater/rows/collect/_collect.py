@@ -82,7 +82,7 @@ from headwater.rows.items import (
     TOAST,
     UPDATE,
 )
-from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT
+from headwater.wal.layout import INFO_AT, RMID_AT, XID_AT
 
 
 @borrowing_kernel

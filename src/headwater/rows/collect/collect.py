@@ -26,7 +26,7 @@ from headwater.rows.collect import _collect
 from headwater.rows.collect import _collect_tables as k
 from headwater.rows.collect._page_tuples import PAGE
 from headwater.rows.items import Items, Literals, Transactions
-from headwater.wal.record_layout import RMID_AT
+from headwater.wal.layout import RMID_AT
 from headwater.wal.records.frames import Frames
 from headwater.wal.records.record import parse_record
 

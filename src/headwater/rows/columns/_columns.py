@@ -31,7 +31,7 @@ no number; of more digits; of more decimals."""
 DONE = -1
 """What a kernel returns; else the row of a malformed value."""
 
-_NAN, _PLUS_INFINITY, _MINUS_INFINITY = 0xC000, 0xD000, 0xF000
+_NAN = 0xC000
 _LOW = np.uint64(0xFFFFFFFF)
 _32, _U1 = np.uint64(32), np.uint64(1)
 _LIMBS = 4

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import DecodingError
 from headwater.rows.columns import _parse
-from headwater.rows.items import ABSENT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, UNKNOWN, Cells, Items
+from headwater.rows.items import LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, UNKNOWN, Cells, Items
 
 Rows = NDArray[np.int64]
 
@@ -180,13 +180,6 @@ def _maps(cells: Cells, spread: _Spread, keep: NDArray[np.bool_], names: pa.Stri
 def _name_lists(spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.ListArray:
     """The names of the cells to keep, one list per tuple."""
     return pa.ListArray.from_arrays(spread.offsets(keep), names.take(pa.array(spread.column[keep])), type=NAMES)
-
-
-def kinds_of(cells: Cells, picks: Rows) -> NDArray[np.uint8]:
-    """Kinds of cells, ABSENT for -1."""
-    kinds = np.full(len(picks), ABSENT, dtype=np.uint8)
-    kinds[picks >= 0] = cells.kind[picks[picks >= 0]]
-    return kinds
 
 
 Place = Callable[[int], str]

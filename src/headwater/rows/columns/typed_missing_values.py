@@ -44,5 +44,5 @@ def missing_value(column: Column, wanted: Column, table: TypedTable, session: Se
     payload = missing_payload(column, name) or b""
     length = np.array([len(payload)], np.int32)
     stored = Stored(np.array([VALUE], np.uint8), np.zeros(1, np.int64), length, joined([payload]), joined([b""]))
-    asked = Asked(session, table.on_unrepresentable == NULL, lambda row: name, lambda row: 0)
+    asked = Asked(session, table.on_unrepresentable == NULL, lambda _row: name, lambda _row: 0)
     return arrow_array(table.type_of(wanted), Values(stored, np.zeros(1, np.int64)), asked)

@@ -195,7 +195,7 @@ def _put_fixed(digits: Int, count: Int, power: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_scientific(digits: Int, count: Int, display: Int, out: Bytes, o: Int) -> Int:
+def _put_scientific(digits: Int, display: Int, out: Bytes, o: Int) -> Int:
     """``d[.ddd]e+XX``, no trailing zeros, at least two digits of exponent (to_chars)."""
     end = put_magnitude(digits, out, o + 1)
     out[o] = out[o + 1]
@@ -244,7 +244,7 @@ def _put_decimal(digits: Int, power: Int, fixed_below: Int, out: Bytes, o: Int) 
     display = power + count - 1
     if -4 <= display < fixed_below:
         return _put_fixed(digits, count, power, out, o)
-    return _put_scientific(digits, count, display, out, o)
+    return _put_scientific(digits, display, out, o)
 
 
 @borrowing_kernel

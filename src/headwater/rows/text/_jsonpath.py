@@ -107,7 +107,7 @@ def _push(kind: Int, which: Int, how: Int, out: Bytes, top: Int) -> Int:
 
 
 @inline_kernel
-def _fields(src: Bytes, origin: Int, item: Int) -> Int:
+def _fields(origin: Int, item: Int) -> Int:
     """Where the words of an item begin: where its next one is, and what follows."""
     return origin + (item - origin + 4 & -4)
 
@@ -233,7 +233,7 @@ def _order_subscript(
     src: Bytes, origin: Int, item: Int, number: Int, end: Int, out: Bytes, top: Int
 ) -> tuple[Int, Int]:
     """Order one subscript of an array and what follows it; (the new top or CORRUPT, the word to print at once)."""
-    at = _fields(src, origin, item) + 4
+    at = _fields(origin, item) + 4
     count = load_u32(src, at)
     if at + 4 + 8 * count > end:
         return CORRUPT, np.int64(_STRING)
@@ -254,7 +254,7 @@ def _write_item(
 ) -> tuple[Int, Int]:
     """Print an item up to its first argument and order the rest; (the new top, the end of the text or a status)."""
     type = np.int64(src[item])
-    at = _fields(src, origin, item)
+    at = _fields(origin, item)
     if type > _LAST_TYPE or type == _SUBSCRIPT or at + 4 > end:
         return top, np.int64(CORRUPT)
     following = load_i32(src, at)
@@ -301,7 +301,7 @@ def write_jsonpath(is_bare: Int, src: Bytes, start: Int, length: Int, out: Bytes
         if kind == _A_WORD:
             o = _put_word(which, room, o)
             if which == _LIKE_REGEX and o >= 0:
-                o = _write_regex(src, _fields(src, origin, origin + how) + 4, end, room, o)
+                o = _write_regex(src, _fields(origin, origin + how) + 4, end, room, o)
         elif kind == _SUBSCRIPTS:
             top, word = _order_subscript(src, origin, origin + which, how, end, out, top)
             o = _put_word(word, room, o) if top >= 0 else np.int64(CORRUPT)

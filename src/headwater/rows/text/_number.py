@@ -17,7 +17,7 @@ PAIRS = np.frombuffer("".join(f"{i:02d}" for i in range(100)).encode(), dtype=np
 
 MAX_INT_TEXT = 20
 
-_U0, _U1, _U10, _U100, _U10000 = (np.uint64(i) for i in (0, 1, 10, 100, 10000))
+_U1, _U10, _U100, _U10000 = (np.uint64(i) for i in (1, 10, 100, 10000))
 
 
 @inline_kernel

@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 from headwater.base.kernels import inline_kernel, kernel
 from headwater.wal._crc import record_crc
 from headwater.wal._pages import PAGE_OK, PageTable
-from headwater.wal.page_layout import CONTRECORD, LONG_HEADER, PAGE_SIZE, SHORT_HEADER
-from headwater.wal.record_layout import RECORD_HEADER_SIZE, XLR_BLOCK_ID_DATA_SHORT, XLR_RMGR_INFO_MASK
+from headwater.wal.layout import (
+    CONTRECORD,
+    LONG_HEADER,
+    PAGE_SIZE,
+    RECORD_HEADER_SIZE,
+    SHORT_HEADER,
+    XLR_BLOCK_ID_DATA_SHORT,
+    XLR_RMGR_INFO_MASK,
+)
 from headwater.wal.records._position import payload_to_lsn
 
 LAST_BUILTIN_RMGR = 21

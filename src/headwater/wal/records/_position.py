@@ -7,7 +7,7 @@ first of a segment has a header of 40 bytes, the others of 24.
 from __future__ import annotations
 
 from headwater.base.kernels import inline_kernel
-from headwater.wal.page_layout import FIRST_PAYLOAD, LONG_HEADER, PAGE_PAYLOAD, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.layout import FIRST_PAYLOAD, LONG_HEADER, PAGE_PAYLOAD, PAGE_SIZE, SHORT_HEADER
 
 
 @inline_kernel

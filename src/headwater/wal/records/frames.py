@@ -24,7 +24,7 @@ from headwater.errors import PageError, RecordError, UsageError, WalError
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.wal import _pages as p
-from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 from headwater.wal.records import _frames as k
 from headwater.wal.records._position import lsn_to_payload
 from headwater.wal.records.pages import PageWindow

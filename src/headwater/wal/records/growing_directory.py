@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.errors import SegmentError, warn
-from headwater.wal.page_layout import LONG_HEADER
+from headwater.wal.layout import LONG_HEADER
 from headwater.wal.records.frames import read_frames
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import SegmentError
 from headwater.wal._pages import PAGE_OK, PAGE_UNREAD, PAGE_WORDS, PageTable, unpage
-from headwater.wal.page_layout import PAGE_SIZE
+from headwater.wal.layout import PAGE_SIZE
 from headwater.wal.records._position import lsn_to_payload
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.segment_files import Segment

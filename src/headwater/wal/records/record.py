@@ -15,7 +15,7 @@ import pyarrow
 from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
 from headwater.wal.compression import decompressed
-from headwater.wal.record_layout import (
+from headwater.wal.layout import (
     BKPBLOCK_FORK_MASK,
     BKPBLOCK_HAS_DATA,
     BKPBLOCK_HAS_IMAGE,

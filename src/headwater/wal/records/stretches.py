@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from headwater.wal.page_layout import PAGE_SIZE
+from headwater.wal.layout import PAGE_SIZE
 from headwater.wal.records.frames import Frames, read_frames
 from headwater.wal.segments.directory import WalDirectory
 

@@ -31,7 +31,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import PAGE_OK, header_status
 from headwater.wal.control import LAST_LSN
-from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
+from headwater.wal.layout import LONG_HEADER_FLAG, PAGE_SIZE
 from headwater.wal.segments.place import Place, WalSource
 from headwater.wal.segments.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
 from headwater.wal.segments.segment_forms import PLAIN, READABLE, compression_of, encryption_of, how_to_unpack

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from headwater.base.overrides import override
 from headwater.errors import SegmentError, TruncatedSegmentError
 from headwater.wal.segments.place import Place, open_bytes, read_start
 from headwater.wal.segments.segment_forms import (
@@ -246,6 +247,7 @@ class ArrowStream:
 class _Truncated(io.BufferedReader):
     """An empty file, which no method makes of anything."""
 
+    @override
     def read(self, size: int | None = -1, /) -> bytes:
         raise EOFError(_TRUNCATED)
 

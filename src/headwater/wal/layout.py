@@ -1,9 +1,22 @@
-"""Where the parts of a record lie, and the codes in its headers (``access/xlogrecord.h``).
+"""The layout of the WAL: pages and their headers, records and theirs, with the codes in them.
 
-Alike in 14 to 19, but for the flags of images.
+PostgreSQL: ``access/xlog_internal.h``, ``access/xlogrecord.h``. Alike in 14 to 19, but for the flags of images.
 """
 
 from __future__ import annotations
+
+PAGE_SIZE = 8192
+"""XLOG_BLCKSZ, bytes."""
+
+SHORT_HEADER, LONG_HEADER = 24, 40
+"""Bytes of a page's header; the first page of a segment has the long one (SizeOfXLogShortPHD, SizeOfXLogLongPHD)."""
+
+PAGE_PAYLOAD, FIRST_PAYLOAD = PAGE_SIZE - SHORT_HEADER, PAGE_SIZE - LONG_HEADER
+"""Bytes of records in a page, and in the first page of a segment."""
+
+CONTRECORD, LONG_HEADER_FLAG = 1, 2
+"""Bits of ``xlp_info``: the page begins with the rest of a record, has a long header. Which bit says that it follows a
+record that was given up is the version's; higher ones do not exist."""
 
 XID_AT, PREV_AT, INFO_AT, RMID_AT, RECORD_HEADER_SIZE = 4, 8, 16, 17, 24
 """Offsets of ``xl_xid``, ``xl_prev``, ``xl_info`` and ``xl_rmid``, behind ``xl_tot_len``; SizeOfXLogRecord."""
