@@ -151,7 +151,7 @@ def test_the_same_sources_elsewhere_share_it(tmp_path: Path) -> None:
 def test_the_name_of_a_cache_covers_what_machine_code_is_made_of() -> None:
     """Kernels and what they call, and how they are compiled; not errors, nor where the cache is."""
     names = {path.relative_to(PACKAGE).as_posix() for path in _closure("headwater.wal.records._frames")}
-    assert {"wal/records/_frames.py", "wal/records/_position.py", "kernels.py"} <= names
+    assert {"wal/records/_frames.py", "wal/records/_position.py", "base/kernels.py"} <= names
     assert names.isdisjoint({"errors.py", "caches.py", "trusted_paths.py", "temporary_directories.py"})
 
 

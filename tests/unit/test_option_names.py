@@ -19,7 +19,7 @@ from headwater.option_names import DATA_SOURCE, option, use_data_source, use_fla
 from headwater.source.options import OPTIONS
 
 PACKAGE = Path(headwater.__file__).parent
-OF_ONE_COMMAND = ("sinks", "lakes", "cli", "demo")
+OF_ONE_COMMAND = ("landing", "lakes", "cli", "demo")
 """Rooms whose messages only the command line shows."""
 
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
@@ -114,7 +114,7 @@ def test_rooms_of_several_doors_mention_options_by_name() -> None:
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):
         inside = path.relative_to(PACKAGE)
-        if inside.parts[0] in OF_ONE_COMMAND or inside.name in ("option_names.py", "spark_settings.py", "request.py"):
+        if inside.parts[0] in OF_ONE_COMMAND or inside.name in ("option_names.py", "settings.py", "request.py"):
             continue
         for line, text in messages(path):
             named = {name for name in FLAG.findall(text) if "headwater decode" not in text}

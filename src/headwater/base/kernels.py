@@ -38,7 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 _THIS_FILE = Path(__file__)
-_PACKAGE = _THIS_FILE.parent
+_PACKAGE = _THIS_FILE.parents[1]
 _IMPORT = re.compile(rb"^[ \t]*from (headwater(?:\.\w+)+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 _NAME = re.compile(rb"(\w+)(?: as \w+)?")
 
