@@ -18,18 +18,55 @@ CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
 WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills fuzz ddl options \
+.PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills fuzz ddl options \
 	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
+##@ Start
+
 help: ## list the verbs
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' \
+		$(MAKEFILE_LIST)
 
 install: $(READY) ## set up .venv with the command .venv/bin/headwater
 
 $(READY): pyproject.toml constraints.txt tools/install.sh
 	@tools/install.sh $(VENV)
 	@touch $@
+
+demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
+	$(VENV)/bin/headwater demo
+
+sample: $(READY) ## make a small window to try commands on, in build/sample
+	@$(PYTHON) tools/make_sample.py build/sample
+
+lint: $(READY) ## check style and formatting
+	$(VENV)/bin/ruff check $(SOURCES)
+	$(VENV)/bin/ruff format --check $(SOURCES)
+
+format: $(READY) ## rewrite the sources in the project's format
+	$(VENV)/bin/ruff check --fix $(SOURCES)
+	$(VENV)/bin/ruff format $(SOURCES)
+
+# Of folders that are no packages: to mypy each is a module "conftest", of which it takes one at a time.
+CONFTESTS := $(patsubst %,tests/%/conftest.py,plugins reorder values) $(wildcard tests/unit/*/conftest.py)
+
+types: $(READY) ## check types
+	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy tools bench tests $(CONFTESTS:%=--exclude '^%$$')
+	@for file in $(CONFTESTS); do echo $$file; $(VENV)/bin/mypy $$file || exit 1; done
+
+test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
+	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
+
+docs: $(READY) ## build the documentation as a site, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
+clean: ## remove what was built; keep the installed servers
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache
+
+##@ Proof
 
 servers: $(READY) ## install the PostgreSQL servers that the tests compare with
 	@tools/system_package.sh mvn maven
@@ -52,29 +89,9 @@ servers-newest: $(READY) ## install the newest minor releases that any registry 
 	@tools/system_package.sh /usr/share/zoneinfo/UTC tzdata
 	@$(PYTHON) tools/install_newest_postgres.py
 
-lint: $(READY) ## check style and formatting
-	$(VENV)/bin/ruff check $(SOURCES)
-	$(VENV)/bin/ruff format --check $(SOURCES)
-
-format: $(READY) ## rewrite the sources in the project's format
-	$(VENV)/bin/ruff check --fix $(SOURCES)
-	$(VENV)/bin/ruff format $(SOURCES)
-
-# Of folders that are no packages: to mypy each is a module "conftest", of which it takes one at a time.
-CONFTESTS := $(patsubst %,tests/%/conftest.py,plugins reorder values) $(wildcard tests/unit/*/conftest.py)
-
-types: $(READY) ## check types
-	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy tools bench tests $(CONFTESTS:%=--exclude '^%$$')
-	@for file in $(CONFTESTS); do echo $$file; $(VENV)/bin/mypy $$file || exit 1; done
-
 locales: ## install the sources of the locales that tests print money by
 	@tools/system_package.sh localedef libc-bin
 	@tools/system_package.sh /usr/share/i18n/locales/de_DE locales
-
-test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
-	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
-	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
 test-all: servers servers-19 servers-first servers-older locales hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
@@ -176,6 +193,8 @@ build/spark-%/.ready: pyproject.toml constraints.txt tools/install.sh
 	@tools/install.sh build/spark-$* $*
 	@touch $@
 
+##@ Bench
+
 bench: $(READY) ## speed, latency and memory beside the server's and others, into build/bench.json; hours (FIGURES='index scaling' for some)
 	$(PYTHON) bench/speed.py $(FIGURES)
 
@@ -196,8 +215,7 @@ bench-schemas: $(READY) ## time and memory for whole schemas, 20,000 tables, one
 bench-peers: servers build/peers ## events a second, beside those of Debezium's embedded engine
 	$(PYTHON) bench/debezium_embedded.py
 
-demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
-	$(VENV)/bin/headwater demo
+##@ Release
 
-clean: ## remove what was built; keep the installed servers
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache
+release: $(READY) ## build the distributions into dist/, install the wheel in a new environment, and try it there
+	PIP_CONSTRAINT=constraints.txt $(PYTHON) tools/release.py dist

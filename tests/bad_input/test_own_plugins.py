@@ -12,7 +12,7 @@ from bad_input.command import CommandHere, run_command
 
 pytestmark = [pytest.mark.server]
 
-PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "own-plugin.md"
 
 WHOLE = """
 from headwater import OutputPlugin

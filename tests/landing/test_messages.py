@@ -1,4 +1,6 @@
-"""What landing says when it cannot go on, and what a user did next: the first table of docs/messages.md, done.
+"""What landing says when it cannot go on, and what a user did next.
+
+The first table of docs/reference/messages.md, done.
 
 Each story does to a server what its message is about, runs the commands of its steps, and compares the mirror with the
 table of the server at the end.
@@ -27,7 +29,7 @@ from landing.mirrors import columns_by_number, mirror_rows, read_table, server_r
 
 pytestmark = [pytest.mark.server]
 
-PAGE = Path(__file__).parents[2] / "docs" / "messages.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
 TABLE = "CREATE TABLE orders (id int PRIMARY KEY, amount numeric(6,2)); INSERT INTO orders VALUES (1, 1.5)"
 LAND = "land --wal {wal} --catalog {backup} --to {lake} --mode current"
 PAUSING = f"{LAND} --on-table-error pause"

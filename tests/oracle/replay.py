@@ -140,7 +140,7 @@ def differences(expected: Iterable[Row], actual: Sequence[Row], names: Sequence[
 
 
 def typed_value(text: str | None, type_name: str) -> Any:
-    """The value that a single table's column has for the server's text, by the types of docs/spark.md.
+    """The value that a single table's column has for the server's text, by the types of docs/reference/types.md.
 
     None stands for what the column's type cannot hold; numbers that are not whole are text.
     """

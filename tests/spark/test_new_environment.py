@@ -19,22 +19,21 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 PROJECT = Path(__file__).parents[2]
 SPARK_PROGRAMS = Path(pyspark.__file__).parent / "bin"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 TIMEOUT_SECONDS = 500
-SETUP = "CREATE SCHEMA shop; CREATE TABLE shop.orders (id int PRIMARY KEY, total numeric(10,2))"
-WORK = "INSERT INTO shop.orders VALUES (1, 9.90), (2, 5); UPDATE shop.orders SET total = 7 WHERE id = 2"
+README = (PROJECT / "README.md").read_text()
+SHOWN = README[README.index("| 736|") : README.index("\n```\n\n**2.")]
+"""What the README's lines show."""
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('local[2]').getOrCreate()\n"
 REGISTER = "import headwater\nheadwater.register(spark)\n"
 CHECK = """
 import headwater, sys
 print("headwater of", headwater.__file__)
-print("rows:", spark.read.parquet("orders").count(), spark.sparkContext.master)
+print("rows:", orders.count(), spark.sparkContext.master)
 """
 
 
@@ -71,10 +70,10 @@ class NewEnvironment:
         return run.stdout.decode()
 
     def check(self, output: str) -> None:
-        """All three lines did what they say, with the package of this environment."""
+        """The lines did what the README says, with the package of this environment."""
         assert f"headwater of {self.root}" in output
-        assert "rows: 3 local[" in output
-        assert "|" in output, "the second line shows updates"
+        assert "rows: 4 local[" in output
+        assert SHOWN in output
 
 
 @pytest.fixture(scope="module")
@@ -116,29 +115,20 @@ def _path_without(directory: Path) -> str:
 
 
 def _window(directory: Path) -> tuple[Path, Path]:
-    """A directory of WAL and a backup."""
-    with EmbeddedPostgres(find_programs(16), wal_segment_megabytes=1, autovacuum=False) as server:
-        with server.connect() as connection:
-            connection.execute(SETUP)
-        server.stop()
-        backup = server.copy_data_directory(directory / "backup")
-        server.start()
-        with server.connect() as connection:
-            connection.execute(WORK)
-        server.stop()
-        return shutil.copytree(server.wal_directory, directory / "wal"), backup
+    """Return a directory of WAL and a backup: those of ``make sample``."""
+    run = [sys.executable, str(PROJECT / "tools" / "make_sample.py"), str(directory / "sample")]
+    subprocess.run(run, check=True, timeout=TIMEOUT_SECONDS)
+    return directory / "sample" / "wal", directory / "sample" / "backup"
 
 
 def _readme(window: tuple[Path, Path]) -> str:
     """The README's block, with these places for its own."""
     wal, backup = map(str, window)
-    blocks: list[str] = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(), re.DOTALL)
-    (block,) = [block for block in blocks if 'format("headwater")' in block]
-    assert "/archive/wal" in block
-    assert "/backups/monday" in block
-    block = block.replace("/archive/wal", wal).replace("/backups/monday", backup)
-    prelude = f"wal, backup = {wal!r}, {backup!r}\n" + ("" if "headwater.register(spark)" in block else REGISTER)
-    return prelude + block
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert "build/sample/wal" in block
+    assert "build/sample/backup" in block
+    assert isinstance(block, str)
+    return block.replace("build/sample/wal", wal).replace("build/sample/backup", backup)
 
 
 @pytest.mark.slow
@@ -169,7 +159,6 @@ def test_pyspark_shell(environment: NewEnvironment, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_notebook_where_another_python_is_named(environment: NewEnvironment, tmp_path: Path) -> None:
     """A notebook's kernel is a process of the environment's Python. To register twice does no harm."""
-    first, *_ = [line for line in environment.readme.splitlines() if line.startswith("changes = ")]
-    lines = f"{SESSION}{REGISTER}{REGISTER}{first}\nprint('changes:', changes.count())"
+    lines = f"{SESSION}{REGISTER}{environment.readme}\nprint('rows:', orders.count())"
     other = shutil.which("python3", path=environment.path)
-    assert "changes: 3" in environment.run(tmp_path, environment.python, "-c", lines, PYSPARK_PYTHON=str(other))
+    assert "rows: 4" in environment.run(tmp_path, environment.python, "-c", lines, PYSPARK_PYTHON=str(other))

@@ -148,7 +148,7 @@ def test_flags_of_landing_are_those_of_land(room: str) -> None:
 
 def test_the_table_of_messages_names_flags_that_there_are() -> None:
     """Those of ``headwater land``, or of the command that is named with them."""
-    page = Path(__file__).parents[2] / "docs" / "messages.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
     for line in page.read_text().splitlines():
         named = COMMANDS["decode" if "headwater decode" in line else "land"]
         assert set(FLAG.findall(line)) <= set(flags_named(named)), line
@@ -156,7 +156,7 @@ def test_the_table_of_messages_names_flags_that_there_are() -> None:
 
 def test_the_messages_of_the_table_are_said() -> None:
     """Those that no story of the tests of landing says: their fixed parts stand in the sources."""
-    page = (Path(__file__).parents[2] / "docs" / "messages.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "messages.md").read_text()
     said = "\n".join(text for path in PACKAGE.rglob("*.py") for _, text in messages(path))
     shown = [line.split(" | ")[0].strip("| `") for line in page.split("\n\n|")[2].splitlines()[2:]]
     assert len(shown) > 5
