@@ -48,13 +48,8 @@ format: $(READY) ## rewrite the sources in the project's format
 	$(VENV)/bin/ruff check --fix $(SOURCES)
 	$(VENV)/bin/ruff format $(SOURCES)
 
-# Of folders that are no packages: to mypy each is a module "conftest", of which it takes one at a time.
-CONFTESTS := $(patsubst %,tests/%/conftest.py,plugins reorder values) $(wildcard tests/unit/*/conftest.py)
-
 types: $(READY) ## check types
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy tools bench tests $(CONFTESTS:%=--exclude '^%$$')
-	@for file in $(CONFTESTS); do echo $$file; $(VENV)/bin/mypy $$file || exit 1; done
 
 test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"

@@ -1,9 +1,9 @@
 """How long a change takes from its commit on the server to ``foreachBatch`` in Spark, while the server works.
 
-pgbench sends its transactions at an even rate; Spark's stream (docs/guides/streams.md) reads the ``pg_wal`` that the server is
-writing, all on one machine. A change's latency is the time from its commit, as the WAL has it, until the rows of its
-batch are with the function that ``foreachBatch`` calls. The first seconds do not count: Java compiles what the stream
-needs. What is told is the median of the percentiles of five parts of the time, as of five runs elsewhere.
+pgbench sends its transactions at an even rate; Spark's stream (docs/guides/streams.md) reads the ``pg_wal`` that the
+server is writing, all on one machine. A change's latency is the time from its commit, as the WAL has it, until the rows
+of its batch are with the function that ``foreachBatch`` calls. The first seconds do not count: Java compiles what the
+stream needs. What is told is the median of the percentiles of five parts of the time, as of five runs elsewhere.
 """
 
 from __future__ import annotations

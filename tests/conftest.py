@@ -18,10 +18,14 @@ import hypothesis
 import pytest
 
 from copied_clusters import CopiedClusters
+from failure_texts import FailureTexts
 from headwater import option_names
 from headwater.base.cache_places import SERVER_CACHE_VARIABLE, server_cache
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from memory_files import use_memory_for_files
 from packaged_servers import is_packaged
+from run_directory import run_directory
+from spent_seconds import SPENT, SpentSeconds, read_budgets, rung_of
 
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
 hypothesis.settings.register_profile("headwater", deadline=None)
@@ -36,6 +40,7 @@ MINORS = {"--first-minors": "first", "--older-minors": "older", "--newest-minors
 """Options that take the servers of a folder of their cache; none of them has a major that is not released yet."""
 
 RUNG_PASSES: Counter[str] = Counter()
+SECONDS = pytest.StashKey[SpentSeconds]()
 
 ORACLE = "oracle"
 MAJOR_IN_NAME = re.compile(r"\[pg(\d+)-")
@@ -96,6 +101,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"one of {' and '.join(MINORS)} at a time")
     if folders and not hasattr(config, "workerinput"):
         os.environ[SERVER_CACHE_VARIABLE] = str(server_cache() / folders[0])
+    if not config.getoption("--all-majors"):
+        use_memory_for_files()
+    config.pluginmanager.register(FailureTexts())
+    config.stash[SECONDS] = SpentSeconds()
+    config.pluginmanager.register(config.stash[SECONDS])
 
 
 def rungs() -> set[str]:
@@ -105,8 +115,7 @@ def rungs() -> set[str]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" and report.passed:
-        parts = Path(report.nodeid.split("::")[0]).parts
-        rung = parts[1] if len(parts) > 2 else ""
+        rung = rung_of(report.nodeid.partition("::")[0])
         RUNG_PASSES[rung] += 1
         major = MAJOR_IN_NAME.search(report.nodeid)
         if rung == ORACLE and major is not None:
@@ -115,9 +124,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     is_part = hasattr(session.config, "workerinput")
-    is_whole = session.config.getoption("--all-rungs") and not is_part
-    idle = is_whole and (_idle_rungs(session.config) or _idle_majors(session.config))
-    if idle and exitstatus == pytest.ExitCode.OK:
+    is_whole = session.config.getoption("--all-rungs") and not is_part and not session.config.getoption("collectonly")
+    if is_whole:
+        session.config.stash[SECONDS].write(SPENT)
+    failures = is_whole and (_idle_rungs(session.config) or _idle_majors(session.config) or _excesses(session.config))
+    if failures and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -131,6 +142,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"tests of the oracle passed by major: {on}")
         for major in _idle_majors(config):
             terminalreporter.write_line(f"the oracle ran no test on PostgreSQL {major}", red=True)
+        spent = config.stash[SECONDS].rungs
+        seconds = ", ".join(f"{rung} {spent[rung]:.0f}" for rung in sorted(rungs()))
+        terminalreporter.write_line(f"seconds of tests by rung, in all processes: {seconds} ({SPENT})")
+        for excess in _excesses(config):
+            terminalreporter.write_line(f"{excess} (tests/spent_seconds.py)", red=True)
 
 
 def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
@@ -143,6 +159,11 @@ def _idle_majors(config: pytest.Config) -> list[int]:
     return [major for major in majors_under_test(config) if not MAJOR_PASSES[major]]
 
 
+def _excesses(config: pytest.Config) -> list[str]:
+    """Budgets are of what ``make test`` runs."""
+    return [] if config.getoption("--all-majors") else config.stash[SECONDS].excesses(read_budgets())
+
+
 def _idle_rungs(config: pytest.Config) -> list[str]:
     wanted = rungs() if config.getoption("--all-majors") else rungs() - SLOW_RUNGS
     return sorted(rung for rung in wanted if not RUNG_PASSES[rung])
@@ -150,8 +171,10 @@ def _idle_rungs(config: pytest.Config) -> list[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def clusters_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """``initdb`` makes one cluster of each kind."""
-    clusters = CopiedClusters(tmp_path_factory.mktemp("clusters"))
+    """Have ``initdb`` make one cluster of each kind, for all processes of the run."""
+    place = run_directory(tmp_path_factory) / "clusters"
+    place.mkdir(exist_ok=True)
+    clusters = CopiedClusters(place)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EmbeddedPostgres, "initdb", lambda server: clusters.make(server))
         yield

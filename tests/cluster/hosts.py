@@ -40,11 +40,12 @@ bind() { # SOURCE TARGET [OPTIONS]
     mount --bind "$1" "$root$2"
     [ -z "${3:-}" ] || mount -o "remount,bind,$3" "$root$2"
 }
+mount --rbind /dev "$root/dev"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 for given in "$@"; do
     options=${given%%:*}; paths=${given#*:}
     bind "${paths%%=*}" "${paths#*=}" "$options"
 done
-mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 hostname "$name"
 cd "$root"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,10 +28,7 @@ class StoredValues(Kind):
 
     @override
     def __init__(self, corpora: Sequence[Corpus], scratch: Path) -> None:
-        rows = str(Path(__file__).parent.parent / "unit" / "rows")
-        if rows not in sys.path:
-            sys.path.append(rows)
-        from test_send_safety import TYPES
+        from unit.rows.sent_types import TYPES
 
         sessions = (
             SessionSettings(timezone="Europe/Berlin"),

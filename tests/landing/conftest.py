@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import headwater
+from failure_texts import texts_are_kept
 from headwater.jobs.engine import Engine
 from headwater.spark.session import spark_session, warm_up
 from landing.connector_catalogs import SPARKS, Catalog
 from landing.work import Work, do_work
 
-FAILURE = pytest.StashKey[str]()
-"""What a test has failed with."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.failed:
-        item.stash[FAILURE] = report.longreprtext
-    return report
+KEPT = Path("build/kills")
+"""Where the files are kept that landing was killed on, or hindered, when a test of them has failed."""
 
 
 @pytest.fixture(scope="session")
-def work(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Work:
-    return do_work(engine, tmp_path_factory.mktemp("work"))
+def work(engine: Engine, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Work]:
+    place, failed_before = tmp_path_factory.mktemp("work"), request.session.testsfailed
+    with texts_are_kept(request, KEPT):
+        yield do_work(engine, place)
+    if request.session.testsfailed != failed_before:
+        shutil.copytree(place, KEPT, symlinks=True, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ import psycopg
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.lsn import Lsn
 from landing.mirrors import HeldColumn, Rows, held_columns, server_rows
-from landing.test_initial_load import back_up
+from landing.online_backups import back_up
 from landing.threaded_work import SETTINGS, ThreadedWork, set_up
 
 ROUNDS, STEPS = 8, 45

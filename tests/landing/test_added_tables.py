@@ -26,10 +26,11 @@ from headwater.landing.landing_pass import LandingResult
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
+from landing.existing_rows import Rows, folded, run, selected, server_of
+from landing.following import Source, end, following
+from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.mirrors import read_table
-from landing.test_following import Source, end, following
-from landing.test_initial_load import Rows, back_up, folded, run, selected, server_of
-from landing.test_killed_landing import DRIVER, MOST_STEPS, NEVER
+from landing.online_backups import back_up
 
 pytestmark = [pytest.mark.server]
 

@@ -14,7 +14,7 @@ from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.plugins.table_patterns import TablePatterns
-from landing.test_initial_load import landed, run, server_of
+from landing.existing_rows import landed, run, server_of
 
 pytestmark = [pytest.mark.server]
 

@@ -13,7 +13,7 @@ from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.lakes.resolved_log import resolved_states
-from landing.test_initial_load import landed, run, server_of
+from landing.existing_rows import landed, run, server_of
 
 pytestmark = [pytest.mark.server]
 

@@ -18,12 +18,13 @@ from headwater.demo.embedded_postgres import find_programs
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
+from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.request import DecodeRequest
+from landing.change_log import landed, log
 from landing.connector_catalogs import Catalog
+from landing.mirrored_log import Log as MirroredLog
+from landing.mirrored_log import worked
 from landing.mirrors import columns_by_number, has_landed, mirror_rows, read_table
-from landing.test_change_tables import landed, log
-from landing.test_mirrors import Log as MirroredLog
-from landing.test_mirrors import worked
 from landing.two_parts import Log
 
 __all__ = ["log"]
@@ -59,8 +60,8 @@ def test_mirrors(spark: Any, catalog: Catalog, mirrored: MirroredLog, tmp_path: 
 def test_change_tables(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     """Of two windows, between which columns come, go and become wider."""
     target = LandingTarget(tmp_path / "lake", catalog.format)
-    landed(spark, log, target, end=log.middle)
-    landed(spark, log, target)
+    landed(engine_of(spark), log, target, end=log.middle)
+    landed(engine_of(spark), log, target)
     for name in ("public.orders", "public.event", "public.small"):
         wanted = read_table(target.place / name, catalog.format)
         found = read_by_spark(spark, target.place / name)

@@ -18,7 +18,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
-from landing.test_initial_load import Rows, compare, landed, run, selected, server_of
+from landing.existing_rows import Rows, compare, landed, run, selected, server_of
 
 pytestmark = [pytest.mark.server]
 

@@ -6,10 +6,7 @@ import json
 import re
 import shutil
 import signal
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,27 +15,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from bad_input.running_command import Running, running
+from bad_input.running_command import running
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.parquet_table import read_parquet_table
+from landing.following import Source, end, following, scraped, until_said
 
 pytestmark = [pytest.mark.server]
 
 BEHIND_A_SEGMENT = 40
 """Inserts of a kilobyte and more after each of which a segment of a megabyte is not yet left."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A server that runs, and a copy of it from before its work."""
-
-    server: EmbeddedPostgres
-    backup: Path
-
-    def run(self, *statements: str) -> None:
-        with self.server.connect() as connection:
-            for statement in statements:
-                connection.execute(statement)
 
 
 @pytest.fixture
@@ -52,15 +37,6 @@ def source(tmp_path: Path) -> Iterator[Source]:
         yield Source(server, backup)
 
 
-@contextmanager
-def following(source: Source, wal: Path, target: Path, *flags: str, form: str = "parquet") -> Iterator[Running]:
-    directory = target.parent / "temporary"
-    directory.mkdir(exist_ok=True)
-    where = ("--wal", wal, "--catalog", source.backup, "--database", "postgres", "--to", target, "--format", form)
-    with running("land", *where, "--follow", *flags, directory=directory) as process:
-        yield process
-
-
 def ids(target: Path, form: str = "parquet") -> list[int]:
     """Of all rows that have landed, as a reader of the table sees them."""
     place = target / "public.t"
@@ -70,22 +46,8 @@ def ids(target: Path, form: str = "parquet") -> list[int]:
     return read_parquet_table(place)["id"].to_pylist() if logs.exists() and any(logs.glob("*.json")) else []
 
 
-def until_said(process: Running, words: str) -> str:
-    """The next line of standard error that has some words in it."""
-    assert process.process.stderr is not None
-    lines = (line.decode().rstrip("\n") for line in iter(process.process.stderr.readline, b""))
-    return next(line for line in lines if words in line)
-
-
 def has_landed(number: int, target: Path, form: str) -> bool:
     return number in ids(target, form)
-
-
-def end(process: Running) -> str:
-    process.process.send_signal(signal.SIGTERM)
-    said = process.said()
-    assert process.process.wait() == 0, said
-    return said
 
 
 @pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])
@@ -143,12 +105,6 @@ def test_json_and_metrics(source: Source, tmp_path: Path) -> None:
     commits = found['headwater_land_commits_total{table="public.t"}']
     # The rows that were there before, which are none, and two windows.
     assert commits == found["headwater_land_commit_seconds_count"] == 3
-
-
-def scraped(address: str) -> dict[str, float]:
-    with urllib.request.urlopen(address) as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] != "#"}
 
 
 @pytest.mark.slow

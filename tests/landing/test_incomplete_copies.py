@@ -18,7 +18,8 @@ from headwater.errors import CatalogError, HeadwaterError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from landing.test_initial_load import back_up, compare, copy_by_hand, landed, run, selected, server_of
+from landing.existing_rows import compare, landed, run, selected, server_of
+from landing.online_backups import back_up, copy_by_hand
 
 pytestmark = [pytest.mark.server]
 

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pyarrow as pa
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.landing.landing import land
-from headwater.landing.landing_pass import LandingResult
-from headwater.pipeline.requests.request import DecodeRequest
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
-from packaged_servers import programs_of
+from landing.existing_rows import compare, landed, run, selected, server_of
+from landing.online_backups import back_up
 
-pytestmark = [pytest.mark.server]
+pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-Rows = list[tuple[Any, ...]]
 
 SETUP = """
 CREATE TABLE plain (id int PRIMARY KEY, note text, total numeric(10,2));
@@ -76,77 +69,6 @@ COMMIT;
 """
 
 KEYS = {"plain": ["id"], "wide": ["id"], "shaped": ["id"], "part": ["id", "region"], "empty": ["id"]}
-
-
-def run(connection: psycopg.Connection[Any], statements: str) -> None:
-    for statement in filter(str.strip, statements.split(";\n")):
-        connection.execute(statement)
-
-
-def selected(connection: psycopg.Connection[Any], tables: dict[str, list[str]]) -> dict[str, Rows]:
-    """What tables hold."""
-    found = {}
-    for name, key in tables.items():
-        cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {', '.join(key)}")
-        found[name] = cursor.fetchall()
-    return found
-
-
-@contextmanager
-def server_of(major: int, **settings: str) -> Iterator[EmbeddedPostgres]:
-    programs = programs_of(major)
-    autovacuum = settings.pop("autovacuum", "off") == "on"
-    given = {"max_prepared_transactions": "10", **settings}
-    made = EmbeddedPostgres(
-        programs, settings=given, autovacuum=autovacuum, wal_segment_megabytes=1, data_checksums=True
-    )
-    with made as server:
-        yield server
-
-
-def landed(engine: Engine, wal: Path, backup: Path, target: LandingTarget, **request: Any) -> LandingResult:
-    return land(engine, DecodeRequest(str(wal), str(backup), "postgres", **request), target)
-
-
-def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    is_after = row["_change_type"] != "update_preimage"
-    return row["_commit_lsn"], row["_change_type"] != "read", row["_lsn"], row["_seq"], is_after
-
-
-def folded(changes: pa.Table, key: list[str], columns: list[str]) -> Rows:
-    """The rows that existing ones and changes lead to; values that an update did not touch stay as they were."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    moved: dict[str, Any] | None = None
-    for row in sorted(changes.to_pylist(), key=_place):
-        place, kind = tuple(row[name] for name in key), row["_change_type"]
-        if kind == "truncate":
-            rows.clear()
-        elif kind in ("delete", "update_preimage"):
-            moved = rows.pop(place)
-        else:
-            if kind in ("read", "insert"):
-                assert place not in rows, (kind, place)
-                assert not row["_unchanged"]
-            before = moved if kind == "update_postimage" and place not in rows else rows.get(place)
-            kept = {name: (before or {})[name] for name in row["_unchanged"] or []}
-            rows[place] = row | kept
-        moved = moved if kind == "update_preimage" else None
-    return sorted((tuple(row[name] for name in columns) for row in rows.values()), key=repr)
-
-
-def compare(
-    target: LandingTarget, expected: dict[str, Rows], keys: dict[str, list[str]], server: EmbeddedPostgres
-) -> None:
-    for name, rows in expected.items():
-        changes = read_parquet_table(target.place / f"public.{name}")
-        with server.connect() as connection:
-            cursor = connection.execute(f"SELECT * FROM {name} LIMIT 0")
-            columns = [column.name for column in cursor.description or []]
-        if target.mode != "changelog":
-            found = [tuple(row[column] for column in columns) for row in changes.to_pylist()]
-            assert sorted(found, key=repr) == sorted(rows, key=repr), name
-            continue
-        assert folded(changes, keys[name], columns) == sorted(rows, key=repr), name
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
@@ -460,40 +382,6 @@ class Load:
 
     def _clean(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
         connection.execute(dice.choice(["VACUUM busy", "VACUUM FREEZE child", "VACUUM", "VACUUM split", "CHECKPOINT"]))
-
-
-def back_up(server: EmbeddedPostgres, target: Path, *flags: str) -> Path:
-    """A base backup that takes its time."""
-    program = find_client("pg_basebackup", server.programs.major)
-    if program is None and not flags:
-        return copy_by_hand(server, target)
-    assert program is not None
-    command = [str(program), "-D", str(target), "-c", "fast", "--no-sync", "-X", "none", "--max-rate=16M", *flags]
-    subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
-    return target
-
-
-def copy_by_hand(server: EmbeddedPostgres, target: Path, meanwhile: str = "") -> Path:
-    """The same as by the functions that ``pg_basebackup`` calls, with statements between the copy and its end."""
-    is_new = server.programs.major >= 15
-    with server.connect() as connection:
-        connection.execute(
-            "SELECT " + ("pg_backup_start('b', true)" if is_new else "pg_start_backup('b', true, false)")
-        )
-        for folder, _, names in os.walk(server.data_directory):
-            place = target / Path(folder).relative_to(server.data_directory)
-            place.mkdir(parents=True)
-            for name in [] if "pg_wal" in place.parts else names:
-                with suppress(FileNotFoundError):
-                    shutil.copyfile(Path(folder) / name, place / name)
-        run(connection, meanwhile)
-        shutil.copyfile(server.data_directory / "global" / "pg_control", target / "global" / "pg_control")
-        row = connection.execute(f"SELECT labelfile FROM {'pg_backup_stop' if is_new else 'pg_stop_backup'}(false)")
-        found = row.fetchone()
-        assert found is not None
-    (target / "backup_label").write_text(found[0])
-    (target / "postmaster.pid").unlink()
-    return target
 
 
 EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms", "checkpoint_timeout": "30s", "autovacuum": "on"}

@@ -13,8 +13,8 @@ from headwater.errors import LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.plugins.table_patterns import TablePatterns
+from landing.mirrored_log import ALL, SEGMENT, Log, landed, require_equal, worked
 from landing.mirrors import read_table
-from landing.test_mirrors import ALL, SEGMENT, Log, landed, require_equal, worked
 
 pytestmark = [pytest.mark.server]
 

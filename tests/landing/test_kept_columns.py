@@ -16,7 +16,7 @@ from headwater.landing.landing import land
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
-from landing.test_mirrored_definitions import Source
+from landing.mirrored_source import Source
 
 pytestmark = [pytest.mark.server]
 

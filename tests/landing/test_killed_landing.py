@@ -18,19 +18,16 @@ import pytest
 from bad_input.running_command import Running, running, wait_for_end
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import MODES
+from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.work import Work
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 KINDS = [(form, mode) for form in FORMATS for mode in MODES]
 
-DRIVER = Path(__file__).with_name("land_driver.py")
-MOST_STEPS = 40
-"""That one run does before it is killed; all of the work has some hundreds."""
 FEW_KILLS = 3
 WAYS = 2
 """To be killed: at steps, and at moments."""
-NEVER = 1 << 40
 
 
 def share_of(kills: int) -> int:

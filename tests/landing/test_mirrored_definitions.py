@@ -2,98 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError, LakeError
 from headwater.jobs.engine import Engine
-from headwater.lakes.landing_target import LandingTarget
-from headwater.landing.landing import land
-from headwater.pipeline.requests.request import DecodeRequest
-from headwater.pipeline.windows.run_index import WindowBounds
-from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
+from landing.mirrored_source import NEXT_WINDOW, Mirrored, Source, Statements, source
+from landing.mirrors import read_table, server_rows
+
+__all__ = ["source"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-Statements = list[str]
-NEXT_WINDOW = "SELECT pg_switch_wal()"
-"""Windows of the tests are segments."""
 
 EVENT = [
     "CREATE TABLE event (id int, region int, PRIMARY KEY (id, region)) PARTITION BY LIST (region)",
     "CREATE TABLE event_0 PARTITION OF event FOR VALUES IN (0)",
     "CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1)",
 ]
-
-
-class Source:
-    """A server that tests do their work on, one after the other, each from a backup of its own on."""
-
-    def __init__(self, server: EmbeddedPostgres, place: Path) -> None:
-        self.server, self.place, self.runs = server, place, 0
-
-    def after(self, setup: Statements, work: Statements, tables: Statements) -> tuple[Path, dict[str, Any]]:
-        """A backup behind the setup, and what tables hold after the work."""
-        with self.server.connect() as connection:
-            for statement in setup:
-                connection.execute(statement)
-        self.server.stop()
-        self.runs += 1
-        backup = self.server.copy_data_directory(self.place / str(self.runs))
-        self.server.start()
-        with self.server.connect() as connection:
-            connection.autocommit = True
-            for statement in work:
-                connection.execute(statement)
-            held = {table: server_rows(connection, table) for table in tables}
-            connection.execute("CHECKPOINT")
-        self.server.stop()
-        self.server.start()
-        return backup, held
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
-        yield Source(server, tmp_path_factory.mktemp("definitions"))
-
-
-class Mirrored:
-    """What a run lands, in windows of one segment."""
-
-    def __init__(self, engine: Engine, source: Source, lake: Path, mode: str = "current") -> None:
-        self.spark, self.source, self.target = engine, source, LandingTarget(lake, mode=mode)
-
-    def require(self, setup: Statements, work: Statements, table: str) -> None:
-        """See that a table's mirror is what the server has."""
-        backup, held = self.source.after(setup, work, [table])
-        self.land(backup)
-        assert self.rows(table, held[table][0]) == held[table][1]
-
-    def refused(self, setup: Statements, work: Statements) -> str:
-        """The error that landing ends with."""
-        return str(self.error(setup, work))
-
-    def error(self, setup: Statements, work: Statements) -> LakeError:
-        """See :meth:`refused`."""
-        backup, _ = self.source.after(setup, work, [])
-        with pytest.raises(LakeError) as told:
-            self.land(backup)
-        return told.value
-
-    def land(self, backup: Path) -> None:
-        request = DecodeRequest(str(self.source.server.wal_directory), str(backup), "postgres")
-        land(self.spark, request, self.target, bounds=WindowBounds(1 << 20))
-
-    def rows(self, table: str, numbers: list[int]) -> Rows:
-        place = self.target.place / f"public.{table}"
-        names = columns_by_number(place, self.target.format)
-        return mirror_rows(read_table(place, self.target.format), [names[number] for number in numbers])
 
 
 @pytest.fixture
@@ -207,7 +135,7 @@ def test_a_key_becomes_text_in_several_forms(mirrored: Mirrored, name: str, type
     setup = [f"CREATE TABLE {name} (id {type} PRIMARY KEY, n int)", f"INSERT INTO {name} VALUES ({value}, 1)"]
     work = [f"UPDATE {name} SET n = 2", f"ALTER TABLE {name} ALTER id TYPE text", f"UPDATE {name} SET n = n + 1"]
     mirrored.require(setup, [NEXT_WINDOW, *work], name)
-    again = Mirrored(mirrored.spark, mirrored.source, mirrored.target.place.with_name("again"))
+    again = Mirrored(mirrored.engine, mirrored.source, mirrored.target.place.with_name("again"))
     told = again.refused([f"DROP TABLE {name}", *setup], [NEXT_WINDOW, "BEGIN; " + "; ".join(work) + "; COMMIT"])
     assert f"table public.{name}: a row is updated or deleted before the server has written its key anew" in told
     assert "end the window before that ALTER TABLE (--end)" in told
@@ -524,7 +452,7 @@ def test_an_identity_changes_in_a_window(mirrored: Mirrored) -> None:
         "UPDATE {} SET other = other - 1000",
     ]
     mirrored.require(_named(setup, "torn"), _named(work, "torn"), "torn")
-    again = Mirrored(mirrored.spark, mirrored.source, mirrored.target.place.with_name("again"))
+    again = Mirrored(mirrored.engine, mirrored.source, mirrored.target.place.with_name("again"))
     at_once = "; ".join(["BEGIN", *_named(work, "torn_at_once"), "COMMIT"])
     told = again.refused(_named(setup, "torn_at_once"), [at_once])
     assert 'the replica identity of table "public.torn_at_once" has changed' in told

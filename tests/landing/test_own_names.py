@@ -14,8 +14,8 @@ from headwater.errors import HeadwaterWarning
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
+from landing.mirrored_source import NEXT_WINDOW, Mirrored, Source
 from landing.mirrors import columns_by_number
-from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 
 pytestmark = [pytest.mark.server]
 

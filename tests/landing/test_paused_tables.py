@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from bad_input.running_command import running
 from headwater.cli.lake import run_tables
@@ -31,10 +30,10 @@ from headwater.landing.resuming import reload, resume
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
+from landing.existing_rows import Rows, run
+from landing.following import scraped, until_said
+from landing.killed_landing import DRIVER, NEVER
 from landing.mirrors import read_table
-from landing.test_following import scraped, until_said
-from landing.test_initial_load import Rows, run
-from landing.test_killed_landing import DRIVER, NEVER
 
 pytestmark = [
     pytest.mark.server,
@@ -207,7 +206,7 @@ def landed_rows(target: LandingTarget, name: str, key: list[str], columns: list[
 class Landing:
     """A target, and how it is landed in."""
 
-    spark: SparkSession
+    engine: Engine
     source: Source
     target: LandingTarget
     backup: Path
@@ -215,15 +214,15 @@ class Landing:
     def land(self, on_table_error: str = PAUSE, tables: TablePatterns = EVERY_TABLE, **target: Any) -> LandingResult:
         asks = DecodeRequest(str(self.source.wal), str(self.backup), "postgres", tables=tables)
         found = replace(self.target, **target)
-        return land(self.spark, asks, found, bounds=WindowBounds(1 << 20), on_table_error=on_table_error)
+        return land(self.engine, asks, found, bounds=WindowBounds(1 << 20), on_table_error=on_table_error)
 
     def resume(self, *names: str, catalog: Path | str = "", **target: Any) -> LandingResult:
         asks = DecodeRequest(str(self.source.wal), str(catalog))
-        return resume(self.spark, asks, replace(self.target, **target), names)
+        return resume(self.engine, asks, replace(self.target, **target), names)
 
     def reload(self, backup: Path, *names: str, **target: Any) -> LandingResult:
         asks = DecodeRequest(str(self.source.wal), str(backup))
-        return reload(self.spark, asks, replace(self.target, **target), names)
+        return reload(self.engine, asks, replace(self.target, **target), names)
 
     def require(self, table: str, key: list[str]) -> None:
         """See that a table is what the server says."""

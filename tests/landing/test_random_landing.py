@@ -22,6 +22,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from failure_texts import texts_are_kept
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
 from headwater.lakes.landing_target import FORMATS, LandingTarget
@@ -30,11 +31,12 @@ from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
 from headwater.landing.landing_pass import LandingResult
 from headwater.landing.paused_tables import PAUSE
 from headwater.landing.resuming import reload, resume
+from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE
-from landing.conftest import FAILURE
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
+from landing.mirrored_log import as_of
 from landing.mirrors import (
     HeldColumn,
     Rows,
@@ -46,7 +48,6 @@ from landing.mirrors import (
     read_table,
 )
 from landing.random_logs import ONLINE, STOPPED, Held, Moment, RandomLog, random_log
-from landing.test_mirrors import as_of
 from landing.threaded_work import HALTING, KEYS, REPLACED
 
 pytestmark = [
@@ -83,24 +84,11 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     major, seed = request.param
     place, failed_before = tmp_path_factory.mktemp(f"pg{major}-{seed}"), request.session.testsfailed
     with random_log(major, seed, place) as made:
-        yield made
+        with texts_are_kept(request, _kept(made)):
+            yield made
         if request.session.testsfailed != failed_before:
             _keep(made)
     shutil.rmtree(place)
-
-
-@pytest.fixture
-def noted(log: RandomLog, request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a case fails with is written beside the files that are kept, at once: a run of hours may be ended."""
-    place = _kept(log) / f"{request.node.name}.txt"
-    place.unlink(missing_ok=True)
-    try:
-        yield
-    finally:
-        report = request.node.stash.get(FAILURE, None)
-        if report is not None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(report)
 
 
 def _kept(log: RandomLog) -> Path:
@@ -145,13 +133,13 @@ class Landed:
         assert found == rows, f"{name} {shown}: missing {rows - found}, not on the server {found - rows}"
 
 
-@pytest.mark.usefixtures("noted")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("format", FORMATS)
 def test_landed_tables_are_what_the_server_had(
-    engine: Engine, spark: SparkSession, log: RandomLog, tmp_path: Path, format: str, mode: str
+    spark: SparkSession, engine: Engine, log: RandomLog, tmp_path: Path, format: str, mode: str
 ) -> None:
     dice = random.Random(f"{log.major} {log.seed} {format} {mode}")
+    engine = engine_of(spark) if FORMATS.index(format) == ([*MODES].index(mode) + log.major) % len(FORMATS) else engine
     copy = dice.choice((STOPPED, ONLINE))
     behind = [one.lsn for one in log.moments_of(copy)]
     ends = tuple(sorted(dice.sample(behind, dice.randint(0, 2))))

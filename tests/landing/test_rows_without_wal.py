@@ -15,8 +15,8 @@ from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.plugins.table_patterns import TablePatterns
+from landing.mirrored_source import Source
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table
-from landing.test_mirrored_definitions import Source
 
 pytestmark = [pytest.mark.server]
 

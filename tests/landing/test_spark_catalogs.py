@@ -37,18 +37,19 @@ from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.paused_tables import PAUSE
 from headwater.landing.resuming import resume
+from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
+from landing.change_log import DETACHED, folded, landed, log
 from landing.connector_catalogs import Catalog, sql_name
 from landing.mirror_workload import TABLES
+from landing.mirrored_log import Log as MirroredLog
+from landing.mirrored_log import as_of, worked
+from landing.mirrored_source import Source, source
 from landing.mirrors import mirror_rows
-from landing.test_change_tables import DETACHED, folded, landed, log
-from landing.test_mirrored_definitions import Source, source
-from landing.test_mirrors import Log as MirroredLog
-from landing.test_mirrors import as_of, worked
-from landing.test_moved_rows import WINDOWS, WORK, Moved
-from landing.test_replaced_tables import replaced
+from landing.moved_partitions import WINDOWS, WORK, Moved
+from landing.replaced_tables import replaced
 from landing.two_parts import Log
 from landing.work import Work
 
@@ -76,10 +77,10 @@ def rows_of(spark: Any, target: LandingTarget, name: str) -> pa.Table:
 
 def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     target, tables = catalog.target(tmp_path / "lake", "folded"), TablePatterns.parse(["public.orders,public.event*"])
-    first = landed(spark, log, target, end=log.middle, tables=tables)
+    first = landed(engine_of(spark), log, target, end=log.middle, tables=tables)
     assert first.rows == {"public.event": 20, "public.orders": 200 + 66 + 28}
-    landed(spark, log, target, tables=tables)
-    again = landed(spark, log, target, tables=tables)
+    landed(engine_of(spark), log, target, tables=tables)
+    again = landed(engine_of(spark), log, target, tables=tables)
     assert (again.rows, again.files) == ({}, 0)
     orders = rows_of(spark, target, "public.orders")
     columns = ["id", "note", "total", "tags", "made", "how", "ref"]
@@ -108,8 +109,8 @@ def files_of(spark: Any, target: LandingTarget, name: str) -> list[str]:
 
 def test_columns_follow_the_sources_by_number(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     target = catalog.target(tmp_path / "lake", "columns")
-    landed(spark, log, target, end=log.middle)
-    landed(spark, log, target)
+    landed(engine_of(spark), log, target, end=log.middle)
+    landed(engine_of(spark), log, target)
     small = rows_of(spark, target, "public.small")
     before = small.filter(pc.field("_change_type") != "truncate")
     assert folded(before, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
@@ -121,9 +122,9 @@ def test_columns_follow_the_sources_by_number(spark: Any, catalog: Catalog, log:
 def test_a_state_that_is_lost(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     """Another directory knows nothing: the tables say how far they have come."""
     target = catalog.target(tmp_path / "lake", "lost")
-    landed(spark, log, target, end=log.middle)
+    landed(engine_of(spark), log, target, end=log.middle)
     before = rows_of(spark, target, "public.orders")
-    landed(spark, log, replace(target, place=tmp_path / "other"))
+    landed(engine_of(spark), log, replace(target, place=tmp_path / "other"))
     orders = rows_of(spark, target, "public.orders").to_pylist()
     places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"]) for row in orders]
     assert len(places) == len(set(places)) > len(before)
@@ -198,10 +199,10 @@ def test_rows_are_merged_and_replaced(spark: Any, catalog: Catalog, tmp_path: Pa
 def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     target = catalog.target(tmp_path / "lake", "errors")
     with pytest.raises(LakeError, match="keep tables of Delta or Iceberg"):
-        landed(spark, log, replace(target, format="parquet", place=tmp_path / "parquet"))
+        landed(engine_of(spark), log, replace(target, format="parquet", place=tmp_path / "parquet"))
     with pytest.raises(LakeError, match="catalog nowhere: "):
-        landed(spark, log, replace(target, namespace="nowhere.shop", place=tmp_path / "nowhere"))
-    landed(spark, log, target, end=log.middle)
+        landed(engine_of(spark), log, replace(target, namespace="nowhere.shop", place=tmp_path / "nowhere"))
+    landed(engine_of(spark), log, target, end=log.middle)
     with pytest.raises(LakeError, match="whose files are not kept here"):
         compact(target.place)
     with (
@@ -214,7 +215,7 @@ def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, t
 def test_rows_go_with_their_partition(spark: Any, catalog: Catalog, source: Source, tmp_path: Path) -> None:
     moved = Moved(source, f"sparks_{catalog.format}", [*WORK["attached"], *WORK["detached"]])
     target = catalog.target(tmp_path / "lake", "moved", "current")
-    moved.land(spark, target, WINDOWS["windows"])
+    moved.land(engine_of(spark), target, WINDOWS["windows"])
     for table, (held, rows) in moved.moments[-1][1].items():
         name = sql_name(target, f"public.{table}")
         if rows or spark.catalog.tableExists(name):

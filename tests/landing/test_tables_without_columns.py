@@ -16,8 +16,8 @@ from headwater.landing.landing import land
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
+from landing.mirrored_source import Source
 from landing.mirrors import read_table
-from landing.test_mirrored_definitions import Source
 
 pytestmark = [pytest.mark.server]
 

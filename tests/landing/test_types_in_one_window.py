@@ -11,8 +11,8 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT
+from landing.mirrored_source import NEXT_WINDOW, Mirrored, Source
 from landing.mirrors import columns_by_number, read_table
-from landing.test_mirrored_definitions import NEXT_WINDOW, Mirrored, Source
 
 pytestmark = [pytest.mark.server]
 

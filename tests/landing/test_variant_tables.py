@@ -11,8 +11,9 @@ import pytest
 
 from headwater.errors import LakeError
 from headwater.lakes.landing_target import LandingTarget
+from headwater.pipeline.engines import engine_of
+from landing.change_log import landed
 from landing.connector_catalogs import Catalog, sql_name
-from landing.test_change_tables import landed
 from landing.two_parts import two_parts
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -46,8 +47,8 @@ def test_what_the_server_has(spark: Any, catalog: Catalog, tmp_path: Path) -> No
     """Also in rows that were there before, in columns that come later, and in lists."""
     with two_parts(tmp_path, SETUP, FIRST, SECOND, QUERIES) as log:
         target = replace(catalog.target(tmp_path / "lake", "variants"), jsonb="variant")
-        landed(spark, log, target, end=log.middle)
-        landed(spark, log, target)
+        landed(engine_of(spark), log, target, end=log.middle)
+        landed(engine_of(spark), log, target)
         doc, late = (sql_name(target, f"public.{name}") for name in QUERIES)
         assert {row.data_type for row in spark.sql(f"DESCRIBE {doc}").collect() if row.col_name == "v"} == {"variant"}
         shown = "id, to_json(v), transform(l, one -> to_json(one))"
@@ -55,9 +56,9 @@ def test_what_the_server_has(spark: Any, catalog: Catalog, tmp_path: Path) -> No
         assert rows(spark, f"SELECT {shown} FROM {doc} WHERE {newest} ORDER BY id") == log.tables["doc"]
         assert rows(spark, f"SELECT id, to_json(v) FROM {late} ORDER BY id") == log.tables["late"]
         with pytest.raises(LakeError, match="jsonb variant, not string"):
-            landed(spark, log, replace(target, jsonb="string"))
+            landed(engine_of(spark), log, replace(target, jsonb="string"))
         with pytest.raises(LakeError, match="only Spark's own writers keep jsonb as VARIANT"):
-            landed(spark, log, LandingTarget(tmp_path / "other", jsonb="variant"))
+            landed(engine_of(spark), log, LandingTarget(tmp_path / "other", jsonb="variant"))
 
 
 def rows(spark: Any, query: str) -> list[tuple[Any, ...]]:

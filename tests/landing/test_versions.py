@@ -29,8 +29,9 @@ from headwater.lakes.resolved_log import resolved_states
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import MODES
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.engines import engine_of
+from landing.mirrored_log import SEGMENT, Log, landed, worked
 from landing.mirrors import columns_by_number, current_files, mirror_rows, read_table
-from landing.test_mirrors import SEGMENT, Log, landed, worked
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -185,7 +186,7 @@ DAILY = {("parquet", "current"), ("iceberg", "history")}
 )
 def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path, format: str, mode: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode=mode)
-    landed(spark, log, target, SEGMENT)
+    landed(engine_of(spark), log, target, SEGMENT)
     for name in ("public.keyed", "public.pair", "public.bag"):
         rows = read_table(target.place / name, format)
         files = current_files(target.place / name, format)

@@ -122,9 +122,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     everything = config.getoption("--all-majors")
-    items[:] = [item for item in items if _belongs(item, everything)]
-    if config.getoption("--first-minors") or config.getoption("--older-minors"):
-        items[:] = [item for item in items if _is_of_first_minors(item)]
+    is_of_first = config.getoption("--first-minors") or config.getoption("--older-minors")
+    kept = [item for item in items if _belongs(item, everything) and (not is_of_first or _is_of_first_minors(item))]
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = kept
 
 
 def _is_of_first_minors(item: pytest.Item) -> bool:

@@ -1,7 +1,8 @@
 """A server's run beside what Headwater makes of its files; how the two are compared, and what is said of a difference.
 
-Directories of runs in which a test failed are moved to ``build/oracle``: the base backup, ``pg_wal`` and, of a run that
-its seed does not give again, ``statements.log``. A failure says how to decode them by hand.
+Directories of runs in which a test failed are copied to ``build/oracle``: the base backup, ``pg_wal`` and, of a run
+that its seed does not give again, ``statements.log``; what a test fails with is written there at once. A failure says
+how to decode them by hand.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from failure_texts import texts_are_kept
 from headwater import DecodeRequest, decode
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import HeadwaterError
@@ -32,10 +34,11 @@ CALLBACKS = f"{Path(__file__).with_name('callback_test_decoding.py')}:TestDecodi
 
 @contextmanager
 def kept_on_failure(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory that is moved to ``build/oracle`` if a test has failed since it was made, and removed if none has."""
+    """Make a directory that is kept in ``build/oracle`` if a test has failed since, with what it failed with."""
     directory, failed_before = factory.mktemp("oracle"), request.session.testsfailed
     try:
-        yield directory
+        with texts_are_kept(request, kept_place(directory)):
+            yield directory
     except BaseException:
         _keep(directory)
         raise
@@ -50,8 +53,7 @@ def kept_place(directory: Path) -> Path:
 
 
 def _keep(directory: Path) -> None:
-    KEPT.mkdir(parents=True, exist_ok=True)
-    shutil.move(directory, kept_place(directory))
+    shutil.copytree(directory, kept_place(directory), symlinks=True, dirs_exist_ok=True)
 
 
 class DecodedRun:

@@ -11,34 +11,39 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from sql_catalog import SqlCatalog
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
 from headwater.pg.catcache_hashes import hash_any
 from headwater.pg.identifiers import quote_identifier
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.requests.plugin_loading import load_plugin
 from headwater.plugins.api import (
     WANT_DELETE,
     WANT_INSERT,
     WANT_TRUNCATE,
     WANT_UPDATE,
-    PluginContext,
-    SlicePlugin,
 )
 from headwater.rmgr import standby, xact
 from headwater.rmgr.registry import STANDBY, XACT
-from headwater.rows.session import SessionSettings
 from headwater.wal.records.frames import read_frames
 from headwater.wal.records.record import parse_record
 from headwater.wal.segments.directory import WalDirectory
-from server_versions import version_text
+from plugins.server_answers import (
+    Connection,
+    Option,
+    changes,
+    create_slot,
+    major_of,
+    make_plugin,
+    our_error,
+    server_error,
+)
+from plugins.sql_catalog import SqlCatalog
 
 pytestmark = pytest.mark.server
 
-Connection = psycopg.Connection[Any]
-Option = tuple[str, str]
+
+NAMES = ["", "a", "_a1", "1a", "A", "a b", 'a"b', "ä", "a$", "a.b", "x" * 63, "select"]
 
 
 @pytest.fixture
@@ -52,36 +57,6 @@ def session(server: EmbeddedPostgres) -> Iterator[Connection]:
         opened.execute(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()"
         )
-
-
-def major_of(session: Connection) -> int:
-    return session.info.server_version // 10000
-
-
-def create_slot(session: Connection, plugin: str) -> str:
-    slot = f"s{uuid.uuid4().hex}"
-    session.execute("select pg_create_logical_replication_slot(%s, %s)", (slot, plugin))
-    return slot
-
-
-def changes(session: Connection, slot: str, options: Sequence[Option], *, keep: bool = False) -> list[bytes]:
-    """What the server's plugin writes, consumed unless kept."""
-    words = [word for option in options for word in option]
-    function = "pg_logical_slot_peek_binary_changes" if keep else "pg_logical_slot_get_binary_changes"
-    marks = ", %s" * len(words)
-    rows = session.execute(f"select data from {function}(%s, null, null{marks})", (slot, *words)).fetchall()
-    return [bytes(row[0]) for row in rows]
-
-
-def make_plugin(session: Connection, name: str, options: Sequence[Option]) -> SlicePlugin:
-    return load_plugin(name)(tuple(options), PluginContext(major_of(session), _settings(session)))
-
-
-def _settings(session: Connection) -> SessionSettings:
-    return SessionSettings(major=major_of(session), server_version=version_text(session))
-
-
-NAMES = ["", "a", "_a1", "1a", "A", "a b", 'a"b', "ä", "a$", "a.b", "x" * 63, "select"]
 
 
 def test_names_are_hashed_as_by_the_server(session: Connection) -> None:
@@ -136,23 +111,6 @@ TEST_DECODING_OPTIONS: list[tuple[Option, ...]] = [
     (("foo", "bar"),),
     (("include-sequences", "1"),),
 ]
-
-
-def server_error(session: Connection, slot: str, options: Sequence[Option]) -> tuple[str | None, str | None] | None:
-    """Message and SQLSTATE."""
-    try:
-        changes(session, slot, options, keep=True)
-    except psycopg.Error as error:
-        return error.diag.message_primary, error.diag.sqlstate
-    return None
-
-
-def our_error(session: Connection, plugin: str, options: Sequence[Option]) -> tuple[str, str] | None:
-    try:
-        make_plugin(session, plugin, options)
-    except PluginError as error:
-        return error.message, error.sqlstate
-    return None
 
 
 @pytest.mark.parametrize(

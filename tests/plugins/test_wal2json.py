@@ -7,13 +7,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from sql_catalog import SqlCatalog
-from test_server_plugins import Option, changes, create_slot, our_error, server_error
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.plugins.api import WANT_INSERT, PluginContext
 from headwater.plugins.wal2json.plugin import Wal2Json
 from packaged_servers import letting_name
+from plugins.server_answers import Option, changes, create_slot, our_error, server_error
+from plugins.sql_catalog import SqlCatalog
 
 MAJOR = 15
 pytestmark = pytest.mark.server

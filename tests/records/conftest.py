@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import pickle
 import shutil
 from pathlib import Path
@@ -17,6 +16,7 @@ from headwater.demo.embedded_postgres import (
 from packaged_servers import programs_of
 from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
+from run_directory import run_directory
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 FEW_OR_ALL = [major if major in (16, 18) else pytest.param(major, marks=pytest.mark.slow) for major in MAJORS]
@@ -26,7 +26,7 @@ FEW_OR_ALL = [major if major in (16, 18) else pytest.param(major, marks=pytest.m
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordedWal:
     """Made once for all files of tests, whichever process runs them."""
     major: int = request.param
-    programs, place = programs_of(major), _shared_by_workers(tmp_path_factory) / f"records-pg{major}"
+    programs, place = programs_of(major), run_directory(tmp_path_factory) / f"records-pg{major}"
     place.mkdir(exist_ok=True)
     with open(place / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,12 +35,6 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             made.write_bytes(pickle.dumps(_record(programs, place / "data")))
         found: RecordedWal = pickle.loads(made.read_bytes())
     return found
-
-
-def _shared_by_workers(factory: pytest.TempPathFactory) -> Path:
-    """A directory of this run; pytest removes it some runs later."""
-    own = factory.getbasetemp()
-    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 def _record(programs: ServerPrograms, data: Path) -> RecordedWal:

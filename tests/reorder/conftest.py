@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from huge_transactions import SCHEMA, ServerRun, huge_workload, run_server
-
 from headwater.demo.embedded_postgres import ServerPrograms, find_programs
+from reorder.huge_transactions import SCHEMA, ServerRun, huge_workload, run_server
 
 MAJOR = 16
 

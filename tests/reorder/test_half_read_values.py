@@ -7,12 +7,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from huge_transactions import decoded, run_server
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
 from headwater.reorder.slices.cutting import READ_GAP
 from headwater.rmgr.index.wal_index import GRID
+from reorder.huge_transactions import decoded, run_server
 
 pytestmark = pytest.mark.server
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import zip_longest
 
 import pytest
-from huge_transactions import OPTIONS, ServerRun, decoded
 
 from headwater.rmgr.index.wal_index import GRID
+from reorder.huge_transactions import OPTIONS, ServerRun, decoded
 
 pytestmark = pytest.mark.server
 TARGETS = (1, 50_000, 1 << 20, 1 << 40)

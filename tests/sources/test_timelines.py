@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
-from bad_input.test_catalog_copies import base_backup, catch_up, standby_of
+from bad_input.standbys import base_backup, catch_up, standby_of
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.windows.abandoned_commits import LostCommits, lost_commits
 from headwater.source.data_source import HeadwaterDataSource

@@ -469,3 +469,12 @@ ARRAYS = {
     for name, make in VALUES.items()
     if name not in ("int2vector", "oidvector", "char(35)", "varchar(40)", "numeric(20,6)", "bit(7)", '"char"')
 }
+
+WITHOUT_VALUES = frozenset({"gtsvector", "pg_brin_bloom_summary", "pg_brin_minmax_multi_summary"})
+"""Types of keys inside indexes: their input functions take nothing, so that a column of them has NULLs only."""
+
+
+def amounts(r: Random, _: int) -> list[str]:
+    """Make amounts of money."""
+    cents = [r.randrange(1 << 63) >> r.randrange(63) for _ in range(500)]
+    return [f"{r.choice(['', '-'])}{amount // 100}.{amount % 100:02}" for amount in cents]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from generated_values import TEXTS
+from values.generated_values import TEXTS
 
 Random = random.Random
 Make = Callable[[Random], str | None]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from stored_tables import PAGE, type_info
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows.items import ABSENT, BINARY, INSERT, TEXT, TOAST, UNCHANGED, Cells, Items
+from values.stored_tables import PAGE, type_info
 
 _COLUMNS = """
     select attnum, attname::text, atttypid, atttypmod, attlen, attalign::text, attisdropped from pg_attribute

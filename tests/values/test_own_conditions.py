@@ -12,13 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import filter_grammar
 import pgparse
 import psycopg
 import pytest
-from filter_grammar import COLUMNS, KINDS, Grammar
-from stored_tuples import schema_of
-from test_filter_oracle import IS_VALID, _pool
 
 from headwater.catalog.relation import Column
 from headwater.demo.embedded_postgres import EmbeddedPostgres
@@ -27,6 +23,10 @@ from headwater.filters.analysis import analyzed
 from headwater.filters.compiling import compile_expression
 from headwater.filters.functions import FilterSettings
 from server_versions import release_of
+from values import filter_grammar
+from values.filter_grammar import COLUMNS, KINDS, Grammar
+from values.filter_values import IS_VALID, pool
+from values.stored_tuples import schema_of
 
 pytestmark = pytest.mark.server
 
@@ -107,7 +107,7 @@ def own_table(server: EmbeddedPostgres) -> Iterator[Table]:
         connection.execute(IS_VALID)
         columns = ", ".join(f"c_{name} {type_name}" for name, type_name in COLUMNS.items())
         connection.execute(f"create table filtered (id int primary key, {columns})".encode())
-        pools = {KINDS.get(name, name): _pool(connection, name, type, r) for name, type in COLUMNS.items()}
+        pools = {KINDS.get(name, name): pool(connection, name, type, r) for name, type in COLUMNS.items()}
         connection.execute("create publication some_rows with (publish = 'insert')")
         query = "select attnum::int, attcollation::int8 from pg_attribute where attrelid = 'filtered'::regclass"
         collations = dict(connection.execute(query).fetchall())

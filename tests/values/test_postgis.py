@@ -8,11 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from test_server_text import compare_values
 
 from headwater.catalog.relation import TypeInfo
 from headwater.catalog.type_names import type_name_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from values.text_comparison import compare_values
 
 pytestmark = pytest.mark.server
 _SHAPES = ["", "Z", "M", "ZM"]

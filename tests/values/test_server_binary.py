@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from stored_tables import compare, type_info
 
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
@@ -20,6 +19,7 @@ from headwater.errors import DecodingError
 from headwater.jobs.engine import Engine
 from headwater.pg.lsn import Lsn
 from server_versions import session_of
+from values.stored_tables import compare, type_info
 
 pytestmark = pytest.mark.server
 

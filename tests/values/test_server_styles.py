@@ -10,14 +10,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from generated_values import ARRAYS, VALUES, array_of, points, taken_by
-from stored_tables import compare, store
 
 from headwater.catalog.relation import TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UsageError
 from headwater.rows import timezones
 from headwater.rows.session import DATE_STYLES, INTERVAL_STYLES, SessionSettings
+from values.generated_values import ARRAYS, VALUES, array_of, points, taken_by
+from values.stored_tables import compare, store
 
 pytestmark = pytest.mark.server
 

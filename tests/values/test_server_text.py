@@ -8,14 +8,8 @@ import zoneinfo
 from collections.abc import Iterator
 from typing import Any
 
-import extension_values
-import language_values
-import nested_values
 import psycopg
 import pytest
-from extension_values import EXTENSIONS
-from generated_values import ARRAYS, NEWER, VALUES, array_of, taken_by
-from stored_tables import compare, store, type_info
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedTypeError, UsageError
@@ -23,6 +17,11 @@ from headwater.rows import timezones
 from headwater.rows._text_codes import LABEL_SIZE
 from headwater.rows.text_tables import MAX_NESTING, text_code
 from server_versions import session_of
+from values import extension_values, language_values, nested_values
+from values.extension_values import EXTENSIONS
+from values.generated_values import ARRAYS, NEWER, VALUES, array_of, taken_by
+from values.stored_tables import compare, store, type_info
+from values.text_comparison import compare_values
 
 pytestmark = pytest.mark.server
 
@@ -152,19 +151,6 @@ def test_languages_in_columns(server: EmbeddedPostgres, connection: psycopg.Conn
     compare_values(server, connection, type_name, accepted)
     short = [value for value in accepted if len(value) < 300]
     compare_values(server, connection, f"{type_name}[]", array_of(lambda _r: short, ",", 50)(random.Random(1)))
-
-
-def compare_values(
-    server: EmbeddedPostgres, connection: psycopg.Connection[Any], type_name: str, values: list[str]
-) -> None:
-    """Store values, with long and with short headers, and compare what they print as."""
-    for plain in (True, False):
-        stored = values if plain else [value for value in values if len(value.encode()) < 500]
-        table = f"t{zlib.crc32(f'{type_name}{plain}'.encode())}"
-        type = store(connection, table, type_name, [*stored, None], plain=plain)
-        session = session_of(server)
-        assert compare(server, connection, table, type, session) == len(stored)
-        connection.execute(f"drop table {table}")
 
 
 def test_bytea_escape(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
-from stored_tuples import rows_of, schema_of, server_rows, stored_items
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.rows.tuples.layout import compile_layouts
 from headwater.rows.tuples.render import render
 from packaged_servers import WITH_LZ4, is_of_debian
 from server_versions import session_of
+from values.stored_tuples import rows_of, schema_of, server_rows, stored_items
 
 pytestmark = pytest.mark.server
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from stored_tables import type_info
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
 from headwater.rows.type_forms import BUILT_IN, form_code, has_send_function, send_code
+from values.generated_values import WITHOUT_VALUES
+from values.stored_tables import type_info
 
 pytestmark = pytest.mark.server
 
@@ -25,8 +26,6 @@ WITHOUT_FORM = frozenset[str](
 )
 """Pseudo-types, of which no column can be (typtype p); arrays of them stand for nothing in a table either."""
 
-WITHOUT_VALUES = frozenset({"gtsvector", "pg_brin_bloom_summary", "pg_brin_minmax_multi_summary"})
-"""Types of keys inside indexes: their input functions take nothing, so that a column of them has NULLs only."""
 
 TYPES = """
     select t.oid::int8, t.typname, t.typtype::text, o.prosrc, coalesce(s.prosrc, '')

@@ -13,21 +13,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import extension_values
-import generated_values
-import language_values
 import psycopg
 import pytest
-from generated_values import array_of, taken_by
-from nested_values import record
-from stored_tables import compare, file_of, server_text, store, stored_datums
-from test_type_forms import WITHOUT_VALUES
-from typed_values import compare_typed
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import text_code
 from server_versions import session_of
+from values import extension_values, generated_values, language_values
+from values.generated_values import WITHOUT_VALUES, amounts, array_of, taken_by
+from values.nested_values import record
+from values.stored_tables import compare, file_of, server_text, store, stored_datums
+from values.typed_values import compare_typed
 
 pytestmark = pytest.mark.server
 
@@ -59,11 +56,6 @@ IS_VALID = """
 """
 
 
-def _amounts(r: Random, _: int) -> list[str]:
-    cents = [r.randrange(1 << 63) >> r.randrange(63) for _ in range(500)]
-    return [f"{r.choice(['', '-'])}{amount // 100}.{amount % 100:02}" for amount in cents]
-
-
 def _makers() -> dict[str, Make]:
     plain = generated_values.VALUES | extension_values.VALUES
     makers: dict[str, Make] = {
@@ -71,7 +63,7 @@ def _makers() -> dict[str, Make]:
         for name, make in plain.items()
         if name not in OWN
     }
-    return makers | {"money": _amounts} | language_values.VALUES
+    return makers | {"money": amounts} | language_values.VALUES
 
 
 MAKERS = _makers()

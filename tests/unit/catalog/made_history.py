@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from made_catalog import XMAX_INVALID, XMIN_COMMITTED, Log, class_row, page, tuple_image
-
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.pg.catalogs import PG_CLASS
 from headwater.rmgr.heap import TupleBytes
+from unit.catalog.made_catalog import XMAX_INVALID, XMIN_COMMITTED, Log, class_row, page, tuple_image
 
 FIRST_OID, FIRST_XID = 16384, 900
 XMAX_COMMITTED = 0x0400

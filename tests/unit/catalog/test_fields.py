@@ -9,7 +9,6 @@ import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_catalog import attribute_row, class_row, page, row, tuple_image
 
 from headwater.catalog import fields
 from headwater.catalog.pages import page_tuples, scan_heap
@@ -19,6 +18,7 @@ from headwater.catalog.versions import Fates
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE, catalog_layout
 from headwater.rmgr.heap import TupleBytes
+from unit.catalog.made_catalog import attribute_row, class_row, page, row, tuple_image
 
 ATTRIBUTE = catalog_layout(16, PG_ATTRIBUTE)
 

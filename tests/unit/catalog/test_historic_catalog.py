@@ -6,7 +6,6 @@ import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_catalog import Log, attribute_row, class_row, make_store, row, system_pages
 
 from headwater.catalog.relation import PublicationMember, RelationSchema
 from headwater.catalog.store.catalog_store import CatalogStore
@@ -20,6 +19,7 @@ from headwater.pg.catalogs import (
     PG_PUBLICATION_NAMESPACE,
     PG_PUBLICATION_REL,
 )
+from unit.catalog.made_catalog import Log, attribute_row, class_row, make_store, row, system_pages
 
 T = 16384
 

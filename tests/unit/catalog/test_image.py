@@ -8,22 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_catalog import (
-    START,
-    XMAX_INVALID,
-    Log,
-    attribute_row,
-    class_row,
-    locator,
-    make_store,
-    page,
-    row,
-    system_pages,
-    tuple_image,
-)
-from made_history import STEPS, History
 
-from headwater.base.value_codec import read_value, same, value_bytes
+from headwater.base.value_codec import same
 from headwater.catalog.store.catalog_image import CatalogImage
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.copied_files import check_files
@@ -39,6 +25,21 @@ from headwater.pg.catalogs import (
     PG_PUBLICATION,
     PG_TYPE,
 )
+from unit.catalog.made_catalog import (
+    START,
+    XMAX_INVALID,
+    Log,
+    attribute_row,
+    class_row,
+    locator,
+    make_store,
+    page,
+    row,
+    system_pages,
+    tuple_image,
+)
+from unit.catalog.made_history import STEPS, History
+from unit.catalog.reopened_images import reopened
 
 T = 16384
 
@@ -47,16 +48,6 @@ def started() -> tuple[CatalogStore, Log]:
     """A store with schemas and types, and a log."""
     store = make_store(system_pages())
     return store, Log(store)
-
-
-def reopened(store: CatalogStore, log: Log, horizon: int, next_xid: int = 2000) -> tuple[CatalogStore, Log]:
-    """The store of an image that was written and read, and its log."""
-    image = image_of(store, horizon, log.lsn + 0x80, next_xid)
-    opened = store_of(read_value(CatalogImage, value_bytes(image)))
-    assert same(image_of(opened, horizon, log.lsn + 0x80, next_xid), image)
-    more = Log(opened)
-    more.lsn = log.lsn
-    return opened, more
 
 
 def rows_of(image: CatalogImage, oid: int) -> VersionRows:

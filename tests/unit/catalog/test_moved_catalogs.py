@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from made_catalog import (
+from headwater.base.value_codec import read_value, value_bytes
+from headwater.catalog.store.catalog_image import CatalogImage
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.store.image_io import image_of, store_of
+from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE
+from headwater.rmgr.heap import TupleBytes
+from unit.catalog.made_catalog import (
     START,
     XMAX_INVALID,
     Log,
@@ -15,13 +21,6 @@ from made_catalog import (
     tuple_image,
     type_row,
 )
-
-from headwater.base.value_codec import read_value, value_bytes
-from headwater.catalog.store.catalog_image import CatalogImage
-from headwater.catalog.store.catalog_store import CatalogStore
-from headwater.catalog.store.image_io import image_of, store_of
-from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE
-from headwater.rmgr.heap import TupleBytes
 
 T = 16384
 OTHER = (1663, 5, 20000)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from made_catalog import (
+
+from headwater.catalog.store.catalog_store import CatalogStore
+from headwater.catalog.versions import OwnCommands
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE
+from headwater.rmgr.heap import TupleBytes
+from unit.catalog.made_catalog import (
     MAJOR,
     START,
     XMAX_INVALID,
@@ -19,12 +25,6 @@ from made_catalog import (
     tuple_image,
     type_row,
 )
-
-from headwater.catalog.store.catalog_store import CatalogStore
-from headwater.catalog.versions import OwnCommands
-from headwater.errors import CatalogError
-from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_TYPE
-from headwater.rmgr.heap import TupleBytes
 
 T = 16384
 

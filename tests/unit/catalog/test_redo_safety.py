@@ -7,7 +7,12 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_catalog import (
+
+from headwater.errors import CatalogError, HeadwaterError
+from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE
+from headwater.rmgr.heap import TupleBytes
+from headwater.wal.records.record import Block, Image, Record
+from unit.catalog.made_catalog import (
     START,
     Log,
     attribute_row,
@@ -19,11 +24,6 @@ from made_catalog import (
     system_pages,
     tuple_image,
 )
-
-from headwater.errors import CatalogError, HeadwaterError
-from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE
-from headwater.rmgr.heap import TupleBytes
-from headwater.wal.records.record import Block, Image, Record
 
 T = 16384
 ROW = class_row(T, "t", 1)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from made_catalog import DATABASE, Log, class_row, locator, make_store, page, row, system_pages, tuple_image
-from test_image import reopened
 
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.database_location import Whereabouts
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_CLASS, PG_DATABASE, SHARED_CATALOGS, catalog_oids
 from headwater.rmgr.heap import TupleBytes
+from unit.catalog.made_catalog import (
+    DATABASE,
+    Log,
+    class_row,
+    locator,
+    make_store,
+    page,
+    row,
+    system_pages,
+    tuple_image,
+)
+from unit.catalog.reopened_images import reopened
 
 HERE, THERE, NEW = 1663, 20000, 17000
 T = 16384

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plugin_slices import Change, Row, Slice, Txn
-
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.plugins.wal2json.options import Wal2JsonOptions
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
+from unit.plugins.plugin_slices import Change, Row, Slice, Txn
 
 Values = tuple[bytes | int, ...]
 

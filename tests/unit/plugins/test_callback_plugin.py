@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_table
 
 from headwater import UNCHANGED_TOAST, OutputPlugin
 from headwater.base.overrides import override
@@ -20,6 +19,7 @@ from headwater.plugins.callbacks.plugin_file import PluginSource
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
+from unit.plugins.plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_table
 
 TABLE = make_table(16400, "t", [make_column(1, "a", INT4), make_column(2, "b", TEXT)])
 

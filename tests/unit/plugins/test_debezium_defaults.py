@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from plugin_slices import make_column
 
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.plugins.debezium import column_types as oids
 from headwater.plugins.debezium.column_types import Forms
 from headwater.plugins.debezium.defaults import default_value
 from headwater.plugins.debezium.options import DebeziumOptions
+from unit.plugins.plugin_slices import make_column
 
 BASE = TypeInfo(23, "int4", "pg_catalog", "integer", "b", 4, "i", True)
 MOOD = TypeInfo(16400, "mood", "public", "mood", "e", 4, "i", True, labels=((1, "ok"),))

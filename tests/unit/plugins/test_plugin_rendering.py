@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_slices import (
+
+from headwater.catalog.relation import RelationSchema
+from headwater.plugins.api import PluginContext, SliceTables
+from headwater.plugins.pgoutput.plugin import PgOutput
+from headwater.plugins.pgoutput.protocol import announce
+from headwater.plugins.stamps import commit_stamps
+from headwater.plugins.test_decoding.plugin import TestDecoding
+from headwater.rows import items as it
+from headwater.rows.session import SessionSettings
+from unit.plugins.plugin_slices import (
     INT4,
     MOOD,
     TEXT,
@@ -23,15 +32,6 @@ from plugin_slices import (
     plain_test_decoding,
     rows,
 )
-
-from headwater.catalog.relation import RelationSchema
-from headwater.plugins.api import PluginContext, SliceTables
-from headwater.plugins.pgoutput.plugin import PgOutput
-from headwater.plugins.pgoutput.protocol import announce
-from headwater.plugins.stamps import commit_stamps
-from headwater.plugins.test_decoding.plugin import TestDecoding
-from headwater.rows import items as it
-from headwater.rows.session import SessionSettings
 
 PGOUTPUT = (("proto_version", "1"), ("publication_names", "p"))
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_slices import INT4, MOOD, TEXT, Catalog, Published, make_column, make_table
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import HeadwaterWarning, PluginError
@@ -23,6 +22,7 @@ from headwater.plugins.test_decoding.plugin import TestDecoding
 from headwater.reorder import announced_schemas as schema_memory
 from headwater.reorder.announced_schemas import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
 from headwater.reorder.wanted_changes import TRUNCATE_IF_DETACHED, WANT_BARE_DELETE
+from unit.plugins.plugin_slices import INT4, MOOD, TEXT, Catalog, Published, make_column, make_table
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 EVERYTHING = 1 | 2 | 4 | 16

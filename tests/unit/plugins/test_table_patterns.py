@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from plugin_slices import Catalog
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, UsageError
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
+from unit.plugins.plugin_slices import Catalog
 
 ORDERS = RelationSchema(16400, "shop", "orders", "r", "p", "d", (), ())
 NOTHING = Catalog()

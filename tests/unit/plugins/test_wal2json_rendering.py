@@ -9,8 +9,6 @@ from itertools import takewhile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_wal2json import Plain, escaped
-from plugin_slices import BOOL, INT4, MOOD, TEXT, Change, Slice, Txn, make_column, make_table, make_type, rows
 
 from headwater.catalog.relation import RelationSchema, TypeInfo
 from headwater.catalog.type_names import type_name_of
@@ -29,6 +27,20 @@ from headwater.plugins.wal2json.templates import json_string
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
+from unit.plugins.plain_wal2json import Plain, escaped
+from unit.plugins.plugin_slices import (
+    BOOL,
+    INT4,
+    MOOD,
+    TEXT,
+    Change,
+    Slice,
+    Txn,
+    make_column,
+    make_table,
+    make_type,
+    rows,
+)
 
 NUMERIC, BYTEA = make_type(1700, "numeric"), make_type(17, "bytea")
 TYPES = (INT4, TEXT, BOOL, MOOD, NUMERIC, BYTEA)

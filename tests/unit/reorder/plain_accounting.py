@@ -6,13 +6,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import plain_records as plain
-
 from headwater.rmgr.heap2 import parse_new_cid
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.xact import parse_end
 from headwater.wal.records.frames import Frames
 from headwater.wal.records.record import Record, parse_record
+from unit.rmgr import plain_records as plain
 
 EVERY = (1 << 63) - 1
 MAJOR = 16

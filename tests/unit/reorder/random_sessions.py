@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from random import Random
 
-import plain_records as plain
-from plain_reorder import invalidation
+from unit.reorder.plain_reorder import invalidation
+from unit.rmgr import plain_records as plain
 
 TABLES = {20000: 20001, 20002: 20003, 20004: 0, 20005: 0}
 """Files of tables, and of their TOAST tables; the last is of no relation that is decoded."""

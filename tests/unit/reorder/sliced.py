@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
-import plain_records as plain
-from plain_reorder import MESSAGE, Output, Resolve, Unit
 
 from headwater.base.value_codec import read_value, value_bytes
 from headwater.catalog.relation import RelationSchema
@@ -36,6 +34,8 @@ from headwater.rows.collect.collect import Collector, SliceChanges
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
 from headwater.wal.records.frames import Frames
 from headwater.wal.records.record import parse_record
+from unit.reorder.plain_reorder import MESSAGE, Output, Resolve, Unit
+from unit.rmgr import plain_records as plain
 
 MAJOR = 16
 NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))

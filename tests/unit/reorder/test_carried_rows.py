@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import plain_records as plain
 import pytest
-from sliced import index_parts, part
 
 from headwater.reorder.commits.control import Control
 from headwater.reorder.commits.join_indexes import merge_indexes
@@ -18,6 +16,8 @@ from headwater.reorder.slices.changes import candidate_rows
 from headwater.reorder.slices.resolve import Asked, resolve_rows
 from headwater.rmgr.index.wal_index import Request, WalIndex
 from headwater.wal.records.frames import Frames
+from unit.reorder.sliced import index_parts, part
+from unit.rmgr import plain_records as plain
 
 FILE = 20000
 MESSAGES = plain.inval_message(-2, FILE)

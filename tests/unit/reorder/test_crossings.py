@@ -7,11 +7,8 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-import plain_records as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_sessions import random_records
-from sliced import first_index, index_parts, part
 
 from headwater.reorder.commits.join_indexes import merge_indexes
 from headwater.reorder.commits.row_cuts import crossed_events
@@ -19,6 +16,9 @@ from headwater.reorder.commits.transactions import toplevel_of
 from headwater.rmgr.index.index_rows import Rows
 from headwater.rmgr.index.wal_index import Request, build_index
 from headwater.wal.records.frames import Frames
+from unit.reorder.random_sessions import random_records
+from unit.reorder.sliced import first_index, index_parts, part
+from unit.rmgr import plain_records as plain
 
 REQUEST = Request((plain.DATABASE,), (), 16)
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import plain_records as plain
 import pytest
-from plain_reorder import PlainRelation
-from sliced import MAJOR, Sliced, index_parts
 
 from headwater.errors import PluginError
 from headwater.pipeline.windows.driver_messages import WantedMessages
@@ -26,6 +23,9 @@ from headwater.reorder.plan import Plan, RelationUse
 from headwater.reorder.slices.changes import candidate_rows, choose
 from headwater.reorder.slices.resolve import wanted_kinds
 from headwater.rmgr.index.wal_index import Request
+from unit.reorder.plain_reorder import PlainRelation
+from unit.reorder.sliced import MAJOR, Sliced, index_parts
+from unit.rmgr import plain_records as plain
 
 TABLE, OTHER = 20000, 20002
 INSERT, OTHER_INSERT, UPDATE = plain.insert(700, TABLE), plain.insert(700, OTHER), plain.update(700, TABLE)

@@ -7,10 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import plain_records as plain
 import pytest
 from numpy.typing import NDArray
-from sliced import part
 
 from headwater.base.value_codec import read_value, same, write_value
 from headwater.errors import RecordError
@@ -18,6 +16,8 @@ from headwater.reorder.commits.join_indexes import merge_indexes
 from headwater.rmgr.index.index_rows import NO_ROWS, Rows, join_rows
 from headwater.rmgr.index.wal_index import Request, WalIndex, build_index
 from headwater.wal.records.frames import EndOfWal, Frames
+from unit.reorder.sliced import part
+from unit.rmgr import plain_records as plain
 
 REQUEST = Request((plain.DATABASE,), ((plain.SPC, plain.DATABASE, 1259),), 16)
 

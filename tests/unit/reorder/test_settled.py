@@ -7,12 +7,9 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-import plain_records as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_sessions import random_records
-from sliced import first_index, part
 
 from headwater.base.value_codec import same
 from headwater.reorder.commits.canonical_rows import settled
@@ -22,6 +19,9 @@ from headwater.reorder.commits.transactions import committed_transactions, tople
 from headwater.rmgr.index.index_rows import NO_ROWS, Rows, join_rows
 from headwater.rmgr.index.wal_index import Request
 from headwater.wal.records.frames import Frames
+from unit.reorder.random_sessions import random_records
+from unit.reorder.sliced import first_index, part
+from unit.rmgr import plain_records as plain
 
 
 def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:

@@ -8,13 +8,9 @@ from itertools import combinations
 from random import Random
 
 import numpy as np
-import plain_records as plain
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from plain_reorder import PlainRelation, PlainReorder
-from random_sessions import TABLES, UNKNOWN, random_records
-from sliced import MAJOR, Sliced, collected, index_parts, part
 
 from headwater.errors import DecodingError
 from headwater.reorder.announced_schemas import LastOutput
@@ -24,6 +20,10 @@ from headwater.reorder.unit_flags import BARE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index.wal_index import GRID, Request, joined_stretches
 from headwater.rows.items import TOAST
 from headwater.wal.records.frames import Frames
+from unit.reorder.plain_reorder import PlainRelation, PlainReorder
+from unit.reorder.random_sessions import TABLES, UNKNOWN, random_records
+from unit.reorder.sliced import MAJOR, Sliced, collected, index_parts, part
+from unit.rmgr import plain_records as plain
 
 OWNERS = {toast: table for table, toast in TABLES.items() if toast}
 

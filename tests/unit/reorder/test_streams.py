@@ -6,12 +6,8 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-import plain_records as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_accounting import MAJOR, PlainBuffer
-from random_sessions import random_records
-from sliced import first_index, part
 
 from headwater.base.value_codec import same
 from headwater.pg.version import VERSIONS
@@ -19,6 +15,10 @@ from headwater.reorder.commits.accounting import StreamRules, account
 from headwater.reorder.commits.stream_rules import EVERY, NOTHING_QUEUED, Accounting, Blocks, Running, Streams
 from headwater.rmgr.index.wal_index import Request, joined_stretches
 from headwater.wal.records.frames import Frames
+from unit.reorder.plain_accounting import MAJOR, PlainBuffer
+from unit.reorder.random_sessions import random_records
+from unit.reorder.sliced import first_index, part
+from unit.rmgr import plain_records as plain
 
 NO_RUNNING = Running(np.empty(0, np.int64), np.empty(0, np.int64))
 WHOLE = ((0, 1 << 62),)

@@ -12,23 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_sync import (
-    ABORT,
-    CHANGE,
-    COMMIT,
-    DEFINE,
-    GIVEN,
-    TELL,
-    TRUNCATE,
-    Event,
-    PlainCatalog,
-    PlainSync,
-    RandomLog,
-    Said,
-    renewed,
-    say,
-)
-from sliced import NOTHING_GIVEN
 
 from headwater.base.value_codec import read_value, same, value_bytes
 from headwater.catalog.relation import RelationSchema
@@ -65,6 +48,23 @@ from headwater.reorder.slices.changes import Candidates
 from headwater.reorder.slices.resolve import Resolved
 from headwater.reorder.wanted_changes import Description
 from headwater.rmgr.index.index_codes import INSERTS
+from unit.reorder.plain_sync import (
+    ABORT,
+    CHANGE,
+    COMMIT,
+    DEFINE,
+    GIVEN,
+    TELL,
+    TRUNCATE,
+    Event,
+    PlainCatalog,
+    PlainSync,
+    RandomLog,
+    Said,
+    renewed,
+    say,
+)
+from unit.reorder.sliced import NOTHING_GIVEN
 
 END = 1 << 40
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import plain_records as plain
 
 from headwater.reorder.commits.transactions import (
     NEVER,
@@ -14,6 +13,7 @@ from headwater.reorder.commits.transactions import (
 )
 from headwater.rmgr.index.index_rows import Rows
 from headwater.rmgr.index.wal_index import Request, build_index
+from unit.rmgr import plain_records as plain
 
 FILE = 20000
 

@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import plain_records as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from headwater.rmgr.index.index_rows import Ragged, Table
 from headwater.rmgr.index.wal_index import Request, build_index
+from unit.rmgr import plain_records as plain
 
 DATABASES = (5, 6, 7)
 CATALOGS = tuple((plain.SPC, database, 1259) for database in DATABASES)

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import plain_records as plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from headwater.rmgr.index.index_codes import CATALOG_CHANGE, CHUNKS, HAS_BASE, U
 from headwater.rmgr.index.index_rows import ChangeTable, Ragged, Rows, Table
 from headwater.rmgr.index.wal_index import GRID, Request, WalIndex, build_index
 from headwater.wal.records.frames import Frames
+from unit.rmgr import plain_records as plain
 
 REQUEST = Request((plain.DATABASE,), (), 18)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import plain_records as plain
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from headwater.errors import RecordError
 from headwater.rmgr.outline import EVERY_RECORD, RecordChoice, chosen_records, outline
 from headwater.rmgr.record_stats import RecordStats
 from headwater.wal.records.record import Record, parse_record
+from unit.rmgr import plain_records as plain
 
 SEGMENT = 1 << 20
 MAJOR = 16

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from plain_compression import pglz_compress, pglz_decompress
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.rows.items import (
@@ -29,6 +28,7 @@ from headwater.rows.items import (
     Cells,
     Items,
 )
+from unit.rows.plain_compression import pglz_compress, pglz_decompress
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
 

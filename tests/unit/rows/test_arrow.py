@@ -13,7 +13,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_tuples import (
+
+from headwater.catalog.relation import Column, RelationSchema
+from headwater.errors import DecodingError
+from headwater.rows.columns import _parse
+from headwater.rows.columns.arrow import Rows, change_rows, images, old_is_key
+from headwater.rows.columns.column_types import NULL, STRING
+from headwater.rows.columns.table_columns import TypedRows, TypedTable, typed_columns
+from headwater.rows.items import OLD_IS_KEY, Cells
+from headwater.rows.session import SessionSettings
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import locate, render
+from unit.rows.plain_tuples import (
     BOOL,
     BYTEA,
     DATE,
@@ -35,17 +46,6 @@ from plain_tuples import (
     short,
     toast_pointer,
 )
-
-from headwater.catalog.relation import Column, RelationSchema
-from headwater.errors import DecodingError
-from headwater.rows.columns import _parse
-from headwater.rows.columns.arrow import Rows, change_rows, images, old_is_key
-from headwater.rows.columns.column_types import NULL, STRING
-from headwater.rows.columns.table_columns import TypedRows, TypedTable, typed_columns
-from headwater.rows.items import OLD_IS_KEY, Cells
-from headwater.rows.session import SessionSettings
-from headwater.rows.tuples.layout import compile_layouts
-from headwater.rows.tuples.render import locate, render
 
 EPOCH_2000 = 946_684_800 * 1_000_000
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_compression import lz4_decompress, pglz_compress, pglz_decompress
 
 from headwater.rows import _compression
+from unit.rows.plain_compression import lz4_decompress, pglz_compress, pglz_decompress
 
 REPETITIVE = st.lists(
     st.one_of(st.binary(max_size=12), st.sampled_from([b"a" * 300, b"PostgreSQL ", b"\0" * 20, b"11234"])), max_size=12

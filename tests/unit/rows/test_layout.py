@@ -6,7 +6,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from plain_tuples import (
+
+from headwater.catalog.relation import Column
+from headwater.errors import CatalogError
+from headwater.rows.session import SessionSettings
+from headwater.rows.tuples._deform import ALIGN_MASK, DROPPED, LENGTH, MISSING_AT
+from headwater.rows.tuples.layout import column_label, compile_layouts
+from unit.rows.plain_tuples import (
     INT4,
     INT8,
     TEXT_TYPE,
@@ -18,12 +24,6 @@ from plain_tuples import (
     short,
     toast_pointer,
 )
-
-from headwater.catalog.relation import Column
-from headwater.errors import CatalogError
-from headwater.rows.session import SessionSettings
-from headwater.rows.tuples._deform import ALIGN_MASK, DROPPED, LENGTH, MISSING_AT
-from headwater.rows.tuples.layout import column_label, compile_layouts
 
 SESSION = SessionSettings()
 

@@ -6,21 +6,26 @@ from __future__ import annotations
 import dataclasses
 import struct
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_text import ArrayValue, array, array_type, built_in, domain, varlena
-from plain_tuples import (
-    BOOL,
+
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
+from headwater.errors import DecodingError, RecordError, UnsupportedTypeError
+from headwater.rows.items import ABSENT, NULL, TEXT, UNCHANGED, Cells
+from headwater.rows.session import SessionSettings
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import render
+from unit.rows.drawn_tuples import SESSION, datums, draw_tuple, relations, run
+from unit.rows.plain_text import ArrayValue, array, array_type, built_in, domain, varlena
+from unit.rows.plain_tuples import (
     BYTEA,
     INT2,
     INT4,
     INT8,
     NUMERIC,
-    SIMPLE_TYPES,
     TEXT_TYPE,
     XML_SCHEMA,
     Slice,
@@ -30,56 +35,14 @@ from plain_tuples import (
     form_tuple,
     make_column,
     make_schema,
-    packed,
     plain,
     short,
     toast_pointer,
 )
 
-from headwater.catalog.relation import Column, RelationSchema, TypeInfo
-from headwater.errors import DecodingError, RecordError, UnsupportedTypeError
-from headwater.rows.items import ABSENT, NULL, TEXT, UNCHANGED, Cells
-from headwater.rows.session import SessionSettings
-from headwater.rows.tuples.layout import compile_layouts
-from headwater.rows.tuples.render import render
-
-SESSION = SessionSettings()
-
-
-def run(made: Slice, *schemas: RelationSchema, room: int | None = None) -> Cells:
-    return render(made.array(), made.items(), compile_layouts(schemas, SESSION), room=room)
-
 
 def int4(value: int) -> bytes:
     return struct.pack("<i", value)
-
-
-@st.composite
-def datums(draw: st.DrawFn, type: TypeInfo) -> bytes:
-    """A datum of a type, in any of the forms it may have inside a tuple."""
-    if type.typlen > 0:
-        raw = draw(st.binary(min_size=type.typlen, max_size=type.typlen))
-        return bytes([raw[0] & 1]) if type is BOOL else raw
-    payload = draw(st.one_of(st.binary(max_size=20), st.binary(min_size=120, max_size=140), st.just(b"ab" * 200)))
-    form = draw(st.sampled_from([packed, plain, compressed, lambda body: compressed(body, 1)]))
-    return form(payload) if payload or form in (packed, plain) else plain(payload)
-
-
-@st.composite
-def relations(draw: st.DrawFn) -> tuple[RelationSchema, list[TypeInfo]]:
-    types = draw(st.lists(st.sampled_from(SIMPLE_TYPES), max_size=12))
-    made = []
-    for number, type in enumerate(types, start=1):
-        dropped = draw(st.integers(0, 5)) == 0
-        missing = None if dropped else draw(st.none() | datums(type))
-        made.append(make_column(number, type, dropped=dropped, missing=missing))
-    return make_schema(*made), types
-
-
-def draw_tuple(data: st.DataObject, schema: RelationSchema, types: Sequence[TypeInfo]) -> bytes:
-    stored = data.draw(st.integers(0, len(types)))
-    values = [data.draw(st.none() | datums(type)) for type in types[:stored]]
-    return form_tuple(schema.columns, values)
 
 
 @settings(max_examples=300)

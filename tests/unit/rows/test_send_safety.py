@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import random
 import struct
-from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from plain_text import array_type, built_in, domain, enum_type, numeric, text_of
-from stored_values import STORED, StoredValue
-from test_text_safety import SAMPLES
 
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.rows import _send_codes as sent
@@ -29,6 +25,9 @@ from headwater.rows.text_tables import (
     without_send_function,
 )
 from headwater.rows.type_forms import has_send_function
+from unit.rows.plain_text import array_type, built_in, domain, enum_type, numeric, text_of
+from unit.rows.sent_types import TYPES, with_send
+from unit.rows.stored_values import STORED, StoredValue
 
 pytestmark = pytest.mark.interpreted
 
@@ -39,17 +38,6 @@ OWN = TypeInfo(17_002, "own", "public", "own", "b", 4, "i", True, output="int4ou
 UTC = SessionSettings()
 
 
-def with_send(type: TypeInfo) -> TypeInfo:
-    """Types of the samples come without the names of their send functions: these are those of output."""
-    if not type.output or type.element is not None:
-        return type
-    return replace(type, send=type.output.replace("_out", "_send"))
-
-
-UNSENT = ("query_int", "seg", "ean13", "isbn", "issn", "aclitem")
-"""Types that have no send function."""
-
-TYPES = [(with_send(type), payload) for type, payload in SAMPLES if type.name not in UNSENT]
 IDS = [f"{type.name}-{number}" for number, (type, _) in enumerate(TYPES)]
 
 

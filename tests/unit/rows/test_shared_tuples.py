@@ -8,7 +8,14 @@ import struct
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_tuples import (
+
+from headwater.catalog.relation import RelationSchema, TypeInfo
+from headwater.errors import HeadwaterError
+from headwater.rows.collect._page_tuples import NORMAL, PAGE, tuple_on_page
+from headwater.rows.items import ABSENT, CLEAR_TOAST, NULL, SHARES_OLD, TEXT, UNCHANGED, UNKNOWN
+from headwater.rows.tuples.completeness import ABSENT_ROW, COMPLETE, PARTIAL, completeness
+from unit.rows.drawn_tuples import draw_tuple, relations, run
+from unit.rows.plain_tuples import (
     BOOL,
     INT2,
     INT4,
@@ -22,13 +29,6 @@ from plain_tuples import (
     make_column,
     make_schema,
 )
-from test_render import draw_tuple, relations, run
-
-from headwater.catalog.relation import RelationSchema, TypeInfo
-from headwater.errors import HeadwaterError
-from headwater.rows.collect._page_tuples import NORMAL, PAGE, tuple_on_page
-from headwater.rows.items import ABSENT, CLEAR_TOAST, NULL, SHARES_OLD, TEXT, UNCHANGED, UNKNOWN
-from headwater.rows.tuples.completeness import ABSENT_ROW, COMPLETE, PARTIAL, completeness
 
 FIXED = (BOOL, INT2, INT4, INT8, UUID)
 

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_text import (
+
+from headwater.catalog.relation import TypeInfo
+from headwater.rows._text_codes import CORRUPT, UNKNOWN_LABEL
+from unit.rows.plain_text import (
     ArrayValue,
     array,
     array_text,
@@ -30,9 +33,6 @@ from plain_text import (
     timestamp_text,
     varlena,
 )
-
-from headwater.catalog.relation import TypeInfo
-from headwater.rows._text_codes import CORRUPT, UNKNOWN_LABEL
 
 pytestmark = pytest.mark.interpreted
 

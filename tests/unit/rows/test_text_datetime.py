@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_text import interval_text, julian_date, text_of, timestamp_text
 
 from headwater.errors import UsageError
 from headwater.rows._text_codes import CORRUPT
 from headwater.rows.session import SessionSettings
 from headwater.rows.text._datetime import offset_at
 from headwater.rows.timezones import load_timezone
+from unit.rows.plain_text import interval_text, julian_date, text_of, timestamp_text
 
 LOWEST, HIGHEST = -211_813_488_000 * 10**6, 9_223_371_331_199 * 10**6
 EPOCH = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)

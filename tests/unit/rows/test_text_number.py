@@ -10,9 +10,9 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_text import numeric, numeric_text, shortest_float, text_of
 
 from headwater.rows._text_codes import CORRUPT
+from unit.rows.plain_text import numeric, numeric_text, shortest_float, text_of
 
 pytestmark = pytest.mark.interpreted
 

@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_styles import money_text, rounded_float, styled_date, styled_interval, styled_timestamp
-from plain_text import text_of
 
 from headwater.errors import UsageError
 from headwater.rows._text_bytes import Bytes
@@ -27,6 +25,8 @@ from headwater.rows.text._datetime import period_at
 from headwater.rows.text._float import LAST_POWER, MOST_DIGITS
 from headwater.rows.text._money import write_money
 from headwater.rows.timezones import TimeZone, load_timezone
+from unit.rows.plain_styles import money_text, rounded_float, styled_date, styled_interval, styled_timestamp
+from unit.rows.plain_text import text_of
 
 LOWEST, HIGHEST = -211_813_488_000 * 10**6, 9_223_371_331_199 * 10**6
 EPOCH = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_tuples import (
+
+from headwater.errors import DecodingError, RecordError
+from headwater.rows.items import CLEAR_TOAST, TEXT, UNCHANGED, Cells
+from headwater.rows.session import SessionSettings
+from headwater.rows.tuples._toast import append_chunk, find, make_pending, reset, value_size
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import render
+from unit.rows.plain_tuples import (
     BYTEA,
     INT4,
     TEXT_TYPE,
@@ -22,13 +29,6 @@ from plain_tuples import (
     short,
     toast_pointer,
 )
-
-from headwater.errors import DecodingError, RecordError
-from headwater.rows.items import CLEAR_TOAST, TEXT, UNCHANGED, Cells
-from headwater.rows.session import SessionSettings
-from headwater.rows.tuples._toast import append_chunk, find, make_pending, reset, value_size
-from headwater.rows.tuples.layout import compile_layouts
-from headwater.rows.tuples.render import render
 
 SCHEMA = make_schema(INT4, TEXT_TYPE, TEXT_TYPE)
 BIG = random.Random(1).randbytes(5000).replace(b"\0", b"x")

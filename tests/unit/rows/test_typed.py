@@ -8,7 +8,15 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from plain_tuples import (
+
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
+from headwater.errors import DecodingError
+from headwater.rows.columns.column_types import NULL, STRING
+from headwater.rows.columns.table_columns import TypedRows, TypedTable, typed_columns
+from headwater.rows.session import SessionSettings
+from headwater.rows.tuples.layout import compile_layouts
+from headwater.rows.tuples.render import locate
+from unit.rows.plain_tuples import (
     DATE,
     FLOAT4,
     FLOAT8,
@@ -26,14 +34,6 @@ from plain_tuples import (
     short,
     toast_pointer,
 )
-
-from headwater.catalog.relation import Column, RelationSchema, TypeInfo
-from headwater.errors import DecodingError
-from headwater.rows.columns.column_types import NULL, STRING
-from headwater.rows.columns.table_columns import TypedRows, TypedTable, typed_columns
-from headwater.rows.session import SessionSettings
-from headwater.rows.tuples.layout import compile_layouts
-from headwater.rows.tuples.render import locate
 
 
 def integer(value: int) -> bytes:

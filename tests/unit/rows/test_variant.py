@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_text import jsonb
 from pyspark.sql.types import VariantVal
 
 from headwater.rows.columns._columns import FITS, TOO_MANY_DIGITS
 from headwater.rows.columns._stored_columns import Spans
 from headwater.rows.columns.variant import Variants, variants
+from unit.rows.plain_text import jsonb
 
 NUMBERS = st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal) | st.decimals(
     allow_nan=False, allow_infinity=False, min_value=-(10**15), max_value=10**15, places=6

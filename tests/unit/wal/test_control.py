@@ -7,10 +7,10 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_wal import SYSTEM, fast_crc32c
 
 from headwater.errors import CatalogError
 from headwater.wal.control import ControlFile, parse_control_file
+from unit.wal.plain_wal import SYSTEM, fast_crc32c
 
 VERSIONS = {
     15: (1300, 202209061),

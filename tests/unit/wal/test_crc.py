@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_wal import crc32c as plain_crc32c
-from plain_wal import make_record
 
 from headwater.wal import _crc
 from headwater.wal.checksum import crc32c
+from unit.wal.plain_wal import crc32c as plain_crc32c
+from unit.wal.plain_wal import make_record
 
 
 def test_the_standard_check_value() -> None:

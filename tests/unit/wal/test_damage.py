@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_wal import MIB, PAGE, PlainReader, WalWriter, make_record
 
 from headwater.errors import HeadwaterError, PageError, RecordError, SegmentError
 from headwater.wal.records.frames import Frames, read_frames
 from headwater.wal.segments.directory import WalDirectory
+from unit.wal.plain_wal import MIB, PAGE, PlainReader, WalWriter, make_record
 
 Rows = list[tuple[int, int, bytes]]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_wal import MAGIC, MIB, PAGE, SYSTEM, WalWriter
 
 from headwater.errors import HeadwaterError, SegmentError
 from headwater.wal.records.frames import read_frames
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.segment_files import segment_name
+from unit.wal.plain_wal import MAGIC, MIB, PAGE, SYSTEM, WalWriter
 
 
 def filled(segments: int, first_segment: int = 1, system: int = SYSTEM, major: int = 16) -> WalWriter:

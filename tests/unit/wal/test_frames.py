@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_wal import MAGIC, MIB, PAGE, PlainReader, WalWriter, main_data
 
 from headwater.errors import RecordError, SegmentError, UsageError
 from headwater.wal.records.frames import Frames, read_frames
 from headwater.wal.segments.directory import WalDirectory
+from unit.wal.plain_wal import MAGIC, MIB, PAGE, PlainReader, WalWriter, main_data
 
 Rows = list[tuple[int, int, bytes]]
 

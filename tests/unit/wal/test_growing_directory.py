@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from plain_wal import MIB, WalWriter
 
 from headwater.errors import SegmentError
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log, has_record
+from unit.wal.plain_wal import MIB, WalWriter
 
 
 def filled(segments: int) -> WalWriter:

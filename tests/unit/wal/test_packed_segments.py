@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from plain_wal import MIB, WalWriter
 
 from headwater.errors import SegmentError, TruncatedSegmentError, WalError
 from headwater.wal.records.frames import Frames, read_frames
@@ -18,6 +17,7 @@ from headwater.wal.segments import unpacking
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
 from sources.archives import ARCHIVES, PACKERS
+from unit.wal.plain_wal import MIB, WalWriter
 
 
 def filled(segments: int, timeline: int = 1) -> WalWriter:

@@ -9,13 +9,13 @@ import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_wal import main_data, make_record
-from test_pglz import compress
 
 from headwater.errors import RecordError
 from headwater.rmgr._record import parse_headers
 from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, header_scratch
 from headwater.wal.records.record import BLCKSZ, Block, Image, Record, parse_record
+from unit.wal.plain_pglz import compress
+from unit.wal.plain_wal import main_data, make_record
 
 PAGE_IMAGE = np.random.default_rng(7).integers(0, 9, BLCKSZ, np.uint8).tobytes()
 HOLE = (1000, 4000)

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_wal import MIB, PAGE, WalWriter
 
 from headwater.wal.records import stretches as module
 from headwater.wal.records.stretches import STRETCH_BYTES, read_stretches, stretches
 from headwater.wal.segments.directory import WalDirectory
+from unit.wal.plain_wal import MIB, PAGE, WalWriter
 
 LSNS = st.integers(1, 10 * STRETCH_BYTES)
 SIZES = st.one_of(st.integers(0, 300), st.sampled_from([PAGE - 80, PAGE - 64, PAGE, 3 * PAGE, 40_000]))

@@ -1,0 +1,55 @@
+"""A command that lands what a running server writes."""
+
+from __future__ import annotations
+
+import signal
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bad_input.running_command import Running, running
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+
+
+@dataclass(frozen=True)
+class Source:
+    """A server that runs, and a copy of it from before its work."""
+
+    server: EmbeddedPostgres
+    backup: Path
+
+    def run(self, *statements: str) -> None:
+        with self.server.connect() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+
+@contextmanager
+def following(source: Source, wal: Path, target: Path, *flags: str, form: str = "parquet") -> Iterator[Running]:
+    directory = target.parent / "temporary"
+    directory.mkdir(exist_ok=True)
+    where = ("--wal", wal, "--catalog", source.backup, "--database", "postgres", "--to", target, "--format", form)
+    with running("land", *where, "--follow", *flags, directory=directory) as process:
+        yield process
+
+
+def until_said(process: Running, words: str) -> str:
+    """The next line of standard error that has some words in it."""
+    assert process.process.stderr is not None
+    lines = (line.decode().rstrip("\n") for line in iter(process.process.stderr.readline, b""))
+    return next(line for line in lines if words in line)
+
+
+def end(process: Running) -> str:
+    process.process.send_signal(signal.SIGTERM)
+    said = process.said()
+    assert process.process.wait() == 0, said
+    return said
+
+
+def scraped(address: str) -> dict[str, float]:
+    with urllib.request.urlopen(address) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] != "#"}

@@ -1,8 +1,0 @@
-"""Plain twins of this folder, and the hand-made records next door."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "rmgr")]
