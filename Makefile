@@ -213,4 +213,4 @@ bench-peers: servers build/peers ## events a second, beside those of Debezium's 
 ##@ Release
 
 release: $(READY) ## build the distributions into dist/, install the wheel in a new environment, and try it there
-	PIP_CONSTRAINT=constraints.txt $(PYTHON) tools/release.py dist
+	$(PYTHON) tools/release.py dist
