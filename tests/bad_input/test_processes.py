@@ -89,7 +89,7 @@ def test_no_java(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_what_is_small_needs_no_java(cluster: Cluster, whole: bytes) -> None:
-    """Up to 16 MB of WAL are decoded by the command itself, unless Spark's master is named."""
+    """Up to 64 MB of WAL are decoded by the command itself, unless Spark's master is named."""
     assert run_command(*_window(cluster), environment=NO_JAVA).check_passed() == whole
     run = run_command(*_window(cluster), "--master", "local[1]", environment=NO_JAVA)
     run.check_failed("could not start Spark: /nowhere/bin/java: No such file", "Spark needs Java 17")

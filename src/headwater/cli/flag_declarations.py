@@ -134,7 +134,7 @@ def engine_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
         type=click.Choice(["auto", "spark", "local"]),
         default="auto",
         show_default=True,
-        help="What tasks run on. auto: this process for up to 16 MB of WAL, without Java, and Spark for more, or where "
+        help="What tasks run on. auto: this process for up to 64 MB of WAL, without Java, and Spark for more, or where "
         "--master is given. What comes out is the same.",
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 AUTO, SPARK, LOCAL = "auto", "spark", "local"
 ENGINES = (AUTO, SPARK, LOCAL)
 
-SMALL_BYTES = 16 << 20
+SMALL_BYTES = 64 << 20
 """Bytes of WAL, or of files, up to which work is done in this process: Spark would take longer to start."""
 
 
