@@ -1,17 +1,21 @@
-"""Whether something that the plugin keeps in mind was forgotten between two places of its output.
+"""Find out whether the server's caches were invalidated between two places of the output.
 
-In: where things are forgotten (:class:`Forgets`), what commits handed on, the transactions of a window. Out: for
-places of the output, where what the plugin goes by there was looked up: what it had in mind before the window counts
-as looked up before all of them, and what it has in mind at the end is what was not forgotten by then.
+In: where caches are invalidated (:class:`Forgets`), what commits distributed, the transactions of a window. Out: for
+places of the output, where what the plugin goes by was looked up. What was in the caches before the window counts as
+looked up before all places; what is in them at the end is what no place behind its look-up has invalidated.
 
-What a transaction receives while it runs is not written out for every receiver: 3,000 transactions side by side that
-change catalogs would give 9,000,000 places. Of two places, one after the other, it is asked whether a commit between
-them handed the subject on: inside one transaction by the commit's LSN; else the latest commit before the first place's
-transaction ended is compared with the base snapshots of that transaction and of those in between (what commits later
-forgets the subject after its own commit), and with that of the second place's transaction.
+Invalidations that a commit distributes to running transactions (ReorderBufferAddDistributedInvalidations) are not
+written out for every receiver: 3,000 transactions side by side that change catalogs would give 9,000,000 places. Of two
+places, one after the other, it is asked whether a commit between them distributed an invalidation of the subject:
 
-A streamed transaction forgets what it received at the end of each of its blocks, and inside of one what came to it
-since the block before.
+======================  ==================================================================================
+the second place is in  what tells
+======================  ==================================================================================
+the same transaction    the LSN of the latest such commit lies between the two places
+a later transaction     the latest such commit before the first one ended is compared with base snapshots: of
+                        both transactions, and of those in between
+a block that streams    as above; what came before the block was applied at the end of the block before
+======================  ==================================================================================
 
 A transaction that is handed on more messages than the server keeps for one forgets everything at its end instead
 (ReorderBufferAddDistributedInvalidations; servers from August 2025 on).
@@ -98,10 +102,11 @@ class Forgetting:
         max_messages: int = MAX_MESSAGES,
     ) -> None:
         self.given = given
-        # What comes after all transactions receives nothing.
+        # One more entry stands for "after all transactions", which receives nothing.
         self._base = np.append(np.where(decoded, txns.base_lsn, NEVER), NEVER)
         self._commit = np.append(txns.final_lsn, NEVER)
         self._inside = self._base if txns.streamed is None else np.maximum(self._base, _streamed_before(txns.streamed))
+        # The server keeps no more messages than that for a transaction, and invalidates all caches at its end instead.
         full = np.flatnonzero(self._messages() >= max_messages)
         forgets = _with_everything(forgets, full, AT_END, MEMORIES)
         self._forgets = _with_everything(forgets, restarted, AT_START, (*MEMORIES, ANNOUNCED))
@@ -146,7 +151,8 @@ class Forgetting:
             return passed
         first = np.searchsorted(commits, self._base, "right")
         received = np.maximum(np.searchsorted(commits, self._commit, "left") - first, 0)[:-1]
-        # One more for the end of each receiver, which forgets all of it again.
+        # Phases need to differ wherever a cache may have been invalidated, and may differ more often than that. So each
+        # receiver counts what came to it, and one more for its end, where it applies all of that again.
         before = np.append(0, np.cumsum(received + (received > 0)))
         first = np.searchsorted(commits, self._inside, "right")
         inside = np.maximum(np.searchsorted(commits, lsn, "left") - first[txn], 0)
@@ -171,6 +177,13 @@ class Forgetting:
             named: from subjects to what they are when they are forgotten.
             is_written: bool[k] where it is looked up anew, whatever is in mind.
         """
+        # Askers of one subject, in order of their places, with "before the window" in front and "at the end" behind:
+        #
+        #   subject 16384   before   (3, 0/100)   (3, 0/180)   (7, 0/140)   at the end
+        #   invalidated            x                         x
+        #   looked up by    -        (3, 0/100)   (3, 0/100)   (7, 0/140)   (7, 0/140)
+        #
+        # Whoever follows an invalidation looks up anew, and leads all up to the next one.
         subjects = distinct(np.concatenate([known, subject]))
         numbers = np.concatenate([subjects.number, np.arange(len(subjects.values))])
         everything = self._around(len(known), at, len(subjects.values))
@@ -204,6 +217,7 @@ class Forgetting:
         of = np.flatnonzero(g.memory == memory)
         given = _Latest.of(g.subject[of], g.lsn[of])
         found = np.zeros(len(subject), np.bool_)
+        # Subject 0 is everything: a message about it invalidates every subject.
         for named in (subject, np.zeros_like(subject)):
             if len(places.keys):
                 found |= places.before(named, later.passed) >= earlier.passed
@@ -214,10 +228,14 @@ class Forgetting:
     def _handed_on(self, given: _Latest, subject: Int64s, earlier: Places, later: Places) -> Bools:
         """bool[n]: whether a commit hands subjects on between two places each."""
         since = np.where(earlier.txn == later.txn, earlier.lsn, -1)
+        # The second place's transaction has received the commit if that came behind its base snapshot and before the
+        # place; inside one transaction, only what came behind the first place counts.
         found: Bools = given.before(subject, later.lsn) > np.maximum(self._inside[later.txn], since)
         first = np.maximum(earlier.txn, 0)
         latest = given.before(subject, self._commit[first])
         across = np.flatnonzero((earlier.txn < later.txn) & (latest >= 0))
+        # Transactions in between, and the first one itself, apply at their ends what they received: one whose base
+        # snapshot is older than the commit has received it. The oldest base snapshot of them all decides.
         bases = least_between(self._base, first[across], later.txn[across])
         found[across] |= bases < latest[across]
         return found

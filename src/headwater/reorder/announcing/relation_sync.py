@@ -146,6 +146,8 @@ def sync_rows(
         found[rows_at] = kinds & wanted_kinds(wants)[taken[rows_at]] != 0
         return found
 
+    # Without row filters each wanted change gives a message. With one, a task finds out, so "wanted" and "certain" are
+    # two answers, and announcements between them are tentative.
     wanted = gives(np.array([use.wants for use in uses] + [0], np.int64))
     are_filtered = any(use.filters is not None for use in uses)
     certain = gives(np.array([use.certain for use in uses] + [0], np.int64)) if are_filtered else wanted
@@ -229,11 +231,19 @@ class _Session:
     ) -> None:
         self._touches, self._resolver, self._sender, self._before = touches, resolver, sender, memory.entries
         self._is_apart = sender.announcements != ENTRIES
+        # Thousands of rows between two invalidations get the same answers. So the first touch of each resolution in
+        # each phase stands for the others, and only these heads go through what follows:
+        #
+        #   touch        t  t  t  u  t  |  t  u  u        t, u: relations; |: an invalidation
+        #   phase        0  0  0  0  0     1  1  1
+        #   head         0  0  0  1  0     2  3  3
         oids = np.array([use.schema.oid for use in resolver.resolutions] or [0], np.int64)
         phases = forgetting.phases([ENTRIES, sender.announcements], touches.txn, touches.lsn, np.unique(oids))
         heads, self._head_of = _heads(touches, phases, len(oids))
         self._heads, self._resolution = heads, touches.resolution[heads]
         places = forgetting.at(touches.txn[heads], touches.lsn[heads])
+        # Entries from before the window come first, in reverse, as sources number them -1, -2, ...: adding their count
+        # makes an index of every source.
         known = np.array([entry.relation for entry in self._before], np.int64)
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
@@ -243,6 +253,7 @@ class _Session:
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
         self._announcement_of = self._announcements.source + len(known)
         self._announced_before = _Announced(self._in_mind.published_as, self._in_mind.number)
+        # A head that looked up its own entry is where the plugin asks the catalog.
         firsts = np.flatnonzero(self._entries.source == np.arange(len(heads)))
         self._answers: dict[_Answer, int] = {}
         self._own = self._numbers(
@@ -267,6 +278,8 @@ class _Session:
     def resolutions(self) -> Int64s:
         """int64[n] what each touch is decoded and announced as."""
         resolution, said = self._resolution.copy(), self._said[self._entry_of]
+        # Most touches are taken as the catalog has them at their own place. Only where the entry says something else,
+        # as it was made earlier, another resolution is needed.
         differs = np.flatnonzero(self._own[resolution] != said)
         if not len(differs):
             return self._touches.resolution

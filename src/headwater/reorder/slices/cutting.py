@@ -163,9 +163,18 @@ class _Cutter:
 
     def pieces(self, target: int) -> Iterator[_Piece]:
         """All of them, in output order."""
+        # Units by weight, of which one is huge, and a target of 10:
+        #
+        #   unit      0   1   2   3        4   5
+        #   weight    4   5   8   47       3   6
+        #   slices    [0 1]   [2]   [3 (..a]] [3 (a..b]] ... [4 5]
+        #
+        # Even ones go whole into slices between the huge; a huge one is cut by LSN. Each unit weighs 64 more than its
+        # records, for what is done for a transaction, however small.
         units = len(self.plan.units.xid)
         weight = np.bincount(self.plan.rows.unit, self.plan.rows.size, units).astype(np.float64) + 64
         weight += np.bincount(self.plan.events.unit, self.plan.events.size, units)
+        # What another plan has cut is cut here, too, or the two would not read the same WAL in one task.
         is_huge = (weight > 2 * target) | np.isin(self.places, self.others.unit[self.others.lsn >= 0])
         start, follows_cut = 0, self.plan.follows_many
         for huge in np.append(np.flatnonzero(is_huge & ~self._is_led), units).tolist():
@@ -210,6 +219,7 @@ class _Cutter:
     def _evenly(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
         before = np.cumsum(weight[start:stop]) - weight[start:stop]
         whole = float(before[-1] + weight[stop - 1])
+        # Beside another plan's slice a larger one is better than two: each more reads that WAL again.
         is_fit = len(self.others.unit) and whole <= MOST_BESIDE_ANOTHER * target
         parts = 1 if is_fit else max(1, round(whole / target))
         share = whole / parts
@@ -238,6 +248,8 @@ class _Cutter:
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
             behind = self._group(unit, int(cells[stop]) * self.plan.grid - 1 if stop < len(cells) else EVERYTHING)
+            # A piece ends behind a wanted change, so that what follows of chunks and events belongs to the next change;
+            # and only where no TOAST chunks or speculative insert wait for the record that completes them.
             if (held >= target or behind > group) and cell.wanted.any() and _is_settled(cell):
                 hi = int(cell.last[cell.wanted].max())
                 yield _Piece(unit, unit + 1, lo, hi, follows_message=writes, group=group)
@@ -332,6 +344,8 @@ class _Cutter:
         low, high = np.searchsorted(self.plan.rows.unit, [piece.start, piece.stop])
         if piece.is_whole:
             return self.plan.rows.take(slice(low, high))
+        # Rows are sorted by their first LSN, and none crosses a line of the grid: those of the cell in which the piece
+        # begins may reach into it, earlier ones cannot.
         first = self.plan.rows.first[low:high]
         near = [max(0, piece.lo) // self.plan.grid * self.plan.grid, min(piece.hi, EVERYTHING - 1) + 1]
         start, stop = np.searchsorted(first, near) + low
