@@ -120,6 +120,7 @@ class HistoryScan:
             RecordError: a record is malformed.
             CatalogError: the log does not say what becomes of a tuple.
         """
+        # The kernel stops where it lacks room, or needs an image restored, and goes on at the same record.
         records = len(frames.positions)
         cuts, multis = np.empty((records, 3), np.int64), np.empty((records, 2), np.int64)
         state = np.zeros(k.STATE_SIZE, np.int64)
@@ -139,6 +140,7 @@ class HistoryScan:
         before = self._sink.tell()
         self._sink.write(self._payload[: state[k.USED]].data)
         events = self._events[: state[k.EVENTS]].copy()
+        # Events name bytes of this stretch's payload; from here on they name bytes of the whole file.
         events[events[:, k.AT] >= 0, k.AT] += before
         self._found.append((events, cuts[: state[k.CUTS]].copy(), multis[: state[k.MULTIS]].copy()))
 
@@ -148,6 +150,7 @@ class HistoryScan:
             np.concatenate([found[part] for found in self._found] or [np.empty((0, width), np.int64)])
             for part, width in enumerate((k.COLUMNS, 3, 2))
         )
+        # Stable: events of a page stay in the order of the WAL.
         order = np.lexsort((events[:, k.AT_BLOCK], events[:, k.FILE]))
         return History(events[order], cuts, multis)
 
@@ -251,6 +254,13 @@ def page_events(histories: Sequence[HistoryFile], cuts: Int64s, file: int, first
         file: its number.
         first, last: blocks.
     """
+    # Of page 7, in the order of the WAL, with a truncation of the file to 5 blocks in between:
+    #
+    #   LSN     0/10       0/20       0/30          0/40        0/50
+    #   event   INSERTED   INSERTED   (cut to 5)    PAGE_IMAGE  DELETED
+    #   stays   no         no                       yes         yes
+    #
+    # What is before a cut is gone with its page; what is before the last image is in it.
     parts = [history.of_pages(file, first, last) for history in histories]
     events = np.concatenate(parts or [_NO_EVENTS])
     part = np.repeat(np.arange(len(parts)), [len(one) for one in parts])
@@ -258,6 +268,7 @@ def page_events(histories: Sequence[HistoryFile], cuts: Int64s, file: int, first
     is_cut = np.zeros(last - first, np.bool_)
     for _, blocks, lsn in cuts[cuts[:, 0] == file].tolist():
         keep &= (events[:, k.AT_BLOCK] < blocks) | (events[:, k.LSN] > lsn)
+        # The copy may still have such a page, as it was before the cut: it must not be read.
         is_cut[max(blocks - first, 0) :] = True
     events, part = events[keep], part[keep]
     order = np.argsort(events[:, k.AT_BLOCK], kind="stable")

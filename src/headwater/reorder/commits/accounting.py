@@ -87,6 +87,12 @@ def account(
         detailed: stretches that were indexed one change a row.
         rules: what the session asks for.
     """
+    # The kernel goes through what reorderbuffer.c would be told, in the order of the WAL, and adds up bytes:
+    #
+    #   place   event             memory of xid 700   of xid 701   in all
+    #   0/100   CHANGES  700      40                  -            40
+    #   0/180   CHANGES  701      40                  90           130      at a limit of 128 the larger one is streamed
+    #   0/200   COMMITS  700      -                   -            0
     events = _Events(rows, before, running, rules)
     table, lists = events.table()
     first_cell, cells = _number_cells(table, lo, hi, grid)
@@ -112,6 +118,7 @@ class _Events:
     def __init__(self, rows: Rows, before: Accounting, running: Running, rules: StreamRules) -> None:
         self._rows, self._running, self._rules, self._since = rows, running, rules, before.lsn
         self._change_size = rules.version.change_size
+        # Every xid that anything names gets a number, as the kernel has arrays, not a hash table.
         seen = (rows.xids.xid, rows.assigns.xid, rows.assigns.top, before.xid)
         self.xids = np.unique(np.concatenate(seen))
 
@@ -131,6 +138,8 @@ class _Events:
             self._ends(),
         ]
         table = np.concatenate(parts, axis=1)
+        # Stable, as parts are in the order in which the server handles what one record has: the assignment of a
+        # subtransaction comes before its change, and an end comes last.
         order = np.argsort(table[k.PLACE], kind="stable")
         return np.ascontiguousarray(table[:, order]), _joined(self._listed(prepares.subs), self._listed(ends.subs))
 
@@ -148,6 +157,7 @@ class _Events:
         for name, column in columns.items():
             found[getattr(k, name)] = column
         found[k.TXN] = 0 if xids is None else self._numbers(xids)
+        # Rows of open transactions come again with each window; what the accounting has seen it must not count twice.
         keep = (found[k.PLACE] >= self._since) & (found[k.TXN] >= 0)
         return found if keep.all() else found[:, keep]
 
@@ -239,6 +249,8 @@ def _number_cells(table: Int64s, lo: int, hi: int, grid: int) -> tuple[int, int]
 
 def _exact_cells(table: Int64s, detailed: Stretches, first: int, cells: int, grid: int) -> Bools:
     """bool[c]: no row of the cell stands for several changes. What is asked for in detail is whole cells."""
+    # A row that stands for many changes says what they weigh together, not when. Where the limit could be reached
+    # inside one, the kernel notes its cell, and the caller indexes that cell again, one change a row.
     is_exact = np.ones(cells, np.bool_)
     is_several = (table[k.KIND] == k.CHANGES) & ((table[k.COUNT] > 1) | (table[k.FIRST] != table[k.LAST]))
     is_exact[table[k.CELL, is_several]] = False
@@ -309,6 +321,7 @@ def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> bu
 def _run(buffer: buf.Buffer, rules: buf.Rules) -> buf.Buffer:
     while k.account_events(rules, buffer) == k.NEED_BLOCKS:
         used = int(buffer.counts[buf.BLOCKS])
+        # One event makes at most a block for each open transaction, its first one and its last.
         room = 2 * used + 3 * int(buffer.counts[buf.OPEN]) + 8
         blocks = np.zeros((buf.BLOCK_FIELDS, room), np.int64)
         blocks[:, :used] = buffer.blocks[:, :used]
