@@ -24,11 +24,11 @@ from headwater.errors import CatalogError
 from headwater.pipeline.requests.open_output import OpenOutput
 from headwater.pipeline.requests.open_request import open_request
 from headwater.pipeline.requests.scope import Scope
-from headwater.pipeline.windows.database_plan import DatabasePlan
+from headwater.pipeline.windows.database_fold import DatabaseFold
 from headwater.pipeline.windows.databases import ChosenDatabases, may_be_created, warn_of_namesakes
 from headwater.pipeline.windows.index_job import IndexTask, index_in_threads
 from headwater.pipeline.windows.run_index import Run, WindowBounds
-from headwater.pipeline.windows.windows import Pass
+from headwater.pipeline.windows.windows import WalPass
 from headwater.rmgr.index.wal_index import Request
 
 pytestmark = [pytest.mark.server]
@@ -175,7 +175,7 @@ def _passed_over(request: DecodeRequest, names: tuple[str, ...] | None, window_b
     """The databases that a pass has found."""
     chosen = ChosenDatabases.open([request], DatabaseChoice(names))
     index = partial(index_in_threads, threads=1)
-    for _ in Pass(chosen.first, index, 1, WindowBounds(window_bytes), new_plans=chosen.new_plans):
+    for _ in WalPass(chosen.first, index, 1, WindowBounds(window_bytes), new_plans=chosen.new_plans):
         pass
     chosen.check_found(chosen.first[0].store)
     return chosen
@@ -222,10 +222,10 @@ def test_an_oid_that_is_used_again(tmp_path: Path, window_bytes: int) -> None:
         with pytest.raises(CatalogError, match='"second" was created with OID 20000, which another database had'):
             _passed_over(request, names, window_bytes)
     assert _names(_passed_over(request, ("postgres",), window_bytes)) == ["postgres"]
-    alone = DatabasePlan([OpenOutput(open_request(replace(request, database="first")), Scope(1 << 20))])
+    alone = DatabaseFold([OpenOutput(open_request(replace(request, database="first")), Scope(1 << 20))])
     index = partial(index_in_threads, threads=1)
     with pytest.raises(CatalogError, match='"second" was created with OID 20000'):
-        list(Pass([alone], index, 1, WindowBounds(window_bytes), new_plans=warn_of_namesakes))
+        list(WalPass([alone], index, 1, WindowBounds(window_bytes), new_plans=warn_of_namesakes))
 
 
 @pytest.mark.parametrize("window_bytes", [1 << 20, 1 << 30])

@@ -27,7 +27,7 @@ from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.windows.databases import ChosenDatabases
 from headwater.pipeline.windows.index_job import index_in_threads
 from headwater.pipeline.windows.run_index import WindowBounds
-from headwater.pipeline.windows.windows import Pass
+from headwater.pipeline.windows.windows import WalPass
 from oracle.streams import parse_lsn
 
 pytestmark = [pytest.mark.server]
@@ -298,7 +298,7 @@ def _indexed(many: ManyDatabases, *names: str, end: int) -> tuple[Counter[tuple[
         return index_in_threads(tasks, 1)
 
     chosen = ChosenDatabases.open([many.request(end=end)], DatabaseChoice(names))
-    (window,) = Pass(chosen.first, index, 1, new_plans=chosen.new_plans)
+    (window,) = WalPass(chosen.first, index, 1, new_plans=chosen.new_plans)
     assert len(window) == len(names)
     return indexed, chosen.first[0].opened.store.start_lsn, end
 

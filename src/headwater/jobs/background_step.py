@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 
-class OneBehind:
+class BackgroundStep:
     """A context manager; at its end the last piece is done, and an error of it is raised.
 
     Args:

@@ -21,7 +21,7 @@ from headwater.existing.page_history import Locator
 from headwater.landing.tables.rows_without_wal import WithoutWal, partitions_without_wal
 from headwater.landing.tables.source_tables import SourceTable
 from headwater.pg.catalogs import HEAP_ACCESS_METHOD
-from headwater.pipeline.windows.database_plan import PlannedWindow
+from headwater.pipeline.windows.database_fold import PlannedWindow
 from headwater.plugins.api import WANT_INSERT, SlicePlugin
 from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import qualified_name

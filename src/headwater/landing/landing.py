@@ -73,7 +73,7 @@ from headwater.pipeline.requests.open_output import scope_of
 from headwater.pipeline.requests.open_request import OpenRequest, end_of, open_request, start_of
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.request_checks import check_database
-from headwater.pipeline.window_pipeline import PlannedAhead, StepProgress
+from headwater.pipeline.window_pipeline import StepProgress, WindowPipeline
 from headwater.pipeline.windows.copy_completeness import complete_at
 from headwater.pipeline.windows.following import Following
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
@@ -138,7 +138,7 @@ class LandingRun:
 
     Attributes:
         engine: runs the tasks; it may choose one for each pass.
-        bounds, told: see :class:`~headwater.pipeline.window_pipeline.PlannedAhead`.
+        bounds, told: see :class:`~headwater.pipeline.window_pipeline.WindowPipeline`.
         request: the window.
         lake: where to; watch: told of what has landed.
         pauses: a table that cannot go on is paused; else the run stops.
@@ -345,7 +345,7 @@ class LandingRun:
                 looks_back,
                 scope_of(opened),
             )
-            ahead = PlannedAhead(engine, exchange, handing, self.bounds, self.told, self.result.seconds, near)
+            ahead = WindowPipeline(engine, exchange, handing, self.bounds, self.told, self.result.seconds, near)
             yield LandingPass(
                 *(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing),
                 engine=self.engine,

@@ -15,7 +15,7 @@ from functools import partial
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, LakeError, errors_of_table
-from headwater.jobs.background_step import OneBehind
+from headwater.jobs.background_step import BackgroundStep
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Handed, Work
 from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit
@@ -51,9 +51,9 @@ from headwater.pipeline.requests.open_output import OpenOutput, scope_of
 from headwater.pipeline.requests.open_request import OpenRequest, settings_together, start_of
 from headwater.pipeline.requests.scope import Scope
 from headwater.pipeline.slices.decode_job import SliceDecoder
-from headwater.pipeline.window_pipeline import PlannedAhead, timed
+from headwater.pipeline.window_pipeline import WindowPipeline, timed
 from headwater.pipeline.windows.assemble import Assembly
-from headwater.pipeline.windows.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.windows.database_fold import DatabaseFold, PlannedWindow
 from headwater.pipeline.windows.following import Following
 from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import qualified_name
@@ -168,7 +168,7 @@ class Handing:
     looks_back: bool
     scope: Scope
 
-    def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
+    def __call__(self, plan: DatabaseFold, window: PlannedWindow) -> Part:
         (assembly,), behind = window.assemblies, window.behind
         plugin = plan.opened.plugin
         existing = self._existing(plan, window)
@@ -229,7 +229,7 @@ class Handing:
         there = partitions_without_wal(window.end, choice)
         return *found, *(one for one in there if one.relation.oid not in known)
 
-    def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
+    def _existing(self, plan: DatabaseFold, window: PlannedWindow) -> ExistingRows | None:
         lsn = consistent_point(window) if self.wants_existing else None
         if lsn is None:
             return None
@@ -264,7 +264,7 @@ class LandingPass:
         catches_up: the pass is of tables that lag behind the others, of which the target's own notes tell.
     """
 
-    ahead: PlannedAhead[Part]
+    ahead: WindowPipeline[Part]
     opened: OpenRequest
     lake: Lake
     mode: Mode
@@ -292,7 +292,7 @@ class LandingPass:
         """
         self.lake.require_source(self._source)
         output = OpenOutput(self.opened, scope_of(self.opened))
-        plan = DatabasePlan([output], goes_on=goes_on or following is not None, has_rows=self.with_rows)
+        plan = DatabaseFold([output], goes_on=goes_on or following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
         lo = start_of(self.opened)
         end = self._end(None, lo) if following is None else end_of_log(self.opened.directory, lo)
@@ -310,7 +310,7 @@ class LandingPass:
                     break
         return kept
 
-    def _staged(self, part: Part, lo: int, hi: int, behind: OneBehind) -> _Staged:
+    def _staged(self, part: Part, lo: int, hi: int, behind: BackgroundStep) -> _Staged:
         """Have tasks write a window's rows, while the one before is written and committed, unless that matters."""
         if part.existing is not None or part.columns or not self._is_apart(part):
             behind.wait()
@@ -336,7 +336,7 @@ class LandingPass:
         written = block.enter_context(self._job(part, partial(write_changes, self._decoder, changes)))
         return _Staged(part, lo, hi, turn, landings, written, block, began, before, replacing, bringing)
 
-    def _replacing(self, part: Part, lo: int, behind: OneBehind) -> Replacing | None:
+    def _replacing(self, part: Part, lo: int, behind: BackgroundStep) -> Replacing | None:
         """What a window begins with, once the one before it is committed and a run would begin behind that."""
         if not part.names:
             return None

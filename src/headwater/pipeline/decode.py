@@ -29,9 +29,9 @@ from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.slices.decode_job import SliceDecoder, collected_together, joined_ranges
 from headwater.pipeline.slices.message_files import MessageCounts, MessageForm, write_messages
 from headwater.pipeline.slices.tentative_messages import Settlement
-from headwater.pipeline.window_pipeline import PIECES, HandedWindow, PlannedAhead, StepProgress, timed
+from headwater.pipeline.window_pipeline import PIECES, HandedWindow, StepProgress, WindowPipeline, timed
 from headwater.pipeline.windows.assemble import Assembly
-from headwater.pipeline.windows.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.windows.database_fold import DatabaseFold, PlannedWindow
 from headwater.pipeline.windows.databases import DatabaseChoice, label_of
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.windows.windows import NewPlans
@@ -173,7 +173,7 @@ class _HandedPart:
         state: makes the state behind it.
     """
 
-    plan: DatabasePlan
+    plan: DatabaseFold
     groups: list[list[tuple[int, Handed[Slice]]]]
     outputs: list[_HandedOutput]
     read_again: int
@@ -214,7 +214,7 @@ class _Making:
     output: str | None
 
     @classmethod
-    def of(cls, plan: DatabasePlan, number: int, form: MessageForm) -> _Making:
+    def of(cls, plan: DatabaseFold, number: int, form: MessageForm) -> _Making:
         """For an output, by its number."""
         opened = plan.outputs[number].opened
         is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
@@ -260,13 +260,13 @@ class _Run:
     outputs: Sequence[Output]
     bounds: WindowBounds = DEFAULT_BOUNDS
     keep: Callable[[KeptState], None] | None = None
-    labels: dict[DatabasePlan, str] = field(default_factory=dict)
-    results: dict[DatabasePlan, list[DecodeResult]] = field(default_factory=dict)
-    settlements: dict[DatabasePlan, list[Settlement]] = field(default_factory=dict)
+    labels: dict[DatabaseFold, str] = field(default_factory=dict)
+    results: dict[DatabaseFold, list[DecodeResult]] = field(default_factory=dict)
+    settlements: dict[DatabaseFold, list[Settlement]] = field(default_factory=dict)
     read_again: int = 0
 
     def __post_init__(self) -> None:
-        self._ahead = PlannedAhead(self.engine, self.exchange, self._handed_part, self.bounds, self.progress)
+        self._ahead = WindowPipeline(self.engine, self.exchange, self._handed_part, self.bounds, self.progress)
         self.seconds = self._ahead.seconds
 
     def decoded(self, run: OpenRun) -> Decoded:
@@ -276,7 +276,7 @@ class _Run:
         results = {self.labels[plan]: self.results[plan] for plan in run.decoded_plans()}
         return Decoded(results, sum(self._ahead.indexed), self.read_again, self.seconds, self.exchange)
 
-    def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans) -> None:
+    def _decode_all(self, plans: Sequence[DatabaseFold], new_plans: NewPlans) -> None:
         """Window by window: a window's job begins when it is planned, while messages of the one before are taken."""
         with self._ahead.driven(plans, new_plans) as (windows, behind):
             for window in windows:
@@ -328,14 +328,14 @@ class _Run:
             exchange=self.exchange,
         )
 
-    def _handed_part(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
+    def _handed_part(self, plan: DatabaseFold, window: PlannedWindow) -> _HandedPart:
         """Its slices handed over."""
         handed = self._handed(plan, window)
         if self.keep is not None:
             self.keep(KeptState(handed.state(), settings_together(output.opened for output in plan.outputs)))
         return handed
 
-    def _handed(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
+    def _handed(self, plan: DatabaseFold, window: PlannedWindow) -> _HandedPart:
         assemblies, behind = window.assemblies, window.behind
         plans = [one.plan for one in assemblies]
         groups = cut_together(plans, even_slice(plans, SLICES_PER_CORE * self._ahead.parallel))
@@ -369,7 +369,7 @@ class _Run:
         job = self.exchange.run("decode", work, tasks, self._ahead.job_progress())
         return _Begun(window, tasks, block.enter_context(job), block)
 
-    def _take(self, plan: DatabasePlan, number: int, arrived: Arrived[MessageCounts]) -> None:
+    def _take(self, plan: DatabaseFold, number: int, arrived: Arrived[MessageCounts]) -> None:
         result, settlement, output = self.results[plan][number], self.settlements[plan][number], self.outputs[number]
         arrived = replace(arrived, summary=settlement.settle(arrived.path, arrived.summary, output.form))
         result.files.append(arrived)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headwater.pipeline.requests.open_output import OpenOutput, scope_of
 from headwater.pipeline.requests.open_request import end_of, open_requests, start_of
 from headwater.pipeline.requests.request import DecodeRequest
-from headwater.pipeline.windows.database_plan import DatabasePlan
+from headwater.pipeline.windows.database_fold import DatabaseFold
 from headwater.pipeline.windows.databases import ChosenDatabases, DatabaseChoice, exists, warn_of_namesakes
 from headwater.pipeline.windows.windows import NewPlans
 from headwater.slots.kept_state import KeptState
@@ -30,7 +30,7 @@ class OpenRun:
         chosen: the databases of a cluster that are decoded; None for the one that the requests name.
     """
 
-    plans: list[DatabasePlan]
+    plans: list[DatabaseFold]
     new_plans: NewPlans
     seconds: float
     chosen: ChosenDatabases | None = None
@@ -41,7 +41,7 @@ class OpenRun:
         opened = self.plans[0].opened
         return max(0, end_of(opened) - start_of(opened))
 
-    def decoded_plans(self) -> list[DatabasePlan]:
+    def decoded_plans(self) -> list[DatabaseFold]:
         """Return the plans of databases that are output, once the run has gone through the WAL.
 
         Raises:
@@ -72,4 +72,4 @@ def open_run(
         chosen = ChosenDatabases.open(requests, choice)
         return OpenRun(chosen.first, chosen.new_plans, time.perf_counter() - began, chosen)
     outputs = [OpenOutput(opened, scope_of(opened)) for opened in open_requests(requests, kept=kept)]
-    return OpenRun([DatabasePlan(outputs)], warn_of_namesakes, time.perf_counter() - began)
+    return OpenRun([DatabaseFold(outputs)], warn_of_namesakes, time.perf_counter() - began)

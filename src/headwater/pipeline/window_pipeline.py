@@ -16,16 +16,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from headwater.jobs.background_step import OneBehind
+from headwater.jobs.background_step import BackgroundStep
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Exchange, Write
 from headwater.jobs.outcome import Progress
 from headwater.jobs.value_files import store_value
 from headwater.pipeline.requests.open_request import OpenRequest, end_of, start_of
-from headwater.pipeline.windows.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.windows.database_fold import DatabaseFold, PlannedWindow
 from headwater.pipeline.windows.index_job import IndexTask
 from headwater.pipeline.windows.run_index import WindowBounds
-from headwater.pipeline.windows.windows import NewPlans, Pass, nothing_new
+from headwater.pipeline.windows.windows import NewPlans, WalPass, nothing_new
 from headwater.rmgr.index.wal_index import WalIndex
 
 P = TypeVar("P")
@@ -33,7 +33,7 @@ P = TypeVar("P")
 NEAR_BYTES = 4 << 20
 """Bytes of WAL, or of files, up to which a job is done in this process where the log is followed."""
 
-Hand = Callable[[DatabasePlan, PlannedWindow], P]
+Hand = Callable[[DatabaseFold, PlannedWindow], P]
 """Makes what the tasks need of a database's part of a window."""
 
 
@@ -53,7 +53,7 @@ class HandedWindow(Generic[P]):
 
 
 @dataclass
-class PlannedAhead(Generic[P]):
+class WindowPipeline(Generic[P]):
     """The windows of a run, planned on the driver and indexed in tasks.
 
     Attributes:
@@ -98,8 +98,8 @@ class PlannedAhead(Generic[P]):
 
     @contextmanager
     def driven(
-        self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new
-    ) -> Iterator[tuple[Iterator[HandedWindow[P]], OneBehind]]:
+        self, plans: Sequence[DatabaseFold], new_plans: NewPlans = nothing_new
+    ) -> Iterator[tuple[Iterator[HandedWindow[P]], BackgroundStep]]:
         """Go through the windows of a run, each worked on while the one before it is finished.
 
         Where a window cannot be planned, what was begun of those before it is finished first.
@@ -113,15 +113,15 @@ class PlannedAhead(Generic[P]):
         Raises:
             HeadwaterError: any reason not to plan a window, or what finishing one raised.
         """
-        behind = OneBehind(self.stop)
+        behind = BackgroundStep(self.stop)
         with closing(self._windows(plans, new_plans, behind.wait)) as windows, behind:
             yield windows, behind
 
     def _windows(
-        self, plans: Sequence[DatabasePlan], new_plans: NewPlans, finish: Callable[[], None]
+        self, plans: Sequence[DatabaseFold], new_plans: NewPlans, finish: Callable[[], None]
     ) -> Generator[HandedWindow[P], None, None]:
         """Window by window; of one that is done nothing is kept, as what it leaves behind holds a catalog."""
-        over = Pass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans, end=self.end)
+        over = WalPass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans, end=self.end)
         with closing(self._ahead(self._handed(over), finish)) as windows:
             for window in windows:
                 yield window
@@ -153,7 +153,7 @@ class PlannedAhead(Generic[P]):
             if one is not None:
                 one.stop()
 
-    def _handed(self, over: Pass) -> Iterator[HandedWindow[P]]:
+    def _handed(self, over: WalPass) -> Iterator[HandedWindow[P]]:
         windows = iter(over)
         while True:
             with timed(self.seconds, "plan"):

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from headwater.jobs.background_step import OneBehind
+from headwater.jobs.background_step import BackgroundStep
 
 
 class Refused(Exception):
@@ -30,7 +30,7 @@ def do(
     give_up: Callable[[], None] = nothing,
 ) -> None:
     """Pieces one after the other; and then an error of who begins them."""
-    with OneBehind(stop) as behind:
+    with BackgroundStep(stop) as behind:
         for piece in pieces:
             behind.begin(piece, give_up)
         if then is not None:
@@ -50,7 +50,7 @@ def test_a_piece_is_done_beside_what_follows() -> None:
         began.set()
         assert goes_on.wait(60)
 
-    with OneBehind(nothing) as behind:
+    with BackgroundStep(nothing) as behind:
         behind.begin(piece, nothing)
         assert began.wait(60)
         goes_on.set()

@@ -11,7 +11,7 @@ import numpy as np
 from headwater.base.value_codec import read_value, value_bytes
 from headwater.catalog.relation import RelationSchema
 from headwater.reorder.announced_schemas import ENTRIES, NOTHING_IN_MIND, Given, SchemaMemory
-from headwater.reorder.announcing.cache_invalidation import Forgetting
+from headwater.reorder.announcing.cache_invalidation import CacheInvalidation
 from headwater.reorder.announcing.relation_sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.commits.invalidation_places import concerns, find_forgets
 from headwater.reorder.commits.join_indexes import merge_indexes
@@ -254,7 +254,7 @@ class Sliced:
             Resolved(resolved.resolution[low:high], spans),
             Touches(*np.empty((3, 0), np.int64)),
             _Relations(txns, self.relations),  # type: ignore[arg-type]
-            Forgetting(forgets, self.given, txns, output[which]),
+            CacheInvalidation(forgets, self.given, txns, output[which]),
             _Sender(self.relations),
             before,
             hi,

@@ -38,7 +38,7 @@ from headwater.reorder.announced_schemas import (
     SchemaMemory,
     member_subject,
 )
-from headwater.reorder.announcing.cache_invalidation import Forgetting, least_between
+from headwater.reorder.announcing.cache_invalidation import CacheInvalidation, least_between
 from headwater.reorder.announcing.relation_sync import Touches, sync_rows
 from headwater.reorder.commits.invalidation_places import Concerns, find_forgets
 from headwater.reorder.commits.replays import Replays, replays_of_commits
@@ -206,7 +206,7 @@ class Folded:
             Resolved(changes[3], np.empty((4, 0), np.int64)),
             Touches(truncates[3], truncates[0], truncates[1]),
             resolver,  # type: ignore[arg-type]
-            Forgetting(forgets, self.given, txns, decoded, max_messages=self.max_messages),
+            CacheInvalidation(forgets, self.given, txns, decoded, max_messages=self.max_messages),
             sender,
             memory,
             hi,

@@ -31,7 +31,7 @@ from headwater.pipeline.windows.last_transaction import MANY, changes_in_mind, l
 from headwater.pipeline.windows.schema_sender import PluginSender
 from headwater.plugins.api import CatalogView, SlicePlugin
 from headwater.reorder.announced_schemas import Given, SchemaMemory
-from headwater.reorder.announcing.cache_invalidation import Forgetting
+from headwater.reorder.announcing.cache_invalidation import CacheInvalidation
 from headwater.reorder.announcing.relation_sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.commits.control import Control
 from headwater.reorder.commits.invalidation_places import concerns, find_forgets
@@ -370,7 +370,7 @@ class _Assembler:
             resolved,
             others,
             self.resolver,
-            Forgetting(
+            CacheInvalidation(
                 forgets, self._handed_on() | given, self.txns, self.output & self.txns.has_changes, self._restarted()
             ),
             PluginSender(self.plugin, self.describe, self._end_before),

@@ -33,7 +33,7 @@ from headwater.pipeline.requests.open_request import (
 )
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.scope import NO_COMMIT, Scope
-from headwater.pipeline.windows.database_plan import DatabasePlan, pieces_of
+from headwater.pipeline.windows.database_fold import DatabaseFold, pieces_of
 from headwater.pipeline.windows.index_job import IndexTask, cut_runs
 from headwater.pipeline.windows.run_index import Run
 from headwater.plugins.rows.plugin import RowChanges, TableChoice
@@ -77,8 +77,8 @@ class ChosenDatabases:
 
     requests: Sequence[DecodeRequest]
     choice: DatabaseChoice
-    plans: list[DatabasePlan] = field(default_factory=list)
-    guide: DatabasePlan | None = None
+    plans: list[DatabaseFold] = field(default_factory=list)
+    guide: DatabaseFold | None = None
     _there: tuple[DatabaseRow, ...] = ()
     _absent: tuple[DatabaseRow, ...] = ()
     _made: dict[int, CreatedDatabase] = field(default_factory=dict)
@@ -107,11 +107,11 @@ class ChosenDatabases:
                     opened = open_requests(_of_database(requests, row.name), directory=directory)
                 directory = opened[0].directory
                 outputs = found._outputs(opened)
-                found.plans.append(DatabasePlan(outputs, is_first=not found.plans, is_named=True))
+                found.plans.append(DatabaseFold(outputs, is_first=not found.plans, is_named=True))
         if not found.plans:
             guide = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
             scope = Scope(guide.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
-            found.guide = DatabasePlan([OpenOutput(guide, scope)])
+            found.guide = DatabaseFold([OpenOutput(guide, scope)])
         return found
 
     @property
@@ -120,11 +120,11 @@ class ChosenDatabases:
         return self.requests[0].catalog
 
     @property
-    def first(self) -> list[DatabasePlan]:
+    def first(self) -> list[DatabaseFold]:
         """The plans that a pass begins with."""
         return list(self.plans) if self.guide is None else [self.guide]
 
-    def new_plans(self, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    def new_plans(self, runs: Sequence[Run], planned: DatabaseFold) -> list[DatabaseFold]:
         """The plans of databases that are created in a window; see ``windows.NewPlans``."""
         made = dict(_created(runs, planned.store))
         for one, row in made.items():
@@ -189,7 +189,7 @@ class ChosenDatabases:
                     hint="it may have been dropped while the backup was taken: give an older or a newer one",
                 )
 
-    def _plan(self, one: CreatedDatabase, row: DatabaseRow, planned: DatabasePlan) -> DatabasePlan:
+    def _plan(self, one: CreatedDatabase, row: DatabaseRow, planned: DatabaseFold) -> DatabaseFold:
         line = self._line(one)
         open_again = partial(open_created_catalog, self._catalog, line, row)
         store = open_again()
@@ -199,7 +199,7 @@ class ChosenDatabases:
         like = planned.store if line[0].source is None else store
         numbers = [file[2] for file in like.files.heaps if file[1] == like.files.whereabouts.database]
         root = () if line[0].source is None else (line[0].source,)
-        return DatabasePlan(
+        return DatabaseFold(
             self._outputs(opened),
             sources=(*root, *(made.oid for made in line[:-1])),
             open_store=open_again,
@@ -254,7 +254,7 @@ def absent_databases(catalog: str, rows: Iterable[DatabaseRow]) -> list[Database
     return [row for row in rows if not directory.has_database(row.oid, row.tablespace)]
 
 
-def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabasePlan]) -> Iterator[CreatedDatabase]:
+def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabaseFold]) -> Iterator[CreatedDatabase]:
     """Databases that the catalog does not have.
 
     An online backup has one that was being created when it began. If the WAL has all its pages, it is as any other.
@@ -275,7 +275,7 @@ def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabasePla
             )
 
 
-def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+def warn_of_namesakes(runs: Sequence[Run], planned: DatabaseFold) -> list[DatabaseFold]:
     """Tell who asks for one database by its name of others that get this name; none of them is planned."""
     name = planned.opened.store.database_name
     made = dict(_created(runs, planned.store))
@@ -349,7 +349,7 @@ def label_of(store: CatalogStore, taken: Collection[str]) -> str:
     return name if name not in taken else f"{name}.{store.database_oid}"
 
 
-def exists(plan: DatabasePlan, last: CatalogStore) -> bool:
+def exists(plan: DatabaseFold, last: CatalogStore) -> bool:
     """Whether a database has come to be: who creates it may have failed behind the record that copies its files.
 
     Args:
@@ -395,7 +395,7 @@ def _rows(store: CatalogStore, oid: int, xid: int | None = None) -> list[Databas
     return store.rows.databases(version.data for version in alive)
 
 
-def _names(plan: DatabasePlan) -> set[str]:
+def _names(plan: DatabaseFold) -> set[str]:
     return {plan.opened.store.database_name, *(row.name for row in _rows(plan.store, plan.database))}
 
 

@@ -1,6 +1,6 @@
 """A pass over the WAL: one window after the other, each indexed once and planned for every database and output.
 
-In: the plans of databases (:mod:`headwater.pipeline.windows.database_plan`), a way to run index tasks. Out: their
+In: the plans of databases (:mod:`headwater.pipeline.windows.database_fold`), a way to run index tasks. Out: their
 windows. The command, the data source and streams all plan here; what they do with a plan is theirs. One call is one
 session.
 
@@ -19,25 +19,25 @@ from headwater.pipeline.requests.open_output import OpenOutput
 from headwater.pipeline.requests.open_request import OpenRequest
 from headwater.pipeline.requests.scope import Scope, stop_lsn
 from headwater.pipeline.windows.advance import Behind, Watch, nobody_watches
-from headwater.pipeline.windows.database_plan import DatabasePlan, PlannedWindow, Rolled, nobody_asks
+from headwater.pipeline.windows.database_fold import DatabaseFold, PlannedWindow, Rolled, nobody_asks
 from headwater.pipeline.windows.index_job import index_in_threads
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
 from headwater.reorder.commits.state import State
 from headwater.rmgr.index.wal_index import GRID, Locator, Request, joined_stretches
 
-__all__ = ["NewPlans", "Pass", "PlanWindows", "PlannedWindow", "Rolled", "windows_in_threads"]
+__all__ = ["NewPlans", "PlanWindows", "PlannedWindow", "Rolled", "WalPass", "windows_in_threads"]
 
-NewPlans = Callable[[Sequence[Run], DatabasePlan], list[DatabasePlan]]
+NewPlans = Callable[[Sequence[Run], DatabaseFold], list[DatabaseFold]]
 """Finds the plans of databases that are created in a window, given its runs and a plan that was made of it; they have
 not gone through any window."""
 
 
-def nothing_new(_runs: Sequence[Run], _planned: DatabasePlan) -> list[DatabasePlan]:
+def nothing_new(_runs: Sequence[Run], _planned: DatabaseFold) -> list[DatabaseFold]:
     """Nobody asks for more."""
     return []
 
 
-class Pass:
+class WalPass:
     """Goes over the WAL for several databases at once.
 
     Args:
@@ -52,7 +52,7 @@ class Pass:
 
     def __init__(
         self,
-        plans: Sequence[DatabasePlan],
+        plans: Sequence[DatabaseFold],
         index: IndexRuns,
         parallel: int,
         bounds: WindowBounds = DEFAULT_BOUNDS,
@@ -68,7 +68,7 @@ class Pass:
         self._passed: list[tuple[int, int]] = []
         self._lo = min(plan.lo for plan in plans)
 
-    def __iter__(self) -> Iterator[dict[DatabasePlan, PlannedWindow]]:
+    def __iter__(self) -> Iterator[dict[DatabaseFold, PlannedWindow]]:
         indexer = RunIndexer(
             self.plans[0].opened.directory, self._lo, self._hi, self._index, self._parallel, self._bounds
         )
@@ -91,13 +91,13 @@ class Pass:
         hi = hi if self._end is None else min(hi, self._end)
         return max(hi, self._lo)
 
-    def _window(self, indexer: RunIndexer) -> dict[DatabasePlan, PlannedWindow]:
+    def _window(self, indexer: RunIndexer) -> dict[DatabaseFold, PlannedWindow]:
         """Go through the next window, as often as its index proves to lack something."""
         for plan in self.plans:
             plan.begin()
         runs, is_last = indexer.take(self._request(self.plans), lambda some: self._is_reached(some))
         lo = self._passed[-1][1] if self._passed else self._lo
-        planned: dict[DatabasePlan, PlannedWindow] = {}
+        planned: dict[DatabaseFold, PlannedWindow] = {}
         waiting = self.plans
         while waiting:
             seen = len(planned)
@@ -116,7 +116,7 @@ class Pass:
     def _is_reached(self, runs: Sequence[Run]) -> bool:
         return all(plan.is_reached(runs) for plan in self.plans)
 
-    def _join(self, indexer: RunIndexer, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    def _join(self, indexer: RunIndexer, runs: Sequence[Run], planned: DatabaseFold) -> list[DatabaseFold]:
         """Let the plans of databases that are created in this window go through all windows before it."""
         found = self._new_plans(runs, planned)
         for lo, hi in self._passed if found else ():
@@ -126,7 +126,7 @@ class Pass:
         self.plans += found
         return found
 
-    def _catch_up(self, indexer: RunIndexer, plans: Sequence[DatabasePlan], lo: int, hi: int) -> None:
+    def _catch_up(self, indexer: RunIndexer, plans: Sequence[DatabaseFold], lo: int, hi: int) -> None:
         """A window that others have gone through, indexed again for what it has of the files that will be copied."""
         for plan in plans:
             plan.begin()
@@ -138,7 +138,7 @@ class Pass:
             runs = indexer.stretch(lo, hi, request)
             waiting = [plan for plan in waiting if plan.plan(runs, lo, is_last=False) is None]
 
-    def _request(self, plans: Sequence[DatabasePlan]) -> Request:
+    def _request(self, plans: Sequence[DatabaseFold]) -> Request:
         """What the index must have for all of them."""
         return Request(
             tuple(sorted(frozenset().union(*(plan.databases for plan in plans)))),
@@ -153,14 +153,14 @@ class Pass:
 
 
 def _took(
-    plan: DatabasePlan, window: PlannedWindow | None, planned: dict[DatabasePlan, PlannedWindow]
+    plan: DatabaseFold, window: PlannedWindow | None, planned: dict[DatabaseFold, PlannedWindow]
 ) -> PlannedWindow | None:
     if window is not None:
         planned[plan] = window
     return window
 
 
-def _since(plans: Sequence[DatabasePlan]) -> Mapping[Locator | int, int]:
+def _since(plans: Sequence[DatabaseFold]) -> Mapping[Locator | int, int]:
     """LSNs before which the WAL has nothing of a file, or of a database."""
     since: dict[Locator | int, int] = {}
     for plan in plans:
@@ -181,7 +181,7 @@ class PlanWindows:
         bounds: of a window.
         goes_on: the session does, behind the last window: what its options name may still come.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
-        rolled: see :data:`headwater.pipeline.windows.database_plan.Rolled`.
+        rolled: see :data:`headwater.pipeline.windows.database_fold.Rolled`.
         watch: see :data:`headwater.pipeline.windows.advance.Watch`.
     """
 
@@ -194,14 +194,14 @@ class PlanWindows:
     grid: int = GRID
     rolled: Rolled = nobody_asks
     watch: Watch = nobody_watches
-    _plan: DatabasePlan = field(init=False, repr=False)
+    _plan: DatabaseFold = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         output = OpenOutput(self.opened, self.scope)
-        self._plan = DatabasePlan([output], goes_on=self.goes_on, rolled=self.rolled, watch=self.watch)
+        self._plan = DatabaseFold([output], goes_on=self.goes_on, rolled=self.rolled, watch=self.watch)
 
     def __iter__(self) -> Iterator[PlannedWindow]:
-        for planned in Pass([self._plan], self.index, self.parallel, self.bounds, self.grid):
+        for planned in WalPass([self._plan], self.index, self.parallel, self.bounds, self.grid):
             yield planned.pop(self._plan)
 
     def state_behind(self, behind: Behind) -> State:

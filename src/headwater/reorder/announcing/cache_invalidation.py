@@ -1,8 +1,8 @@
 """Find out whether the server's caches were invalidated between two places of the output.
 
-In: where caches are invalidated (:class:`Forgets`), what commits distributed, the transactions of a window. Out: for
-places of the output, where what the plugin goes by was looked up. What was in the caches before the window counts as
-looked up before all places; what is in them at the end is what no place behind its look-up has invalidated.
+In: where caches are invalidated (:class:`InvalidationPlaces`), what commits distributed, the transactions of a window.
+Out: for places of the output, where what the plugin goes by was looked up. What was in the caches before the window
+counts as looked up before all places; what is in them at the end is what no place behind its look-up has invalidated.
 
 Invalidations that a commit distributes to running transactions (ReorderBufferAddDistributedInvalidations) are not
 written out for every receiver: 3,000 transactions side by side that change catalogs would give 9,000,000 places. Of two
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.announced_schemas import ANNOUNCED, MEMORIES, Given
-from headwater.reorder.commits.invalidation_places import AT_END, AT_START, Forgets
+from headwater.reorder.commits.invalidation_places import AT_END, AT_START, InvalidationPlaces
 from headwater.reorder.commits.replays import Replays
 from headwater.reorder.commits.streamed_blocks import Streamed
 from headwater.reorder.commits.transactions import NEVER
@@ -52,7 +52,7 @@ class Places(NamedTuple):
     Attributes:
         txn: int64[n] transactions by number; -1 is before all of them, their count after.
         lsn: int64[n] inside.
-        passed: int64[n] how many of :attr:`Forgetting.places` come up to each.
+        passed: int64[n] how many of :attr:`CacheInvalidation.places` come up to each.
     """
 
     txn: Int64s
@@ -77,7 +77,7 @@ class LookedUp(NamedTuple):
     kept_source: Int64s
 
 
-class Forgetting:
+class CacheInvalidation:
     """Where the plugin and the caches that it asks forget.
 
     Args:
@@ -94,7 +94,7 @@ class Forgetting:
 
     def __init__(
         self,
-        forgets: Forgets,
+        forgets: InvalidationPlaces,
         given: Given,
         txns: Replays,
         decoded: Bools,
@@ -246,10 +246,12 @@ def _streamed_before(streamed: Streamed) -> Int64s:
     return np.append(np.append(streamed.blocks.lo, 0)[streamed.block], 0)
 
 
-def _with_everything(forgets: Forgets, txns: Int64s, lsn: int, memories: Sequence[int]) -> Forgets:
-    """Forgets, and at one place inside some transactions all of these memories."""
+def _with_everything(
+    forgets: InvalidationPlaces, txns: Int64s, lsn: int, memories: Sequence[int]
+) -> InvalidationPlaces:
+    """InvalidationPlaces, and at one place inside some transactions all of these memories."""
     memory, txn = np.repeat(np.array(memories, np.int64), len(txns)), np.tile(txns, len(memories))
-    return Forgets(
+    return InvalidationPlaces(
         np.append(forgets.memory, memory),
         np.append(forgets.subject, np.zeros(len(txn), np.int64)),
         np.append(forgets.txn, txn),

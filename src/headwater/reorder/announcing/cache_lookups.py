@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headwater.pg.catcache_hashes import hash_oids
 from headwater.reorder.announced_schemas import MEMBERS, MemberInMind, member_subject
-from headwater.reorder.announcing.cache_invalidation import Forgetting, Places
+from headwater.reorder.announcing.cache_invalidation import CacheInvalidation, Places
 from headwater.reorder.integer_keys import distinct_rows, within_groups
 
 Int64s = NDArray[np.int64]
@@ -52,7 +52,7 @@ def look_up(
     known: Sequence[tuple[Any, ...]],
     asked: tuple[Int64s, Int64s],
     places: Places,
-    forgetting: Forgetting,
+    forgetting: CacheInvalidation,
 ) -> Lookups:
     """Who looked up what some askers go by.
 
@@ -74,7 +74,7 @@ def look_up_members(
     publications: Callable[[int, int], Sequence[int]],
     known: Sequence[MemberInMind],
     places: Places,
-    forgetting: Forgetting,
+    forgetting: CacheInvalidation,
 ) -> tuple[list[tuple[int, int]], Lookups]:
     """Whose list brought the rows of members that some askers find by their keys.
 

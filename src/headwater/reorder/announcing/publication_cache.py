@@ -44,7 +44,7 @@ from headwater.reorder.announced_schemas import (
     SchemaInMind,
     SchemaMemory,
 )
-from headwater.reorder.announcing.cache_invalidation import Forgetting, Places
+from headwater.reorder.announcing.cache_invalidation import CacheInvalidation, Places
 from headwater.reorder.announcing.cache_lookups import Lookups, look_up, look_up_members
 from headwater.reorder.slices.resolve import Resolver
 from headwater.reorder.wanted_changes import Description
@@ -192,7 +192,7 @@ class Asked:
         resolution: Int64s,
         places: Places,
         resolver: Resolver,
-        forgetting: Forgetting,
+        forgetting: CacheInvalidation,
         sender: SchemaSender,
         memory: SchemaMemory,
     ) -> None:

@@ -36,7 +36,7 @@ from headwater.reorder.announcing.announcing import (
     announcement_numbers,
     announcers,
 )
-from headwater.reorder.announcing.cache_invalidation import Forgetting
+from headwater.reorder.announcing.cache_invalidation import CacheInvalidation
 from headwater.reorder.announcing.publication_cache import Asked, SchemaSender
 from headwater.reorder.integer_keys import distinct, distinct_rows, lookup, stable_order
 from headwater.reorder.plan import Announcements
@@ -107,7 +107,7 @@ def sync_rows(
     resolved: Resolved,
     others: Touches,
     resolver: Resolver,
-    forgetting: Forgetting,
+    forgetting: CacheInvalidation,
     sender: SchemaSender,
     memory: SchemaMemory,
     end: int,
@@ -227,7 +227,12 @@ class _Session:
     """
 
     def __init__(
-        self, touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender, memory: SchemaMemory
+        self,
+        touches: Touches,
+        resolver: Resolver,
+        forgetting: CacheInvalidation,
+        sender: SchemaSender,
+        memory: SchemaMemory,
     ) -> None:
         self._touches, self._resolver, self._sender, self._before = touches, resolver, sender, memory.entries
         self._is_apart = sender.announcements != ENTRIES

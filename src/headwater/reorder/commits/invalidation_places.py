@@ -1,6 +1,6 @@
 """Where the plugin is told to forget, so that a relation's schema must be sent again.
 
-In: the invalidation messages of an index, and what is replayed of it. Out: :class:`Forgets`, places of
+In: the invalidation messages of an index, and what is replayed of it. Out: :class:`InvalidationPlaces`, places of
 the output, and what commits hand on to the transactions that run then.
 
 PostgreSQL: invalidations of reorderbuffer.c, snapbuild.c and inval.c. A transaction's own ones run where they were
@@ -61,7 +61,7 @@ class Concerns:
 
 
 @dataclass(frozen=True)
-class Forgets:
+class InvalidationPlaces:
     """Where things that the plugin keeps in mind are looked up anew, f of them, in no order.
 
     Attributes:
@@ -102,7 +102,7 @@ def concerns(
 
 def find_forgets(
     found: Concerns, toplevel: Callable[[Int64s], Int64s], txns: Replays, decoded: Bools
-) -> tuple[Forgets, Given]:
+) -> tuple[InvalidationPlaces, Given]:
     """The places at which something is forgotten, but for those where it is handed on; and what is handed on.
 
     Args:
@@ -129,7 +129,7 @@ def find_forgets(
     given = Given.of(
         np.stack([txns.place[txn[gives]], *what_received[:, gives]]), np.stack([txns.place[givers], counts[givers]])
     )
-    return Forgets(memory, subject, places, lsns), given
+    return InvalidationPlaces(memory, subject, places, lsns), given
 
 
 def _ended(xid: Int64s, lsn: Int64s, toplevel: Callable[[Int64s], Int64s], txns: Replays) -> tuple[Int64s, Int64s]:

@@ -97,7 +97,7 @@ def pieces_of(runs: Sequence[Run]) -> Iterator[WalIndex]:
     return (piece for run in runs for piece in run.pieces)
 
 
-class DatabasePlan:
+class DatabaseFold:
     """Plans one database, window by window.
 
     Args:
@@ -291,7 +291,7 @@ class _Sessions:
         outputs: of the database.
         is_first: it tells what is so for all databases.
         is_one_of_several: a pattern for tables need not match one of this database.
-        has_rows: see :class:`DatabasePlan`.
+        has_rows: see :class:`DatabaseFold`.
 
     Attributes:
         names: of tables that the patterns of each output may match.
