@@ -123,7 +123,7 @@ def version_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
         "--server-version",
         metavar="MAJOR.MINOR",
         help="The server's release, as SHOW server_version prints it; default: what the catalog tells, or the newest "
-        "that is known. docs/sources.md has what depends on it.",
+        "that is known. docs/guides/archives-and-stores.md has what depends on it.",
     )
 
 

@@ -47,7 +47,8 @@ _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
 class HeadwaterDataSource(DataSource):
     """Decoded changes of a directory of WAL.
 
-    Options: ``path`` (WAL) and, for changes, ``catalog`` are needed; see ``docs/spark.md`` for the rest.
+    Options: ``path`` (WAL) and, for changes, ``catalog`` are needed; see ``docs/reference/data-source.md`` for the
+    rest.
     """
 
     _planned: SourcePlan | None = None

@@ -2,7 +2,7 @@
 
 A plugin derives from :class:`OutputPlugin`, and is named by an entry point of the group ``headwater.plugins``, or as
 ``PATH:CLASS`` on the command line. PostgreSQL: ``replication/output_plugin.h``, ``logical.c``. The tutorial is
-docs/plugins.md.
+docs/guides/own-plugin.md.
 
 Where it runs: ``startup`` and the filters where the WAL is planned, once; all other callbacks in the decode tasks, each
 of which has a copy of the plugin as ``startup`` left it, and some whole transactions, in the order of their commits. So

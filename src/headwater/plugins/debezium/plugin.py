@@ -4,7 +4,7 @@ Mirrors version 3.6.1.Final of the connector, reading a publication of all table
 converter prints its records. Where it reads the server's catalog of the moment, the catalog as of the change counts
 here. The times of processing are those of the commit, so that the same WAL gives the same bytes.
 
-Known gaps: those in ``docs/debezium.md``.
+Known gaps: those in ``docs/guides/debezium.md``.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ NAME is a segment's, FOLDER its first 16 digits. Of a form all names can be comp
 is of the segment's own bytes: such a file is looked up in its folder when it is opened, so that a value that names a
 hundred thousand of them stays small.
 
-Sources: pg_receivewal's documentation and those of the tools, as docs/sources.md names them. Known gaps: LZO, Snappy,
-ZIP and compress(1) are told, not read; so is what is encrypted.
+Sources: pg_receivewal's documentation and those of the tools, as docs/guides/archives-and-stores.md names them. Known
+gaps: LZO, Snappy, ZIP and compress(1) are told, not read; so is what is encrypted.
 """
 
 from __future__ import annotations
