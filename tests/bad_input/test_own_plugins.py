@@ -120,12 +120,12 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ENDS)
-def test_a_plugin_that_ends_its_process(cluster: Cluster, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "runs_on"), [("exit", "local"), ("exit", "spark"), ("killed", "spark")])
+def test_a_plugin_that_ends_its_process(cluster: Cluster, tmp_path: Path, kind: str, runs_on: str) -> None:
     """One line with the cause and the step, and no stack, of Java's or of Python's."""
     does, expected = ENDS[kind]
     text = WHOLE.replace("ctx.write(change.action)", does)
-    run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"))
+    run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"), "--engine", runs_on)
     run.check_failed(expected, begun=None)
 
 

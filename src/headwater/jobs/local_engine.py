@@ -135,7 +135,7 @@ def _errors_of(step: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise system_error(step, error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise unforeseen(f"step {step}", error) from error
 
 
