@@ -22,7 +22,6 @@ from failure_texts import FailureTexts
 from headwater import option_names
 from headwater.base.cache_places import SERVER_CACHE_VARIABLE, server_cache
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
-from memory_files import use_memory_for_files
 from packaged_servers import is_packaged
 from run_directory import run_directory
 from spent_seconds import SPENT, SpentSeconds, read_budgets, rung_of
@@ -101,8 +100,6 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"one of {' and '.join(MINORS)} at a time")
     if folders and not hasattr(config, "workerinput"):
         os.environ[SERVER_CACHE_VARIABLE] = str(server_cache() / folders[0])
-    if not config.getoption("--all-majors"):
-        use_memory_for_files()
     config.pluginmanager.register(FailureTexts())
     config.stash[SECONDS] = SpentSeconds()
     config.pluginmanager.register(config.stash[SECONDS])
