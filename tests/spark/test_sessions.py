@@ -77,7 +77,7 @@ def test_without_a_word_of_the_user(tmp_path: Path) -> None:
     assert (session.conf["spark.app.name"], session.conf["spark.ui.showConsoleProgress"]) == ("headwater", "false")
     assert session.conf["spark.python.daemon.module"] == "headwater.spark.worker_daemon"
     assert SMALL in session.java
-    assert any("pipeline/log4j2.properties" in word for word in session.java)
+    assert any("spark/log4j2.properties" in word for word in session.java)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_a_file_of_defaults(tmp_path: Path) -> None:
     assert session.conf.items() >= dict(line.split(" ") for line in lines).items()
     assert session.conf["spark.ui.enabled"] == "false", "nobody said anything of that"
     assert session.address == (None, "localhost")
-    assert not any("pipeline/log4j2.properties" in word for word in session.java)
+    assert not any("spark/log4j2.properties" in word for word in session.java)
     assert start(tmp_path, "local[2]", SPARK_CONF_DIR=str(tmp_path)).conf["spark.master"] == "local[2]"
 
 
