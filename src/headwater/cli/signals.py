@@ -17,9 +17,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 
 from headwater.cli.process_setup import say
 
@@ -40,22 +41,32 @@ class _Told:
     def __init__(self) -> None:
         self.received: list[int] = []
         self._is_due = True
+        self._hook: CodeType | None = None
 
-    def stop(self, number: int, _frame: FrameType | None) -> None:
-        """A handler of signals."""
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """A handler of signals; inside the hook it waits for the next one, as that drops exceptions, too."""
         self.received.append(number)
-        if self._is_due:
+        if self._is_due and not self._is_in_hook(frame):
             self._is_due = False
             raise Stopped
+
+    def _is_in_hook(self, frame: FrameType | None) -> bool:
+        while frame is not None and frame.f_code is not self._hook:
+            frame = frame.f_back
+        return frame is not None
 
     def again(self) -> None:
         """The exception was dropped; the main thread will be asked once more, from outside of what dropped it."""
         self._is_due = True
+        threading.Thread(target=self._remind, daemon=True).start()
+
+    def _remind(self) -> None:
         main = threading.main_thread().ident
         assert main is not None
-        timer = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (main, self.received[0]))
-        timer.daemon = True
-        timer.start()
+        while self._is_due:
+            time.sleep(_AGAIN_SECONDS)
+            if self._is_due:
+                signal.pthread_kill(main, self.received[0])
 
     @contextmanager
     def never_dropped(self) -> Iterator[None]:
@@ -68,6 +79,7 @@ class _Told:
             else:
                 before(what)
 
+        self._hook = dropped.__code__
         sys.unraisablehook = dropped
         try:
             yield
