@@ -116,8 +116,8 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
     if refusal is not None:
         raise UsageError(f'cannot use --keep-states "{keep_states}": {refusal}, expected a directory to write to')
 
-    def keep(kept: KeptState) -> None:
-        keep_state(directory, kept)
+    def keep(state: KeptState) -> None:
+        keep_state(directory, state)
 
     return keep
 

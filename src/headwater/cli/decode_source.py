@@ -47,17 +47,17 @@ class DecodeSource:
     kept: KeptState | None = None
     slot: OpenSlot | None = None
     choice: DatabaseChoice | None = None
-    _made: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
+    _reached: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
 
     def delivered(self, decoded: Decoded, out: str) -> None:
         """Note that all messages are written; a slot whose output is not moved to its place later advances here."""
         if self.slot is None:
             return
         ((result,),) = decoded.databases.values()
-        made = SlotStatistics(1, result.transactions, result.bytes, result.changes, result.messages)
-        self._made = result.state(), made
+        statistics = SlotStatistics(1, result.transactions, result.bytes, result.changes, result.messages)
+        self._reached = result.state(), statistics
         if self.placing(out) is None:
-            self.slot.write(self.slot.slot.advanced(*self._made))
+            self.slot.write(self.slot.slot.advanced(*self._reached))
 
     def is_delivered(self, out: str) -> bool:
         """Find out whether output of an earlier call that was killed has taken its place just now, and is this one's.
@@ -79,10 +79,10 @@ class DecodeSource:
 
     def _place(self, part: Path, out: Path) -> None:
         assert self.slot is not None
-        assert self._made is not None
+        assert self._reached is not None
         waiting = self.slot.part_of(out)
         os.replace(part, waiting)
-        self.slot.place(waiting, out, *self._made)
+        self.slot.place(waiting, out, *self._reached)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ SAMPLE_LINES = 12
 
 
 def run_demo(seed: int = 1, pgbench_transactions: int = 1000, shop_rounds: int = 150, master: str | None = None) -> int:
-    """The whole demo, shown on standard output.
+    """Run the whole demo, shown on standard output.
 
     Args:
         seed: of the shop workload.
@@ -91,7 +91,7 @@ class _Figures:
 
 @contextmanager
 def _step(console: Console, text: str) -> Iterator[None]:
-    """A line that says what is being done and, at its end, how long it took."""
+    """Print a line that says what is being done and, at its end, how long it took."""
     began = time.perf_counter()
     with console.status(f"{text} ..."):
         yield
@@ -99,7 +99,7 @@ def _step(console: Console, text: str) -> Iterator[None]:
 
 
 def _backup(server: EmbeddedPostgres, directory: Path) -> Path:
-    """A base copy, with the publication in it and not one table."""
+    """Make a base copy, with the publication in it and no table."""
     with server.connect() as connection:
         connection.execute(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES")
     server.stop()
@@ -109,7 +109,7 @@ def _backup(server: EmbeddedPostgres, directory: Path) -> Path:
 
 
 def _make_slot(server: EmbeddedPostgres) -> int:
-    """A logical slot for the server's own decoding; Headwater needs none. Returns where its stream begins."""
+    """Make a logical slot for the server's own decoding, which Headwater needs not; return where its stream begins."""
     with server.connect() as connection:
         connection.execute("SELECT pg_create_logical_replication_slot('demo', 'pgoutput')")
         row = connection.execute("SELECT confirmed_flush_lsn::text FROM pg_replication_slots").fetchone()
@@ -130,7 +130,7 @@ def _pgbench(server: EmbeddedPostgres, transactions: int) -> None:
 
 
 def _peek(server: EmbeddedPostgres) -> pa.Table:
-    """The server's own messages."""
+    """Return the server's own messages."""
     arguments = ", ".join(f"'{part}'" for option in OPTIONS for part in option)
     peek = f"pg_logical_slot_peek_binary_changes('demo', NULL, NULL, {arguments})"
     with server.connect() as connection:
@@ -179,7 +179,7 @@ def _counts_table(counts: list[TableCounts]) -> Table:
 
 
 def _sample(lines: pa.Table) -> Text:
-    """The transaction of the shop that shows most kinds of change, one line each."""
+    """Return the transaction of the shop that shows most kinds of change, one line each."""
     column = lines.column("data").to_pylist()
     best, best_kinds = (0, 0), 0
     begins = [at for at, line in enumerate(column) if line.startswith(b"BEGIN")]

@@ -278,14 +278,14 @@ def _check_catalog(flags: LandFlags) -> None:
 @contextmanager
 def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None]:
     """Follow the log until a signal comes, if it is to be followed."""
-    from headwater.cli.signals import told_first
+    from headwater.cli.signals import heeding_first
     from headwater.pipeline.windows.following import Following, Stopping
 
     if not flags.follow:
         yield None
         return
     stopping = Stopping()
-    with told_first(stopping.tell), Following(source, stopping, flags.poll_seconds) as following:
+    with heeding_first(stopping.tell), Following(source, stopping, flags.poll_seconds) as following:
         yield following
 
 

@@ -25,7 +25,7 @@ from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command."""
     # What is left then goes with the process: the interpreter would first look at all of it, for a third of a second.
     atexit.register(gc.freeze)
     prepare_process()
@@ -65,7 +65,7 @@ def _show_traceback() -> None:
 
 
 def _reason(error: OSError) -> str:
-    """What failed that nobody foresaw."""
+    """Say what failed that nobody foresaw."""
     try:
         os.getcwd()
     except OSError:
@@ -74,7 +74,7 @@ def _reason(error: OSError) -> str:
 
 
 def _warn_in_one_line() -> None:
-    """Headwater's warnings as ``headwater: warning: ...``; others as Python shows them."""
+    """Show Headwater's warnings as ``headwater: warning: ...``; others as Python shows them."""
     show = warnings.showwarning
 
     def show_ours(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
