@@ -16,7 +16,7 @@ import click
 from mkdocs.exceptions import PluginError
 
 import headwater
-from headwater.cli.main import cli
+from headwater.cli.commands import cli
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-import headwater.cli.decode
 from headwater.cli.main import main
+from headwater.cli.shared_flags import EngineFlags
 from headwater.errors import HeadwaterWarning
 from headwater.jobs.engine import Engine
 from headwater.jobs.local_engine import LocalEngine
@@ -104,7 +104,7 @@ class CommandHere:
             words += ["--scratch", str(self.scratch)]
         self._begun = False
         self._monkeypatch.setattr(sys, "argv", words)
-        self._monkeypatch.setattr(headwater.cli.decode, "engine_of_flags", self._engine)
+        self._monkeypatch.setattr(EngineFlags, "choose", lambda flags, *_: self._engine(flags.engine))
         self._capture.readouterr()
         status = 0
         try:
@@ -118,7 +118,7 @@ class CommandHere:
         errors = IDLE_WORKER.sub("", written.err.decode())
         return Outcome(status, written.out, errors, self._begun, self._left())
 
-    def _engine(self, name: str, *_: object) -> Engine:
+    def _engine(self, name: str) -> Engine:
         """Give the engine: Spark where it is asked for by name, else this process."""
         self._begun = True
         return engine_of(self._spark()) if name == SPARK else LocalEngine()

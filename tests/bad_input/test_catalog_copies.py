@@ -16,7 +16,8 @@ from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run,
 from bad_input.standbys import base_backup, catch_up, standby_of
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.store.bootstrap import open_catalog
-from headwater.cli.slot import CreateFlags, run_create
+from headwater.cli.shared_flags import SourceFlags
+from headwater.cli.slot import CreateFlags, create_command
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.catalogs import CATALOG_NAMES
 from headwater.slots.slot_directory import read_slot
@@ -90,8 +91,8 @@ def test_window_that_ends_before_the_backup(headwater: CommandHere, online: Onli
 
 
 def test_a_slot_stands_between_two_records(headwater: CommandHere, online: Online, tmp_path: Path) -> None:
-    words = ((str(online.wal),), str(online.backup), "postgres", "test_decoding", (), (), (), "error", False, False)
-    run_create(tmp_path / "slot", CreateFlags(*words))
+    source = SourceFlags(wal=[str(online.wal)], catalog=str(online.backup), database="postgres")
+    create_command.run(CreateFlags(path=tmp_path / "slot", source=source))
     slot = read_slot(tmp_path / "slot")
     assert slot.state is None
     assert slot.confirmed_lsn % 8 == 0

@@ -19,8 +19,9 @@ from bad_input.command import COMMAND, TIMEOUT_SECONDS, CommandHere
 from bad_input.damage import segments
 from bad_input.servers import SLOT, copy_wal, make_slot, peek, run, small_server, value
 from headwater.catalog.copy.taken_at import CatalogOrigin
-from headwater.cli.catalog import run_export
-from headwater.cli.slot import CreateFlags, run_create
+from headwater.cli.catalog import ExportFlags, export_command
+from headwater.cli.shared_flags import SourceFlags
+from headwater.cli.slot import CreateFlags, create_command
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, UsageError
 from headwater.pg.lsn import Lsn
@@ -40,7 +41,7 @@ def dsn(server: EmbeddedPostgres, database: str = "postgres", role: str = ROLE) 
 
 def export(server: EmbeddedPostgres, file: Path, database: str = "postgres") -> CatalogOrigin:
     """Write the catalog to a file; what it says of itself."""
-    run_export(dsn(server, database), file, checkpoint=False)
+    export_command.run(ExportFlags(dsn(server, database), file, checkpoint=False))
     return load_value(file, KeptState).state.catalog.origin
 
 
@@ -220,8 +221,8 @@ def test_in_small_windows(headwater: CommandHere, exported: Exported, tmp_path: 
 
 def test_a_slot_begins_with_it(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
     slot = tmp_path / "slot"
-    flags = CreateFlags(str(exported.wal), str(exported.file), None, "test_decoding", (), (), (), "error", False, False)
-    run_create(slot, flags)
+    source = SourceFlags(wal=[str(exported.wal)], catalog=str(exported.file))
+    create_command.run(CreateFlags(path=slot, source=source))
     assert headwater("--slot", slot, "--with-lsn").check_passed() == exported.text
     assert headwater("--slot", slot, "--with-lsn").check_passed() == b""
 
@@ -293,7 +294,7 @@ def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> N
             f"{name}={quote(word)}" for name, word in server.connection_info().items() if name in ("host", "port")
         )
         file = tmp_path / "catalog"
-        run_export(f"{address}&user={ROLE}", file, checkpoint=False)
+        export_command.run(ExportFlags(f"{address}&user={ROLE}", file, checkpoint=False))
         slot = make_slot(server, "s", "wide")
         run(server, "UPDATE größe SET größe = '\\001x'", database="wide")
         expected = peek(server, "s", "wide").replace(b"'\\x0178'", b"'\\001x'")
@@ -311,21 +312,21 @@ def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:
         with pytest.raises(CatalogError, match=r"could not export .*REPLICATION attribute"):
             export(server, tmp_path / "catalog")
         with pytest.raises(CatalogError, match='role "nobody" does not exist'):
-            run_export(dsn(server, role="nobody"), tmp_path / "catalog", checkpoint=False)
+            export_command.run(ExportFlags(dsn(server, role="nobody"), tmp_path / "catalog", checkpoint=False))
         with pytest.raises(CatalogError, match="permission denied to execute CHECKPOINT"):
-            run_export(dsn(server), tmp_path / "catalog", checkpoint=True)
+            export_command.run(ExportFlags(dsn(server), tmp_path / "catalog", checkpoint=True))
         run(server, "ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()", "CHECKPOINT")
         with pytest.raises(CatalogError, match="full_page_writes = off"):
             export(server, tmp_path / "catalog")
     refused = pytest.raises(CatalogError, match="wal_level = replica, expected logical")
     with small_server(18, wal_level="replica") as server, refused:
-        run_export(dsn(server, role="postgres"), tmp_path / "catalog", checkpoint=False)
+        export_command.run(ExportFlags(dsn(server, role="postgres"), tmp_path / "catalog", checkpoint=False))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_server_is_asked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory"):
-        run_export("host=/nowhere", tmp_path / "nowhere" / "catalog", checkpoint=False)
+        export_command.run(ExportFlags("host=/nowhere", tmp_path / "nowhere" / "catalog", checkpoint=False))
 
 
 def _heeding_interrupts() -> None:
@@ -351,6 +352,6 @@ def test_nothing_waits_on_the_server_for_a_command_that_was_told_to_end(tmp_path
 
 
 def test_a_server_is_named_where_it_is_read_once(tmp_path: Path) -> None:
-    flags = CreateFlags(str(tmp_path), "postgresql://host/db", None, "test_decoding", (), (), (), "error", False, False)
+    source = SourceFlags(wal=[str(tmp_path)], catalog="postgresql://host/db")
     with pytest.raises(UsageError, match="headwater catalog export"):
-        run_create(tmp_path / "slot", flags)
+        create_command.run(CreateFlags(path=tmp_path / "slot", source=source))

@@ -9,7 +9,8 @@ import pytest
 
 from bad_input.command import CommandHere
 from bad_input.servers import PEEK, copy_wal, make_slot, run, small_server
-from headwater.cli.slot import CreateFlags, run_create
+from headwater.cli.shared_flags import SourceFlags
+from headwater.cli.slot import CreateFlags, create_command
 
 pytestmark = [pytest.mark.server]
 
@@ -88,8 +89,8 @@ def test_they_differ(made: Made) -> None:
 
 
 def test_a_slot_keeps_the_role(headwater: CommandHere, made: Made, tmp_path: Path) -> None:
-    words = (str(made.wal), str(made.backup), "other", "test_decoding", (), (), (), "error", False, False)
-    run_create(tmp_path / "slot", CreateFlags(*words, user="app"))
+    source = SourceFlags(wal=[str(made.wal)], catalog=str(made.backup), database="other")
+    create_command.run(CreateFlags(path=tmp_path / "slot", source=source, user="app"))
     found = headwater("--slot", tmp_path / "slot", "--with-lsn").check_passed()
     assert found.endswith(made.expected["other", "app"])
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ddl.copying import Recorded, copied, recorded, run_all
-from headwater.cli.main import cli
+from headwater.cli.commands import cli
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.open_request import open_request

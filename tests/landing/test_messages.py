@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from headwater.cli.main import cli
+from headwater.cli.commands import cli
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError
 from headwater.lakes.landing_target import LandingTarget

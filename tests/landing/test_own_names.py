@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.lake import run_tables
+from headwater.cli.lake import TablesFlags, tables_command
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning
 from headwater.jobs.engine import Engine
@@ -67,7 +67,7 @@ def test_columns_of_a_mirror_have_their_names(
     mirrored.target = LandingTarget(tmp_path / "lake", format, mode=CURRENT)
     mirrored.require(setup, work, name)
     assert list(columns_by_number(mirrored.target.place / f"public.{name}", format).values()) == list(NAMES)
-    run_tables(mirrored.target.place, None, as_json=True)
+    tables_command.run(TablesFlags(mirrored.target.place, None, as_json=True))
     assert all(table["renamed"] == {} for table in json.loads(capsys.readouterr().out)["tables"])
 
 
@@ -85,10 +85,10 @@ def test_those_in_the_way_are_renamed_and_told(
     names = columns_by_number(mirrored.target.place / f"public.{name}", "parquet")
     assert [names[number] for number in held[name][0]] == [f"{one}_2" if one in OF_MODE[mode] else one for one in NAMES]
     assert mirrored.rows(name, held[name][0]) == held[name][1]
-    run_tables(mirrored.target.place, None, as_json=True)
+    tables_command.run(TablesFlags(mirrored.target.place, None, as_json=True))
     tables = {table["table"]: table["renamed"] for table in json.loads(capsys.readouterr().out)["tables"]}
     assert tables[f"public.{name}"] == {f"{one}_2": one for one in OF_MODE[mode]}
-    run_tables(mirrored.target.place, None, as_json=False)
+    tables_command.run(TablesFlags(mirrored.target.place, None, as_json=False))
     printed = capsys.readouterr().out
     assert all(f"public.{name}: the source's column {one} is {one}_2\n" in printed for one in OF_MODE[mode])
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bad_input.running_command import running
-from headwater.cli.lake import run_tables
+from headwater.cli.lake import TablesFlags, tables_command
 from headwater.cli.land import SOME_ARE_PAUSED
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError, UsageError
@@ -261,7 +261,7 @@ def paused_of(target: LandingTarget) -> dict[str, Any]:
     """What the command says of tables that are behind."""
     out = io.StringIO()
     with redirect_stdout(out):
-        run_tables(target.place, None, as_json=True)
+        tables_command.run(TablesFlags(target.place, None, as_json=True))
     return {one["table"]: one for one in json.loads(out.getvalue())["tables"] if one["state"] != "landing"}
 
 

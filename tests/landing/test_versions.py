@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from headwater.cli.lake import run_tables
+from headwater.cli.lake import TablesFlags, tables_command
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
 from headwater.jobs.engine import Engine
@@ -114,12 +114,12 @@ def test_the_command_shows_what_belongs_together(
     first, last = min(log.moments), max(log.moments)
     for lsn in (first, last):
         landed(engine, log, target, SEGMENT, end=lsn)
-    run_tables(target.place, str(Lsn(first)), as_json=True)
+    tables_command.run(TablesFlags(target.place, str(Lsn(first)), as_json=True))
     then = json.loads(capsys.readouterr().out)
     assert then["resolved_lsn"] == str(Lsn(read_as_of(target.place, first).lsn))
-    run_tables(target.place, then["commit_time"], as_json=True)
+    tables_command.run(TablesFlags(target.place, then["commit_time"], as_json=True))
     assert json.loads(capsys.readouterr().out) == then
-    run_tables(target.place, None, as_json=False)
+    tables_command.run(TablesFlags(target.place, None, as_json=False))
     head, names, *rows = capsys.readouterr().out.splitlines()
     assert head.startswith(f"resolved_lsn {Lsn(read_as_of(target.place).lsn)} commit_time 20")
     assert names.split() == ["table", "state", "version", "rows", "files", "bytes"]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from headwater.cli.demo import run_demo
+from headwater.cli.demo_run import run_demo
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.cli.publication import run_explain
+from headwater.cli.publication import ExplainFlags, explain_command
+from headwater.cli.shared_flags import SourceFlags
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pipeline.dry_run import explain
 
@@ -100,7 +101,7 @@ def _said(connection: Any, publication: str) -> tuple[int, int]:
 
 def test_what_is_left_out_and_why(window: Any, capsys: pytest.CaptureFixture[str]) -> None:
     wal, backup, said = window
-    run_explain([str(wal)], None, (), str(backup), None, None, None, None, (), True)
+    explain_command.run(ExplainFlags(SourceFlags(wal=[str(wal)], catalog=str(backup)), as_json=True))
     reports = {one["publication"]: one for one in json.loads(capsys.readouterr().out)}
     assert {name: (one["messages"], one["bytes"]) for name, one in reports.items()} == said
     tables = {one["table"]: one for one in reports["mixed"]["tables"]}
@@ -121,7 +122,7 @@ def test_what_is_left_out_and_why(window: Any, capsys: pytest.CaptureFixture[str
 
 def test_as_text(window: Any, capsys: pytest.CaptureFixture[str]) -> None:
     wal, backup, said = window
-    run_explain([str(wal)], None, (), str(backup), None, None, None, None, ["inserts", "gone"], False)
+    explain_command.run(ExplainFlags(SourceFlags(wal=[str(wal)], catalog=str(backup)), ["inserts", "gone"]))
     out = capsys.readouterr().out
     assert "publication inserts: 2 tables, 11 rows" in out
     assert "  public.other: nothing, of 2 changes\n    not in the publication\n" in out

@@ -13,7 +13,8 @@ import pytest
 
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
 from headwater.catalog.store.bootstrap import open_catalog
-from headwater.cli.slot import CreateFlags, run_advance, run_create
+from headwater.cli.shared_flags import SourceFlags
+from headwater.cli.slot import AdvanceFlags, CreateFlags, advance_command, create_command
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from headwater.errors import HeadwaterWarning, WalError, held_warnings
 from headwater.pg.lsn import Lsn
@@ -187,12 +188,12 @@ def test_a_state_in_the_gap_goes_on_as_an_error(levels: Levels) -> None:
 def test_a_slot_advances_over_the_gap(levels: Levels, tmp_path: Path) -> None:
     """To an LSN inside, too: there it stands until a call says that the gap may be left out."""
     states = {}
-    words = (str(levels.wal),), str(levels.catalog), "postgres", "test_decoding", (), (), (), "error"
+    source = SourceFlags(wal=[str(levels.wal)], catalog=str(levels.catalog), database="postgres")
     for name, lsn in (("behind", levels.ends[-1]), ("inside", levels.rose_after)):
         with held_warnings():
-            run_create(tmp_path / name, CreateFlags(*words, two_phase=False, failover=False))
+            create_command.run(CreateFlags(path=tmp_path / name, source=source))
         with held_warnings() as warned:
-            run_advance(tmp_path / name, lsn)
+            advance_command.run(AdvanceFlags(tmp_path / name, str(Lsn(lsn))))
         assert [str(one)[:27] for one in warned] == ["wal_level was replica from "] * (name == "behind")
         slot = read_slot(tmp_path / name)
         assert slot.confirmed_lsn == lsn

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import headwater.cli.decode
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
 from headwater.cli.main import main
+from headwater.cli.shared_flags import EngineFlags
 from headwater.errors import HeadwaterWarning
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
@@ -54,7 +54,7 @@ def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
     """The command in this process, tasks and all."""
-    monkeypatch.setattr(headwater.cli.decode, "engine_of_flags", lambda *_: LocalEngine())
+    monkeypatch.setattr(EngineFlags, "choose", lambda *_: LocalEngine())
 
     def run_here(*arguments: object) -> tuple[int, bytes, str]:
         monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])

@@ -18,7 +18,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.cli.slot import CreateFlags, described, run_advance, run_create
+from headwater.cli.shared_flags import SessionFlags, SourceFlags
+from headwater.cli.slot import AdvanceFlags, CreateFlags, advance_command, create_command, described
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find_programs
 from headwater.errors import SegmentError, SlotError, UsageError
 from headwater.pg.lsn import Lsn
@@ -143,19 +144,10 @@ def query(spark: Any, options: dict[str, str], checkpoint: Path, take: Collected
 
 
 def make_slot(live: Live, path: Path, wal: Path | None = None, plugin: str = "pgoutput") -> str:
-    flags = CreateFlags(
-        wal=[str(wal or live.wal)],
-        catalog=str(live.backup),
-        database=None,
-        plugin=plugin,
-        options=[f"{name}={value}" for name, value in PLUGIN.items()] if plugin == "pgoutput" else [],
-        settings=[],
-        tables=[],
-        unknown_types="error",
-        two_phase=False,
-        failover=False,
-    )
-    run_create(path, flags)
+    source = SourceFlags(wal=[str(wal or live.wal)], catalog=str(live.backup))
+    options = [f"{name}={value}" for name, value in PLUGIN.items()] if plugin == "pgoutput" else []
+    session = SessionFlags(options=options)
+    create_command.run(CreateFlags(path=path, source=source, plugin=plugin, session=session))
     return str(described(path)["confirmed_flush_lsn"])
 
 
@@ -227,7 +219,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(spark: Any, live: Live, tmp_p
     slot = tmp_path / "slot"
     make_slot(live, slot)
     with Session(live, "killed") as session:
-        run_advance(slot, Lsn.parse(session.start))
+        advance_command.run(AdvanceFlags(slot, session.start))
         for number in range(12):
             session.insert(100 * number, 100 * number + 99, "deadly" if number == 5 else "a longer note " * 5)
         assert drive(tmp_path, slot, "finished") == -9
@@ -263,7 +255,7 @@ def test_wal_before_a_slots_restart_lsn_may_go(spark: Any, live: Live, tmp_path:
     with Session(live, "archived") as session:
         archive(live, session, directory, seen)
         begun = make_slot(live, slot, directory)
-        run_advance(slot, Lsn.parse(session.start))
+        advance_command.run(AdvanceFlags(slot, session.start))
         session.insert(1, 100)
         archive(live, session, directory, seen)
         running = query(spark, {"slot": str(slot)}, tmp_path / "checkpoint", take)
@@ -279,7 +271,7 @@ def test_wal_before_a_slots_restart_lsn_may_go(spark: Any, live: Live, tmp_path:
                     path.unlink()
                     removed += 1
         with pytest.raises(SlotError, match="is active for PID"):
-            run_advance(slot, restarts[-1])
+            advance_command.run(AdvanceFlags(slot, str(Lsn(restarts[-1]))))
         running.stop()
         expected = session.expected()
         stands = read_slot(slot)
@@ -343,7 +335,7 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
     slot = tmp_path / "slot"
     with Session(live, "repeated") as session:
         make_slot(live, slot)
-        run_advance(slot, Lsn.parse(session.start))
+        advance_command.run(AdvanceFlags(slot, session.start))
         inserted = 0
         for options in (live.messages(startingLsn=session.start), {"slot": str(slot)}):
             made = reader(**options)
@@ -379,16 +371,16 @@ def test_a_checkpoint_that_a_slot_has_left_behind(live: Live, tmp_path: Path) ->
     slot = tmp_path / "slot"
     make_slot(live, slot)
     with Session(live, "behind") as session:
-        run_advance(slot, Lsn.parse(session.start))
+        advance_command.run(AdvanceFlags(slot, session.start))
         made = reader(slot=str(slot))
         start = made.initialOffset()
         session.insert(1, 10)
         end = made.latestOffset(start)
         with pytest.raises(SlotError, match="active for PID"):
-            run_advance(slot, Lsn.parse(end["lsn"]))
+            advance_command.run(AdvanceFlags(slot, end["lsn"]))
         made.stop()
         session.insert(11, 20)
-        run_advance(slot, Lsn.parse(end["lsn"]) + 8)
+        advance_command.run(AdvanceFlags(slot, str(Lsn(Lsn.parse(end["lsn"]) + 8))))
         again = reader(slot=str(slot))
         with pytest.raises(SlotError, match="behind the slot's confirmed LSN"):
             again.latestOffset(start)
@@ -420,7 +412,7 @@ def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
     with Session(live, "rows") as session:
         session.insert(1, 10)
         make_slot(live, slot, plugin="rows")
-        run_advance(slot, Lsn.parse(session.start))
+        advance_command.run(AdvanceFlags(slot, session.start))
         session.insert(11, 20)
         source = HeadwaterDataSource({"slot": str(slot), "tables": "public.orders"})
         assert "`total` DECIMAL(10,2)" in source.schema()
@@ -444,7 +436,7 @@ def test_wal_without_output_makes_no_batch_but_frees_segments(live: Live, tmp_pa
     slot = tmp_path / "slot"
     make_slot(live, slot)
     with Session(live, "idle") as session:
-        run_advance(slot, Lsn.parse(session.start))
+        advance_command.run(AdvanceFlags(slot, session.start))
         held, free = reader(slot=str(slot)), reader(**live.messages(startingLsn=session.start))
         for made, is_moved in ((held, True), (free, False)):
             start = made.latestOffset(made.initialOffset())

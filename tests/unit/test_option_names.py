@@ -12,8 +12,8 @@ import click
 import pytest
 
 import headwater
-from headwater.cli.commands import flags_named
-from headwater.cli.main import cli
+from headwater.cli.commands import cli
+from headwater.cli.flags import flags_named
 from headwater.errors import HeadwaterWarning, WalError
 from headwater.option_names import DATA_SOURCE, option, use_data_source, use_flags, ways
 from headwater.source.options import OPTIONS

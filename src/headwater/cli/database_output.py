@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 
 
 def split_out(out: str) -> tuple[str, str]:
-    """The directory that ``--out`` makes, ending with a slash, and what it has for each database.
+    """Return the directory that ``--out`` makes, ending with a slash, and what it has for each database.
 
     Raises:
         UsageError: the messages of several databases cannot go there.
@@ -40,13 +40,13 @@ def split_out(out: str) -> tuple[str, str]:
 
 
 def file_name(pattern: str, label: str) -> str:
-    """What a database's file or directory is called.
+    """Return what a database's file or directory is called.
 
     Args:
         pattern: with :data:`DATABASE` in it; empty for a directory of part files.
         label: of the database.
     """
-    shown = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", label)
+    shown = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", label)
     name = (pattern or f"database={DATABASE}").replace(DATABASE, shown)
     return name if name not in {".", ".."} else name.replace(".", "%2E")
 
@@ -68,11 +68,9 @@ class DatabasesOutput:
         self._outputs: dict[str, MessageOutput] = {}
 
     def deliver(self, label: str) -> Deliver | None:
-        """What takes a database's files."""
         return self._output(label).early
 
     def finish(self, results: Mapping[str, DecodeResult]) -> None:
-        """Everything is decoded."""
         for label, result in results.items():
             self._output(label).finish(result)
         if not self._pattern:

@@ -4,84 +4,63 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from headwater.cli.option_pairs import settings_of_flags, source_of_flags
+from headwater.cli.flags import command, from_choice, from_flags
+from headwater.cli.shared_flags import SourceFlags, window_flag
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
-from headwater.pipeline.requests.request import DecodeRequest
-from headwater.pipeline.windows.run_index import WindowBounds
+
+if TYPE_CHECKING:
+    from headwater.pipeline.ddl import PlacedDdl
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class DdlFlags:
-    """The flags of ``headwater ddl``, as they were given.
+    """The flags of ``headwater ddl``."""
 
-    Attributes:
-        wal: places, in the order in which a segment is looked for.
-        timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
-        catalog, database: what is followed; server_version: the release of the server that wrote the WAL.
-        start, end: LSNs.
-        form: ``sql`` or ``json``.
-        window_bytes: WAL that is planned at a time.
-    """
-
-    wal: Sequence[str]
-    timeline: int | None
-    storage_options: Sequence[str]
-    catalog: str
-    database: str | None
-    server_version: str | None
-    start: str | None
-    end: str | None
-    form: str
-    window_bytes: int
-
-
-def run_ddl(flags: DdlFlags) -> None:
-    """Print the events.
-
-    Raises:
-        HeadwaterError: it cannot be done.
-    """
-    request = DecodeRequest(
-        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
-        catalog=flags.catalog,
-        database=flags.database,
-        start=None if flags.start is None else Lsn.parse(flags.start),
-        end=None if flags.end is None else Lsn.parse(flags.end),
-        settings=settings_of_flags(server_version=flags.server_version),
-        with_ddl=True,
+    source: SourceFlags = from_flags(SourceFlags)
+    form: str = from_choice(
+        "--format",
+        "sql",
+        "json",
+        help="Statements that repeat it, or an object a line with the definitions before and behind.",
     )
-    found = read_ddl(open_ddl(request), WindowBounds(flags.window_bytes))
-    for line in _json_lines(found) if flags.form == "json" else _sql_lines(found):
+    window_bytes: int = window_flag(help="WAL that is planned at a time.")
+
+
+@command("ddl", DdlFlags)
+def ddl_command(flags: DdlFlags) -> None:
+    """Print what a window of WAL has changed of tables, types, indexes and other objects, in commit order."""
+    from headwater.pipeline.ddl import open_ddl, read_ddl
+    from headwater.pipeline.windows.run_index import WindowBounds
+
+    changes = read_ddl(open_ddl(flags.source.request(with_ddl=True)), WindowBounds(flags.window_bytes))
+    for line in _json_lines(changes) if flags.form == "json" else _sql_lines(changes):
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-def _json_lines(found: Iterator[PlacedDdl]) -> Iterator[str]:
-    for one in found:
+def _json_lines(changes: Iterator[PlacedDdl]) -> Iterator[str]:
+    for change in changes:
         place = {
-            "lsn": str(Lsn(one.lsn)),
-            "xid": one.xid,
-            "commit_lsn": str(Lsn(one.commit_lsn)),
-            "commit_time": (_EPOCH + timedelta(microseconds=one.commit_time)).isoformat(),
+            "lsn": str(Lsn(change.lsn)),
+            "xid": change.xid,
+            "commit_lsn": str(Lsn(change.commit_lsn)),
+            "commit_time": (_EPOCH + timedelta(microseconds=change.commit_time)).isoformat(),
         }
-        yield json.dumps(place | one.event.structure(), ensure_ascii=False)
+        yield json.dumps(place | change.event.structure(), ensure_ascii=False)
 
 
-def _sql_lines(found: Iterator[PlacedDdl]) -> Iterator[str]:
-    """Statements; what cannot be told in SQL is a comment that names it."""
-    for one in found:
-        yield from (f"{statement};" for statement in one.event.sql)
-        if one.event.unsupported:
-            event = one.event
-            yield f"-- {Lsn(one.commit_lsn)}: {event.action} {event.kind} {_in_line(event.name)}: {event.unsupported}"
-
-
-def _in_line(name: str) -> str:
-    return " ".join(name.splitlines())
+def _sql_lines(changes: Iterator[PlacedDdl]) -> Iterator[str]:
+    """Yield statements; what SQL cannot say is a comment that names it."""
+    for change in changes:
+        event = change.event
+        yield from (f"{statement};" for statement in event.sql)
+        if event.unsupported:
+            what = f"{event.action} {event.kind} {' '.join(event.name.splitlines())}"
+            yield f"-- {Lsn(change.commit_lsn)}: {what}: {event.unsupported}"

@@ -10,44 +10,29 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from headwater.base.malloc_settings import peak_memory
-from headwater.cli.database_output import databases_output, split_out
-from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
-from headwater.cli.engine_choice import engine_of_flags
-from headwater.cli.message_output import (
-    OneDatabase,
-    RunOutput,
-    check_output,
-    is_directory,
-    message_output,
-    unfinished_place,
-    writing_refused,
-)
-from headwater.cli.output_flags import OutputFlags
+from headwater.cli.decode_flags import CommandOfOutputs, DecodeFlags, OutputFlags
 from headwater.cli.process_setup import STANDARD_OUTPUT
-from headwater.cli.progress import step_progress
 from headwater.errors import HeadwaterError, UsageError, errors_of_output
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.decode import RunSettings, decode_run
-from headwater.pipeline.open_run import open_run
-from headwater.pipeline.outputs import Decoded, DecodeResult, Output
-from headwater.pipeline.slices.message_files import MessageForm
-from headwater.pipeline.windows.run_index import WindowBounds
-from headwater.slots.kept_state import KeptState, keep_state
+
+if TYPE_CHECKING:
+    from headwater.cli.decode_source import DecodeSource
+    from headwater.cli.message_output import RunOutput
+    from headwater.pipeline.outputs import Decoded, DecodeResult
+    from headwater.pipeline.slices.message_files import MessageForm
+    from headwater.slots.kept_state import KeptState
 
 
-def run_decode(flags: DecodeFlags) -> None:
-    """Decode a window.
+def _run(flags: DecodeFlags) -> None:
+    """Decode WAL into the messages of an output plugin, or of several: --plugin A --out X --plugin B --out Y."""
+    from headwater.base.malloc_settings import keep_freed_memory
 
-    Args:
-        flags: as given.
+    # Before anything is imported that starts threads: a heap that a thread has made for itself is not kept.
+    keep_freed_memory()
+    from headwater.cli.decode_source import check_kept_apart, decode_source
 
-    Raises:
-        HeadwaterError: it cannot be done.
-    """
     began = time.perf_counter()
     forms = _checked_forms(flags)
     with decode_source(flags) as source:
@@ -62,19 +47,30 @@ def run_decode(flags: DecodeFlags) -> None:
         _write_stats(figures, Path(flags.stats_json))
 
 
+decode_command = CommandOfOutputs("decode", DecodeFlags, _run)
+
+
 def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageForm], began: float) -> dict[str, object]:
-    """All of it, once it is known what is read; returns figures."""
+    """Decode what is read, write it, and return figures."""
+    from headwater.cli.database_output import split_out
+    from headwater.cli.message_output import unfinished_place
+    from headwater.cli.progress import step_progress
+    from headwater.pipeline.decode import RunSettings, decode_run
+    from headwater.pipeline.open_run import open_run
+    from headwater.pipeline.outputs import Output
+    from headwater.pipeline.windows.run_index import WindowBounds
+
     run = open_run(source.requests, source.choice, source.kept)
-    places = [split_out(one.out)[0] if flags.is_of_several else one.out for one in flags.outputs]
+    places = [split_out(output.out)[0] if flags.is_of_several else output.out for output in flags.outputs]
     with step_progress(flags.quiet) as progress, ExitStack() as stack:
-        engine = engine_of_flags(flags.engine, flags.master, progress).for_bytes(run.wal_bytes)
+        engine = flags.tasks.choose(progress).for_bytes(run.wal_bytes)
         started = time.perf_counter()
-        writing = [stack.enter_context(_opened(one.out, flags, source)) for one in flags.outputs]
+        writing = [stack.enter_context(_opened(output.out, flags, source)) for output in flags.outputs]
         decoded = stack.enter_context(
             decode_run(
                 engine,
                 run,
-                [Output(*own) for own in zip(source.requests, forms, (one.deliver for one in writing), strict=True)],
+                [Output(*parts) for parts in zip(source.requests, forms, (w.deliver for w in writing), strict=True)],
                 RunSettings(
                     progress=progress,
                     scratch=flags.scratch,
@@ -85,9 +81,9 @@ def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageFor
             )
         )
         write_began = time.perf_counter()
-        for number, one in sorted(enumerate(writing), key=lambda pair: pair[1].is_late):
+        for number, output in sorted(enumerate(writing), key=lambda pair: pair[1].is_late):
             with errors_of_output(source.requests[number].output):
-                one.finish({label: results[number] for label, results in decoded.databases.items()})
+                output.finish({label: results[number] for label, results in decoded.databases.items()})
         source.delivered(decoded, flags.outputs[0].out)
         finished = time.perf_counter()
         decoded.seconds["write"] = finished - write_began
@@ -96,7 +92,10 @@ def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageFor
 
 @contextmanager
 def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunOutput]:
-    """What an ``--out`` names."""
+    """Open what an ``--out`` names."""
+    from headwater.cli.database_output import databases_output
+    from headwater.cli.message_output import OneDatabase, message_output
+
     if flags.is_of_several:
         with databases_output(out) as several:
             yield several
@@ -106,7 +105,10 @@ def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunO
 
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
-    """What keeps the states behind windows."""
+    """Return what keeps the states behind windows."""
+    from headwater.cli.message_output import writing_refused
+    from headwater.slots.kept_state import keep_state
+
     if keep_states is None:
         return None
     directory = Path(keep_states)
@@ -114,14 +116,16 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
     if refusal is not None:
         raise UsageError(f'cannot use --keep-states "{keep_states}": {refusal}, expected a directory to write to')
 
-    def keep(kept: KeptState) -> None:
-        keep_state(directory, kept)
+    def keep(state: KeptState) -> None:
+        keep_state(directory, state)
 
     return keep
 
 
 def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
-    """What the tasks write for each output, once it is known that it can be written where the flags say."""
+    """Return what the tasks write for each output, once it is known that it can be written where the flags say."""
+    from headwater.cli.message_output import check_output
+
     forms = [_checked_form(output, flags.is_of_several) for output in flags.outputs]
     if flags.stats_json is not None:
         check_output("--stats-json", flags.stats_json, False)
@@ -130,6 +134,10 @@ def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
 
 
 def _checked_form(output: OutputFlags, is_of_several: bool) -> MessageForm:
+    from headwater.cli.database_output import split_out
+    from headwater.cli.message_output import check_output, is_directory
+    from headwater.pipeline.slices.message_files import MessageForm
+
     out = output.out
     is_parquet = out.endswith(".parquet") or is_directory(out)
     if is_parquet and output.with_lsn:
@@ -148,6 +156,8 @@ def _check_standard_output() -> None:
 
 
 def _check_scratch(scratch: str | None) -> None:
+    from headwater.cli.message_output import writing_refused
+
     if scratch is None:
         return
     refusal = writing_refused(Path(scratch))
@@ -156,24 +166,26 @@ def _check_scratch(scratch: str | None) -> None:
 
 
 def _figures(flags: DecodeFlags, decoded: Decoded, startup: float, total: float) -> dict[str, object]:
-    """Of the only output of the only database; or by database, and by output."""
+    """Return the figures of the only output of the only database; or by database, and by output."""
 
     def of_output(number: int) -> dict[str, object]:
-        found: dict[str, object] = {
+        figures: dict[str, object] = {
             label: _figures_of(results[number], decoded, startup, total) for label, results in decoded.databases.items()
         }
-        return found if flags.is_of_several else cast("dict[str, object]", found.popitem()[1])
+        return figures if flags.is_of_several else cast("dict[str, object]", figures.popitem()[1])
 
     if len(flags.outputs) == 1:
         return of_output(0)
     return {
         "wal_bytes_indexed": decoded.indexed,
         "wal_bytes_decoded": decoded.read_again,
-        **{one.out: of_output(number) for number, one in enumerate(flags.outputs)},
+        **{output.out: of_output(number) for number, output in enumerate(flags.outputs)},
     }
 
 
 def _figures_of(result: DecodeResult, decoded: Decoded, startup: float, total: float) -> dict[str, object]:
+    from headwater.base.malloc_settings import peak_memory
+
     return {
         "wal_bytes_indexed": decoded.indexed,
         "wal_bytes": result.wal_bytes,

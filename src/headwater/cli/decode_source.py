@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.option_pairs import pairs, settings_of_flags, source_of_flags, storage_pairs
+from headwater.cli.shared_flags import parsed_lsn
 from headwater.errors import UsageError, warn
-from headwater.pg.lsn import Lsn
 from headwater.pipeline.outputs import Decoded
 from headwater.pipeline.requests.named_catalog import is_server, state_in_file, state_of_server
 from headwater.pipeline.requests.request import DecodeRequest
@@ -28,8 +27,6 @@ from headwater.rows.session import SERVER_VERSION
 from headwater.slots.kept_state import KeptState, find_state
 from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot, open_slot
-from headwater.wal.segments.addresses import wal_source
-from headwater.wal.segments.place import WalSource
 
 DEFAULT_PLUGIN = "test_decoding"
 SEE_HELP = "(see 'headwater decode --help')"
@@ -50,20 +47,20 @@ class DecodeSource:
     kept: KeptState | None = None
     slot: OpenSlot | None = None
     choice: DatabaseChoice | None = None
-    _made: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
+    _reached: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
 
     def delivered(self, decoded: Decoded, out: str) -> None:
-        """All messages have been written; what cannot be moved to its place afterwards lets the slot advance here."""
+        """Note that all messages are written; a slot whose output is not moved to its place later advances here."""
         if self.slot is None:
             return
         ((result,),) = decoded.databases.values()
-        made = SlotStatistics(1, result.transactions, result.bytes, result.changes, result.messages)
-        self._made = result.state(), made
+        statistics = SlotStatistics(1, result.transactions, result.bytes, result.changes, result.messages)
+        self._reached = result.state(), statistics
         if self.placing(out) is None:
-            self.slot.write(self.slot.slot.advanced(*self._made))
+            self.slot.write(self.slot.slot.advanced(*self._reached))
 
     def is_delivered(self, out: str) -> bool:
-        """Whether output of an earlier call, which was killed, has taken its place just now, and that is this one's.
+        """Find out whether output of an earlier call that was killed has taken its place just now, and is this one's.
 
         Then this call is that one tried again: what it asked for is there.
         """
@@ -76,21 +73,21 @@ class DecodeSource:
         return is_own
 
     def placing(self, out: str) -> Callable[[Path, Path], None] | None:
-        """What moves a file to its place; None where the slot has no part in it."""
+        """Return what moves a file to its place; None where the slot has no part in it."""
         is_file = out != "-" and not (os.path.exists(out) and not os.path.isfile(out))
         return self._place if self.slot is not None and is_file else None
 
     def _place(self, part: Path, out: Path) -> None:
         assert self.slot is not None
-        assert self._made is not None
+        assert self._reached is not None
         waiting = self.slot.part_of(out)
         os.replace(part, waiting)
-        self.slot.place(waiting, out, *self._made)
+        self.slot.place(waiting, out, *self._reached)
 
 
 @contextmanager
 def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
-    """What flags name; a slot is this process's until the end of the ``with`` block.
+    """Read what flags name; a slot is this process's until the end of the ``with`` block.
 
     Raises:
         UsageError: flags contradict each other, or one is missing.
@@ -108,25 +105,18 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
             )
         if flags.server_version is not None:
             opened.slot = opened.slot.of_server(flags.server_version, SERVER_VERSION)
-        source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
+        source = source_of_slot(opened.slot, parsed_lsn(flags.end))
         (request,) = source.requests
         source.requests = [
             replace(
                 request,
-                wal=_source_of_slot(request.source, flags),
+                wal=flags.log.source(request.source),
                 on_level_gap=flags.on_level_gap,
                 slot=Path(flags.slot).name,
             )
         ]
         source.slot = None if flags.peek else opened
         yield source
-
-
-def _source_of_slot(kept: WalSource, flags: DecodeFlags) -> WalSource:
-    """Where a slot's WAL is, unless flags say otherwise."""
-    addresses = flags.wal or [place.address for place in kept.places]
-    timeline = kept.timeline if flags.timeline is None else flags.timeline
-    return wal_source(addresses, storage_pairs(flags.storage_options), timeline)
 
 
 def check_kept_apart(out: str) -> None:
@@ -143,26 +133,27 @@ def check_kept_apart(out: str) -> None:
 
 
 def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
-    """A slot's request, from where it stands."""
+    """Return a slot's request, from where it stands."""
     request = replace(request_of_slot(slot), end=None if end is None else max(end, slot.confirmed_lsn))
     return DecodeSource([request], kept_in_slot(slot))
 
 
 def _check_slot_flags(flags: DecodeFlags) -> None:
-    of_run = ("catalog", "from_state", "database", "all_databases", "start", "user", "from_replica_level")
-    of_output = (
-        *("plugin", "options", "settings", "client_encoding", "tables", "exclude", "publish", "unknown_types"),
-        *("two_phase", "ddl"),
-    )
-    for place, names in ((flags, of_run), (flags.outputs[0], of_output)):
+    output = flags.outputs[0]
+    for values, names in (
+        (flags, ("catalog", "from_state", "database", "all_databases", "start", "user", "from_replica_level")),
+        (output, ("plugin",)),
+        (output.session, ("options", "settings", "client_encoding")),
+        (output, ("tables", "exclude", "publish", "unknown_types", "two_phase", "ddl")),
+    ):
         for name in names:
-            if getattr(place, name):
+            if getattr(values, name):
                 flag = {"options": "-o", "settings": "--set"}.get(name, f"--{name.replace('_', '-')}")
                 raise UsageError(f"{flag} cannot be given with --slot", hint="the slot has it since it was created")
 
 
 def _several(flags: DecodeFlags) -> DatabaseChoice | None:
-    """The databases, if flags ask for others than one by its name."""
+    """Return the databases, if flags ask for others than one by its name."""
     names = tuple(dict.fromkeys(flags.database))
     if flags.all_databases and names:
         raise UsageError("--all-databases takes the place of --database", hint="give one of them")
@@ -175,7 +166,7 @@ def _several(flags: DecodeFlags) -> DatabaseChoice | None:
 
 
 def _created_later(request: DecodeRequest, flags: DecodeFlags) -> DatabaseChoice | None:
-    """A database that the catalog lacks may be one that is created in the window."""
+    """Return a database that the catalog lacks, as it may be one that is created in the window."""
     name = request.database
     if name is None or is_server(request.catalog) or state_in_file(request.catalog) is not None:
         return None
@@ -191,12 +182,12 @@ def _created_later(request: DecodeRequest, flags: DecodeFlags) -> DatabaseChoice
 def _without_slot(flags: DecodeFlags) -> DecodeSource:
     if flags.peek:
         raise UsageError("--peek is for --slot")
-    if not flags.wal:
+    if not flags.log.wal:
         raise UsageError("Missing option '--wal'", hint=f"or name a slot with --slot {SEE_HELP}")
     if (flags.catalog is None) == (flags.from_state is None):
         what = "Missing option '--catalog'" if flags.catalog is None else "--from-state takes the place of --catalog"
         raise UsageError(what, hint=f"give one of --catalog, --from-state and --slot {SEE_HELP}")
-    start = None if flags.start is None else Lsn.parse(flags.start)
+    start = parsed_lsn(flags.start)
     choice = _several(flags)
     requests = _requests(flags, start, flags.database[0] if flags.database and choice is None else None)
     request = requests[0]
@@ -206,7 +197,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
     if flags.from_state is None:
         choice = _created_later(request, flags)
         if choice is not None:
-            return DecodeSource([replace(one, database=None) for one in requests], choice=choice)
+            return DecodeSource([replace(request, database=None) for request in requests], choice=choice)
         of_server = state_of_server(request.catalog)
         if of_server is not None:
             check_no_user(request)
@@ -218,13 +209,13 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
 
 
 def _requests(flags: DecodeFlags, start: int | None, database: str | None) -> list[DecodeRequest]:
-    """What is asked for, of each output; one of several is called by where it goes."""
+    """Return what is asked for, of each output; one of several is called by where it goes."""
     run = DecodeRequest(
-        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
+        wal=flags.log.source(),
         catalog=flags.catalog or "",
         database=database,
         start=start,
-        end=None if flags.end is None else Lsn.parse(flags.end),
+        end=parsed_lsn(flags.end),
         user=flags.user,
         on_level_gap=flags.on_level_gap,
         from_replica_level=flags.from_replica_level,
@@ -232,15 +223,15 @@ def _requests(flags: DecodeFlags, start: int | None, database: str | None) -> li
     return [
         replace(
             run,
-            plugin=one.plugin or DEFAULT_PLUGIN,
-            options=pairs(one.options, "-o"),
-            settings=settings_of_flags(one.settings, one.client_encoding, flags.server_version),
-            unknown_types=one.unknown_types or "error",
-            tables=TablePatterns.parse(one.tables, one.exclude),
-            publish=tuple(one.publish),
-            two_phase=one.two_phase,
-            with_ddl=one.ddl,
-            output=one.out if len(flags.outputs) > 1 else None,
+            plugin=output.plugin or DEFAULT_PLUGIN,
+            options=output.session.plugin_options,
+            settings=output.session.all_settings(flags.server_version),
+            unknown_types=output.unknown_types or "error",
+            tables=TablePatterns.parse(output.tables, output.exclude),
+            publish=tuple(output.publish),
+            two_phase=output.two_phase,
+            with_ddl=output.ddl,
+            output=output.out if len(flags.outputs) > 1 else None,
         )
-        for one in flags.outputs
+        for output in flags.outputs
     ]

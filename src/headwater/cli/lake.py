@@ -1,44 +1,115 @@
-"""``headwater lake``, ``compact``, ``expire``: the tables that land has made."""
+"""``headwater lake``, ``compact``, ``expire``: the tables that land has made, and paused ones that land again."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
+
+from headwater.cli.flags import CommandGroup, command, from_argument, from_flag, from_flags, path_argument
+from headwater.cli.land import (
+    RuleFlags,
+    exit_status,
+    landing_engine,
+    landing_window_flag,
+    progress_flag,
+    quiet_flag,
+    summary,
+)
+from headwater.cli.shared_flags import EngineFlags, SourceFlags, session_settings
 from headwater.errors import UsageError
-from headwater.lakes.as_of_view import TableView, read_as_of, tables_of
-from headwater.lakes.compaction import compact
-from headwater.lakes.landing_target import LandingTarget
-from headwater.lakes.paused import LANDING, lsn_text
-from headwater.lakes.resolved_log import Resolved
-from headwater.lakes.target_directory import Lake
 from headwater.pg.lsn import Lsn
 
+if TYPE_CHECKING:
+    from headwater.lakes.as_of_view import TableView
+    from headwater.lakes.resolved_log import Resolved
+    from headwater.landing.landing_pass import LandingResult
+
 _AGE = re.compile(r"(\d{1,5})([smhd])")
-_UNITS = {
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
+_UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _COLUMNS = ("table", "state", "version", "rows", "files", "bytes")
+_NO_RULES = ("jsonb", "on_table_error")
+"""Rules of ``headwater land`` that tables which land again have no flags for."""
+_OF_LAND = ("database", "server_version", "start", "end")
 
 
-def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
-    """Print the tables of a target.
+@dataclass(frozen=True)
+class TablesFlags:
+    """The argument and flags of ``headwater lake tables``."""
 
-    Raises:
-        HeadwaterError: they cannot be read.
-    """
-    lsn, time = moment(as_of)
-    resolved = read_as_of(directory, lsn, time)
-    views = list(tables_of(directory, resolved, is_now=as_of is None))
-    tables = [_row(table) for table in views]
-    if as_json:
+    directory: Path = path_argument()
+    as_of: str | None = from_flag(
+        "--as-of", metavar="LSN|TIME", help="Versions that belonged together then; a time is UTC's, or has a zone."
+    )
+    as_json: bool = from_flag("--json", is_flag=True, help="As JSON.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeFlags:
+    """The flags of ``headwater lake resume``."""
+
+    directory: Path = path_argument()
+    tables: Sequence[str] = from_argument(nargs=-1, metavar="[TABLE]...")
+    source: SourceFlags = from_flags(SourceFlags, without=_OF_LAND, optional=("catalog",))
+    rules: RuleFlags = from_flags(RuleFlags, without=_NO_RULES)
+    window_bytes: int = landing_window_flag()
+    progress: str = progress_flag()
+    tasks: EngineFlags = from_flags(EngineFlags)
+    quiet: bool = quiet_flag()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReloadFlags(ResumeFlags):
+    """The flags of ``headwater lake reload``, which needs tables and a backup."""
+
+    tables: Sequence[str] = from_argument(nargs=-1, required=True, metavar="TABLE...")
+    source: SourceFlags = from_flags(SourceFlags, without=_OF_LAND)
+
+
+@dataclass(frozen=True)
+class CompactFlags:
+    """The argument and flags of ``headwater compact``."""
+
+    directory: Path = path_argument()
+    target_file_bytes: int = from_flag(
+        "--target-file-size",
+        type=click.IntRange(1),
+        default=128 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="Of the files that are made; those of at least half of it stay as they are.",
+    )
+
+
+@dataclass(frozen=True)
+class ExpireFlags:
+    """The argument and flags of ``headwater expire``."""
+
+    directory: Path = path_argument()
+    older_than: str = from_flag(
+        "--older-than",
+        required=True,
+        metavar="AGE|TIME",
+        help="Such as 7d, 12h or 30m, or a time: what was so since then can still be read.",
+    )
+
+
+@command("lake tables", TablesFlags)
+def tables_command(flags: TablesFlags) -> None:
+    """List the tables in DIRECTORY, in the versions in which they belong together, and up to which LSN they do."""
+    from headwater.lakes.as_of_view import read_as_of, tables_of
+
+    resolved = read_as_of(flags.directory, *moment(flags.as_of))
+    views = list(tables_of(flags.directory, resolved, is_now=flags.as_of is None))
+    tables = [_row(view) for view in views]
+    if flags.as_json:
         shown = [{**row, "renamed": dict(view.renamed)} for row, view in zip(tables, views, strict=True)]
         sys.stdout.write(f"{json.dumps({**_head(resolved), 'tables': shown})}\n")
         return
@@ -49,36 +120,82 @@ def run_tables(directory: Path, as_of: str | None, as_json: bool) -> None:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         sys.stdout.write(f"{'  '.join(cells)}\n")
     for view in views:
-        for name, source in view.renamed.items():
-            sys.stdout.write(f"{view.name}: the source's column {source} is {name}\n")
-        if view.state != LANDING:
-            sys.stdout.write(f"{_lag(view)}\n")
+        sys.stdout.writelines(f"{note}\n" for note in _notes(view))
 
 
-def run_compact(directory: Path, target_file_bytes: int) -> None:
-    """Compact the tables of a target, and print what was done.
+@command("lake resume", ResumeFlags)
+def resume_command(flags: ResumeFlags) -> int:
+    """Land what paused tables lack, from where each stands to where the others do; headwater land goes on with them.
 
-    Raises:
-        HeadwaterError: it cannot be done; what was committed stays.
+    All paused tables, unless some are named as they are called in DIRECTORY. Needs WAL from where they stand, and
+    --catalog only for tables that were paused before they had their first rows. The exit status is 3 when some of them
+    stay paused.
     """
-    for one in compact(directory, target_file_bytes):
-        sys.stdout.write(f"{one.name}: {one.removed} files are {one.added}\n")
+    from headwater.landing.resuming import resume
+
+    return _land_again(resume, flags)
 
 
-def run_expire(directory: Path, older_than: str) -> None:
-    """Remove old versions of a target's tables, and print what was removed.
+@command("lake reload", ReloadFlags)
+def reload_command(flags: ReloadFlags) -> int:
+    """Replace what tables hold by the rows that they have where the target stands, from the base backup --catalog.
 
-    Raises:
-        HeadwaterError: it cannot be done.
+    Tables may be paused or not; headwater land goes on with them. Needs WAL from the backup's beginning on.
     """
-    since = _since(older_than)
-    with Lake(LandingTarget.at(directory)) as lake:
+    from headwater.landing.resuming import reload
+
+    return _land_again(reload, flags)
+
+
+lake_command = CommandGroup(
+    "lake",
+    [tables_command, resume_command, reload_command],
+    short_help="Show the tables that land has made.",
+    help="The tables that headwater land has made.",
+)
+
+
+@command("compact", CompactFlags)
+def compact_command(flags: CompactFlags) -> None:
+    """Make larger files of the small ones of the change tables in DIRECTORY."""
+    from headwater.lakes.compaction import compact
+
+    for table in compact(flags.directory, flags.target_file_bytes):
+        sys.stdout.write(f"{table.name}: {table.removed} files are {table.added}\n")
+
+
+@command("expire", ExpireFlags)
+def expire_command(flags: ExpireFlags) -> None:
+    """Remove old versions of the tables in DIRECTORY, and files that belong to none."""
+    from headwater.lakes.landing_target import LandingTarget
+    from headwater.lakes.target_directory import Lake
+
+    since = _since(flags.older_than)
+    with Lake(LandingTarget.at(flags.directory)) as lake:
         for name, expired in lake.expire(since).items():
             sys.stdout.write(f"{name}: removed {expired.files} files of {expired.bytes} bytes\n")
 
 
+def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
+    """Bring tables to where the others stand; return the exit status."""
+    from headwater.cli.landing_progress import landing_progress
+    from headwater.lakes.landing_target import LandingTarget
+    from headwater.landing.resuming import Settings
+    from headwater.pipeline.windows.run_index import WindowBounds
+
+    target = flags.rules.applied(LandingTarget.at(flags.directory))
+    request = flags.source.request(session_settings((), flags.rules.client_encoding))
+    with landing_progress("none" if flags.quiet else flags.progress) as (progress, watch):
+        engine = landing_engine(flags.tasks, target.catalog_impl, progress)
+        settings = Settings(progress, WindowBounds(flags.window_bytes), watch)
+        result = bring(engine, request, target, flags.tables, settings)
+    if not flags.quiet:
+        sys.stderr.write(f"{summary(result)}\n")
+    return exit_status(result)
+
+
 def _since(text: str) -> datetime:
-    """A moment, or how long ago.
+    """Read a moment, or how long ago it was.
 
     Raises:
         UsageError: it is neither.
@@ -93,7 +210,7 @@ def _since(text: str) -> datetime:
 
 
 def moment(text: str | None) -> tuple[int | None, datetime | None]:
-    """An LSN, or a time, which is UTC's unless it says another zone.
+    """Read an LSN, or a time, which is UTC's unless it says another zone.
 
     Raises:
         UsageError: it is neither.
@@ -115,19 +232,31 @@ def _head(resolved: Resolved) -> dict[str, Any]:
 
 
 def _row(table: TableView) -> dict[str, Any]:
+    from headwater.lakes.paused import LANDING, lsn_text
+
     size = table.size
     values = (table.name, table.state, table.version, size.rows, size.files, size.bytes)
-    found = {**dict(zip(_COLUMNS, values, strict=True)), "oid": table.oid}
+    row = {**dict(zip(_COLUMNS, values, strict=True)), "oid": table.oid}
     if table.state == LANDING:
-        return found
+        return row
     note = table.paused
     return {
-        **found,
+        **row,
         "stands_at": lsn_text(table.stands_at),
         "reason": None if note is None else note.reason,
         "lsn": None if note is None else lsn_text(note.lsn),
         "since": None if note is None else note.since.isoformat(),
     }
+
+
+def _notes(table: TableView) -> Iterator[str]:
+    """Yield what is to be said of a table: columns under other names, and that it does not land."""
+    from headwater.lakes.paused import LANDING
+
+    for name, column in table.renamed.items():
+        yield f"{table.name}: the source's column {column} is {name}"
+    if table.state != LANDING:
+        yield _lag(table)
 
 
 def _lag(table: TableView) -> str:

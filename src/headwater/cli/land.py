@@ -7,142 +7,219 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headwater.cli.engine_choice import engine_of_flags
-from headwater.cli.land_metrics import serve_metrics
-from headwater.cli.landing_progress import NONE, landing_progress, paused_object
-from headwater.cli.option_pairs import settings_of_flags, source_of_flags
-from headwater.cli.signals import told_first
+import click
+
+from headwater.cli.flags import PATH, command, from_choice, from_flag, from_flags
+from headwater.cli.shared_flags import (
+    EngineFlags,
+    SourceFlags,
+    exclude_flag,
+    session_settings,
+    tables_flag,
+    window_flag,
+)
 from headwater.errors import UsageError
-from headwater.jobs.engine import Engine
-from headwater.jobs.outcome import Progress
-from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
-from headwater.landing import worker_daemon as landing_worker_daemon
-from headwater.landing.landing import land
-from headwater.landing.landing_modes import CHANGELOG
-from headwater.landing.landing_pass import LandingResult
-from headwater.landing.landing_watch import SeveralWatch
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.engines import LOCAL, SPARK
-from headwater.pipeline.requests.request import DecodeRequest
-from headwater.pipeline.windows.following import Following, Stopping
-from headwater.pipeline.windows.run_index import WindowBounds
-from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.columns.column_types import AS_VARIANT
-from headwater.wal.segments.place import WalSource
 
-
-@dataclass(frozen=True)
-class LandFlags:
-    """The flags of ``headwater land``, as they were given.
-
-    Attributes:
-        wal: places, in the order in which a segment is looked for.
-        timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
-        catalog, database: what is followed; server_version: the release of the server that wrote the WAL.
-        end: LSN.
-        tables: patterns; none for all; exclude: patterns of others.
-        to: the directory; form: of its tables; mode: what they hold.
-        client_encoding: what text of a database in SQL_ASCII is in; None for UTF8.
-        iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
-        snapshot, on_unrepresentable, schema_evolution, jsonb, on_table_replaced: see :class:`LandingTarget`.
-        follow_oid: mirrors stay with a table that is renamed.
-        on_table_error: see :func:`headwater.landing.landing.land`.
-        window_bytes: WAL that is committed at a time.
-        follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.segments.arrivals.POLL_SECONDS`.
-        progress: one of :data:`headwater.cli.landing_progress.KINDS`.
-        metrics: ``HOST:PORT``, None for none.
-        engine: one of :data:`headwater.pipeline.engines.ENGINES`; master: Spark's.
-        stats_json: figures go to standard output as JSON.
-        quiet: no progress.
-    """
-
-    wal: Sequence[str]
-    timeline: int | None
-    storage_options: Sequence[str]
-    catalog: str
-    database: str | None
-    server_version: str | None
-    end: str | None
-    tables: Sequence[str]
-    exclude: Sequence[str]
-    to: str
-    form: str
-    mode: str
-    iceberg_catalog: str | None
-    namespace: str | None
-    catalog_impl: str
-    snapshot: str
-    client_encoding: str | None
-    on_unrepresentable: str
-    schema_evolution: str
-    jsonb: str
-    on_table_replaced: str
-    follow_oid: bool
-    on_table_error: str | None
-    window_bytes: int
-    follow: bool
-    poll_seconds: float
-    progress: str
-    metrics: str | None
-    engine: str
-    master: str | None
-    stats_json: bool
-    quiet: bool
-
+if TYPE_CHECKING:
+    from headwater.jobs.engine import Engine
+    from headwater.jobs.outcome import Progress
+    from headwater.lakes.landing_target import LandingTarget
+    from headwater.landing.landing_pass import LandingResult
+    from headwater.pipeline.windows.following import Following
+    from headwater.wal.segments.place import WalSource
 
 SOME_ARE_PAUSED = 3
 """Exit status of a run that has landed all but tables that are paused."""
 
 
-def exit_status(result: LandingResult) -> int:
-    """Return the exit status of a run that has ended without an error."""
-    return SOME_ARE_PAUSED if result.paused else 0
+@dataclass(frozen=True)
+class RuleFlags:
+    """How tables take what lands; ``on_table_error`` as :func:`headwater.landing.landing.land` takes it."""
+
+    client_encoding: str | None = from_flag(
+        "--client-encoding",
+        metavar="NAME",
+        help="Encoding that text of a database in SQL_ASCII is in; default: UTF8. In the lake it is always UTF8.",
+    )
+    on_unrepresentable: str = from_choice(
+        "--on-unrepresentable",
+        "error",
+        "null",
+        "string",
+        "bytes",
+        help="What becomes of values that a column cannot hold; string: columns of such types are text, and text that "
+        "is no UTF-8 is escaped; bytes: columns of text are bytes.",
+    )
+    jsonb: str = from_choice(
+        "--jsonb",
+        "string",
+        "variant",
+        help="What columns of jsonb are; variant: VARIANT, which Spark's own writers have.",
+    )
+    schema_evolution: str = from_choice(
+        "--schema-evolution",
+        "evolve",
+        "fail",
+        "split",
+        help="When a table gets other columns: let those of the lake follow, stop, or begin another table.",
+    )
+    on_table_replaced: str = from_choice(
+        "--on-table-replaced",
+        "follow",
+        "new",
+        "error",
+        help="When another table gets the name of one that lands: go on with its rows, let it land beside, or stop.",
+    )
+    on_table_error: str | None = from_flag(
+        "--on-table-error",
+        type=click.Choice(["stop", "pause"]),
+        help="When a table cannot go on: stop, or pause it and let the others land (default with --follow). headwater "
+        "lake resume and reload bring it back. The exit status is 3 when tables are paused at the end.",
+    )
+    follow_oid: bool = from_flag(
+        "--follow-oid", is_flag=True, help="Mirrors stay with a table that is renamed; else with the name."
+    )
+
+    def applied(self, target: LandingTarget) -> LandingTarget:
+        """Return a target with these rules; jsonb is as it was."""
+        return replace(
+            target,
+            on_unrepresentable=self.on_unrepresentable,
+            schema_evolution=self.schema_evolution,
+            on_table_replaced=self.on_table_replaced,
+            follows_oid=self.follow_oid,
+        )
 
 
-def run_land(flags: LandFlags) -> int:
-    """Land a window, or all that comes until a signal does; gives the exit status.
+progress_flag = partial(
+    from_choice,
+    "--progress",
+    *("auto", "json", "none"),
+    help="On standard error: a bar on a terminal, else lines now and then; or an object of JSON a window, one a line.",
+)
+quiet_flag = partial(
+    from_flag, "-q", "--quiet", is_flag=True, help="Do not show progress, nor what has landed at the end."
+)
+landing_window_flag = partial(window_flag, help="WAL that is committed at a time.")
 
-    Raises:
-        HeadwaterError: it cannot be done; what was committed stays.
-    """
-    if flags.follow and flags.end is not None:
+
+@dataclass(frozen=True, kw_only=True)
+class LandFlags:
+    """The flags of ``headwater land``."""
+
+    source: SourceFlags = from_flags(SourceFlags, without=("start",))
+    tables: Sequence[str] = tables_flag(help="Only these tables.")
+    exclude: Sequence[str] = exclude_flag()
+    to: str = from_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
+    form: str = from_choice("--format", "parquet", "delta", "iceberg", help="Of the tables.")
+    iceberg_catalog: str | None = from_flag(
+        "--iceberg-catalog",
+        metavar="NAME",
+        help="Catalog in pyiceberg's configuration; default: a file of SQLite in the directory.",
+    )
+    catalog_impl: str = from_choice(
+        "--catalog-impl",
+        "python",
+        "spark",
+        help="Who writes: libraries of Python, without a JVM; or the connector that Spark is configured with.",
+    )
+    namespace: str | None = from_flag(
+        "--namespace",
+        metavar="NAME",
+        help="Of all tables in that catalog; default: the source's schemas. Of Spark's: CATALOG, or CATALOG.NAMESPACE.",
+    )
+    mode: str = from_choice(
+        "--mode",
+        "changelog",
+        "current",
+        "history",
+        help="What the tables hold: every change as a row; the source's rows; these with all versions that they have "
+        "had.",
+    )
+    snapshot: str = from_choice(
+        "--snapshot",
+        "initial",
+        "never",
+        help="Whether rows land that tables had when the base backup was taken, before their changes.",
+    )
+    rules: RuleFlags = from_flags(RuleFlags)
+    window_bytes: int = landing_window_flag()
+    follow: bool = from_flag(
+        "--follow",
+        is_flag=True,
+        help="Go on as the WAL grows. SIGINT or SIGTERM ends it behind the present window, a second one at once.",
+    )
+    poll_seconds: float = from_flag(
+        "--poll-seconds",
+        type=click.FloatRange(0.01),
+        default=1.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --follow: look for WAL so often where nothing tells that it comes (stores, shared directories).",
+    )
+    progress: str = progress_flag()
+    metrics: str | None = from_flag(
+        "--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there. Needs headwater[metrics]."
+    )
+    tasks: EngineFlags = from_flags(EngineFlags)
+    stats_json: bool = from_flag(
+        "--stats-json", is_flag=True, help="Print what has landed, and how long each step took, as JSON."
+    )
+    quiet: bool = quiet_flag()
+
+    @property
+    def target(self) -> LandingTarget:
+        """Where the changes land, and how."""
+        from headwater.lakes.landing_target import LandingTarget
+
+        return self.rules.applied(
+            LandingTarget(
+                Path(self.to),
+                self.form,
+                mode=self.mode,
+                iceberg_catalog=self.iceberg_catalog,
+                namespace=self.namespace,
+                snapshot=self.snapshot,
+                catalog_impl=self.catalog_impl,
+                jsonb=self.rules.jsonb,
+            )
+        )
+
+
+@command("land", LandFlags)
+def land_command(flags: LandFlags) -> int:
+    """Land the changes of WAL in typed tables, each once, from where the last run has come to."""
+    from headwater.cli.land_metrics import serve_metrics
+    from headwater.cli.landing_progress import landing_progress
+    from headwater.landing.landing import land
+    from headwater.landing.landing_watch import SeveralWatch
+    from headwater.pipeline.windows.run_index import WindowBounds
+    from headwater.plugins.table_patterns import TablePatterns
+
+    if flags.follow and flags.source.end is not None:
         raise UsageError("--follow goes on for ever, --end ends", hint="leave one of them out")
-    request = DecodeRequest(
-        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
-        catalog=flags.catalog,
-        database=flags.database,
-        end=None if flags.end is None else Lsn.parse(flags.end),
+    request = flags.source.request(
+        session_settings((), flags.rules.client_encoding, flags.source.server_version),
         tables=TablePatterns.parse(flags.tables, flags.exclude),
-        settings=settings_of_flags((), flags.client_encoding, flags.server_version),
     )
     _check_catalog(flags)
-    target = LandingTarget(
-        Path(flags.to),
-        flags.form,
-        flags.on_unrepresentable,
-        flags.schema_evolution,
-        flags.mode,
-        flags.iceberg_catalog,
-        flags.namespace,
-        flags.snapshot,
-        flags.catalog_impl,
-        flags.jsonb,
-        flags.on_table_replaced,
-        flags.follow_oid,
-    )
+    target = flags.target
     with ExitStack() as stack:
-        progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))
+        kind = "none" if flags.quiet else flags.progress
+        progress, watch = stack.enter_context(landing_progress(kind, flags.follow))
         metrics = stack.enter_context(serve_metrics(flags.metrics))
         following = stack.enter_context(_following(request.source, flags))
         began = time.perf_counter()
-        engine = landing_engine(flags.engine, flags.master, target.catalog_impl, progress)
+        engine = landing_engine(flags.tasks, target.catalog_impl, progress)
         started = time.perf_counter()
-        watches = SeveralWatch([watch, metrics])
-        bounds = WindowBounds(flags.window_bytes)
-        result = land(engine, request, target, progress, bounds, following, watches, flags.on_table_error)
+        watches, bounds = SeveralWatch([watch, metrics]), WindowBounds(flags.window_bytes)
+        result = land(engine, request, target, progress, bounds, following, watches, flags.rules.on_table_error)
     if flags.stats_json:
         seconds = started - began, time.perf_counter() - started
         sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
@@ -151,19 +228,26 @@ def run_land(flags: LandFlags) -> int:
     return exit_status(result)
 
 
-def landing_engine(engine: str, master: str | None, catalog_impl: str, progress: Progress) -> Engine:
+def exit_status(result: LandingResult) -> int:
+    """Return the exit status of a run that has ended without an error."""
+    return SOME_ARE_PAUSED if result.paused else 0
+
+
+def landing_engine(tasks: EngineFlags, catalog_impl: str, progress: Progress) -> Engine:
     """Return the engine that flags ask for; Spark's own writers are Spark's.
 
     Raises:
         UsageError: these are not to use Spark.
     """
+    from headwater.lakes.landing_target import SPARK_IMPL
+    from headwater.landing import worker_daemon
+    from headwater.pipeline.engines import LOCAL, SPARK
+
     if catalog_impl == SPARK_IMPL:
-        if engine == LOCAL:
+        if tasks.engine == LOCAL:
             raise UsageError("--catalog-impl spark writes with Spark, and --engine local does without")
-        engine = SPARK
-    return engine_of_flags(
-        engine, master, progress, landing_worker_daemon.MODULE, landing_worker_daemon.preload_landing
-    )
+        tasks = replace(tasks, engine=SPARK)
+    return tasks.choose(progress, worker_daemon.MODULE, worker_daemon.preload_landing)
 
 
 def _check_catalog(flags: LandFlags) -> None:
@@ -172,7 +256,11 @@ def _check_catalog(flags: LandFlags) -> None:
     Raises:
         UsageError: it does not.
     """
-    if flags.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
+    from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES
+    from headwater.landing.landing_modes import CHANGELOG
+    from headwater.rows.columns.column_types import AS_VARIANT
+
+    if flags.rules.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
         raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.form not in SPARK_TYPES:
@@ -189,12 +277,15 @@ def _check_catalog(flags: LandFlags) -> None:
 
 @contextmanager
 def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None]:
-    """How the log is followed, and that a signal ends it."""
+    """Follow the log until a signal comes, if it is to be followed."""
+    from headwater.cli.signals import heeding_first
+    from headwater.pipeline.windows.following import Following, Stopping
+
     if not flags.follow:
         yield None
         return
     stopping = Stopping()
-    with told_first(stopping.tell), Following(source, stopping, flags.poll_seconds) as following:
+    with heeding_first(stopping.tell), Following(source, stopping, flags.poll_seconds) as following:
         yield following
 
 
@@ -202,17 +293,19 @@ def summary(result: LandingResult) -> str:
     """Say in words what has landed."""
     resolved = "nothing" if result.resolved_lsn is None else str(Lsn(result.resolved_lsn))
     rows = sum(result.rows.values())
-    paused = "; paused: " + ", ".join(one.name for one in result.paused) if result.paused else ""
+    paused = "; paused: " + ", ".join(table.name for table in result.paused) if result.paused else ""
     return f"landed {rows} rows of {len(result.rows)} tables in {result.files} files; resolved up to {resolved}{paused}"
 
 
 def _figures(result: LandingResult, startup: float, total: float) -> dict[str, object]:
+    from headwater.cli.landing_progress import paused_object
+
     return {
         "rows": result.rows,
         "files": result.files,
         "bytes": result.bytes,
         "resolved_lsn": None if result.resolved_lsn is None else str(Lsn(result.resolved_lsn)),
-        "paused": [paused_object(one) for one in result.paused],
+        "paused": [paused_object(table) for table in result.paused],
         "startup_seconds": round(startup, 3),
         "land_seconds": round(total, 3),
         "seconds": {name: round(value, 3) for name, value in result.seconds.items()},

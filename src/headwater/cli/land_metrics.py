@@ -1,7 +1,7 @@
 """What ``headwater land`` tells Prometheus (``prometheus-client``): served over HTTP while it runs.
 
 Names follow Prometheus's conventions: base units (bytes, seconds), ``_total`` for what only grows. Positions in the log
-are gauges in bytes, exact up to 2^53. What lags is told when a window has landed and when a pass begins; to see a run
+are gauges in bytes, exact up to 2^53. What lags is set when a window has landed and when a pass begins; to see a run
 that hangs, compare ``headwater_land_resolved_timestamp_seconds`` with the clock.
 """
 
@@ -97,11 +97,11 @@ class LandMetrics(LandingWatch):
     def paused(self, tables: Sequence[PausedTable]) -> None:
         self._tables_paused.set(len(tables))
         self._paused.clear()
-        for one in tables:
-            self._paused.labels(one.name).set(1)
+        for table in tables:
+            self._paused.labels(table.name).set(1)
 
     def failed(self, error: HeadwaterError) -> None:
-        """The run ends with an error."""
+        """Count an error that ends the run."""
         self._errors.labels(type(error).__name__).inc()
 
     def _note_end(self, lsn: int, end: int) -> None:

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -32,7 +31,7 @@ KINDS = (AUTO, JSON, NONE)
 
 @contextmanager
 def landing_progress(kind: str, follows: bool = False) -> Iterator[tuple[Report, LandingWatch]]:
-    """What shows the tasks of a step, and what has landed, on standard error.
+    """Show the tasks of a step, and what has landed, on standard error.
 
     Args:
         kind: one of KINDS.
@@ -56,36 +55,28 @@ def _say_nothing(name: str, done: int, total: int) -> None:
     pass
 
 
-@dataclass
-class Landed:
-    """What has landed since a run began.
+class Landed(LandingWatch):
+    """What has landed since a run began; who shows it is a subclass.
 
     Attributes:
-        clock: seconds from any moment on.
         first: LSN where the run began; hi: up to which all has landed; end: LSN where the log ends, or the run will.
         rows, bytes: of tables; windows: how many.
+
+    Args:
+        clock: seconds from any moment on.
     """
 
-    clock: Callable[[], float] = time.monotonic
-    first: int | None = None
-    hi: int = 0
-    end: int = 0
-    rows: int = 0
-    bytes: int = 0
-    windows: int = 0
-    _began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._began = self.clock()
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock, self._began = clock, clock()
+        self.first: int | None = None
+        self.hi = self.end = self.rows = self.bytes = self.windows = 0
 
     def begins(self, lo: int, end: int) -> None:
-        """A pass begins."""
         if self.first is None:
             self.first, self._began = lo, self.clock()
         self.hi, self.end = lo, max(end, lo)
 
     def passed(self, window: LandedWindow) -> None:
-        """A window has landed."""
         self.hi, self.end = window.hi, window.end
         self.rows += window.rows
         self.bytes += window.bytes
@@ -112,7 +103,7 @@ class Landed:
         return (self.end - self.hi) * self.elapsed / self.wal_bytes if self.wal_bytes else None
 
     def line(self, window: LandedWindow | None, follows: bool) -> str:
-        """In words: ``1.2 of 3.4 GB of WAL, 70000 rows, 40.1 MB/s, 1m02s left``."""
+        """Return words such as ``1.2 of 3.4 GB of WAL, 70000 rows, 40.1 MB/s, 1m02s left``."""
         words = [
             f"{decimal(self.wal_bytes)} of {decimal(self.wal_total)} of WAL",
             f"{self.rows} rows",
@@ -126,7 +117,7 @@ class Landed:
 
 
 def paused_object(table: PausedTable) -> dict[str, Any]:
-    """What JSON says of a paused table."""
+    """Return what JSON says of a paused table."""
     return {
         "table": table.name,
         "oid": table.oid,
@@ -138,13 +129,13 @@ def paused_object(table: PausedTable) -> dict[str, Any]:
 
 
 def lag_of(window: LandedWindow) -> str:
-    """In words, what a window's end lags behind, and how late its last transaction came."""
+    """Say what a window's end lags behind, and how late its last transaction came."""
     delay = window.delay_seconds
     late = "" if delay is None else f", {delay:.1f}s behind its last commit"
     return f"lag {window.lag_bytes} bytes{late}"
 
 
-class LandingLines(LandingWatch):
+class LandingLines(Landed):
     """Lines now and then; and one when the end of the log was first reached, if it is followed.
 
     Args:
@@ -153,28 +144,25 @@ class LandingLines(LandingWatch):
     """
 
     def __init__(self, lines: ProgressLines, follows: bool) -> None:
+        super().__init__()
         self._lines, self._follows = lines, follows
-        self._landed = Landed()
         self._is_behind = follows
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Tasks of a step are done: news as long as no window is."""
-        if not self._landed.windows:
+        """Take as news how many tasks of a step are done, as long as no window is."""
+        if not self.windows:
             self._lines(name, done, total)
 
-    def begins(self, lo: int, end: int) -> None:
-        self._landed.begins(lo, end)
-
     def passed(self, window: LandedWindow) -> None:
-        self._landed.passed(window)
-        line = self._landed.line(window, self._follows)
+        super().passed(window)
+        line = self.line(window, self._follows)
         self._lines.tell(f"land: {line}")
         if self._is_behind and not window.lag_bytes:
             self._is_behind = False
             say(f"headwater: land: at the end of the log, {line}")
 
 
-class JsonProgress(LandingWatch):
+class JsonProgress(Landed):
     """An object of JSON a line.
 
     Args:
@@ -183,16 +171,16 @@ class JsonProgress(LandingWatch):
     """
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._out = out
-        self._landed = Landed(clock)
         self._has_paused = False
 
     def begins(self, lo: int, end: int) -> None:
-        self._landed.begins(lo, end)
+        super().begins(lo, end)
         self._write({"event": "begin", "time": round(time.time(), 3), **self._sums()})
 
     def passed(self, window: LandedWindow) -> None:
-        self._landed.passed(window)
+        super().passed(window)
         delay = window.delay_seconds
         self._write(
             {
@@ -217,21 +205,20 @@ class JsonProgress(LandingWatch):
         if tables or self._has_paused:
             self._has_paused = bool(tables)
             time_now = round(time.time(), 3)
-            self._write({"event": "paused", "time": time_now, "tables": [paused_object(one) for one in tables]})
+            self._write({"event": "paused", "time": time_now, "tables": [paused_object(table) for table in tables]})
 
     def _sums(self) -> dict[str, Any]:
-        landed = self._landed
-        left = landed.seconds_left
+        left = self.seconds_left
         return {
-            "resolved_lsn": str(Lsn(landed.hi)),
-            "end_lsn": str(Lsn(landed.end)),
-            "wal_bytes": landed.wal_bytes,
-            "wal_total": landed.wal_total,
-            "rows": landed.rows,
-            "bytes": landed.bytes,
-            "windows": landed.windows,
-            "wal_bytes_per_second": round(landed.wal_bytes / landed.elapsed),
-            "rows_per_second": round(landed.rows / landed.elapsed),
+            "resolved_lsn": str(Lsn(self.hi)),
+            "end_lsn": str(Lsn(self.end)),
+            "wal_bytes": self.wal_bytes,
+            "wal_total": self.wal_total,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "windows": self.windows,
+            "wal_bytes_per_second": round(self.wal_bytes / self.elapsed),
+            "rows_per_second": round(self.rows / self.elapsed),
             "seconds_left": None if left is None else round(left, 1),
         }
 
@@ -244,33 +231,32 @@ class JsonProgress(LandingWatch):
 
 @contextmanager
 def _bar(follows: bool) -> Iterator[tuple[Report, LandingWatch]]:
-    columns = (TextColumn("{task.description:14}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:14}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         watch = _Bar(bars, follows)
         yield watch.step, watch
 
 
-class _Bar(LandingWatch):
-    """One bar, of WAL; before it its step, behind it what has landed."""
+class _Bar(Landed):
+    """One bar, of WAL; before it its step, behind it what has self."""
 
     def __init__(self, bars: Progress, follows: bool) -> None:
+        super().__init__()
         self._bars, self._follows = bars, follows
-        self._landed = Landed()
-        self._task = bars.add_task("start", total=None, said="")
+        self._task = bars.add_task("start", total=None, text="")
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Tasks of a step are done."""
+        """Show how many tasks of a step are done."""
         self._bars.update(self._task, description=f"{name} {done}/{total}")
 
     def begins(self, lo: int, end: int) -> None:
-        self._landed.begins(lo, end)
+        super().begins(lo, end)
         self._show(None)
 
     def passed(self, window: LandedWindow) -> None:
-        self._landed.passed(window)
+        super().passed(window)
         self._show(window)
 
     def _show(self, window: LandedWindow | None) -> None:
-        landed = self._landed
-        said = landed.line(window, self._follows)
-        self._bars.update(self._task, total=landed.wal_total or None, completed=landed.wal_bytes, said=said)
+        text = self.line(window, self._follows)
+        self._bars.update(self._task, total=self.wal_total or None, completed=self.wal_bytes, text=text)

@@ -18,53 +18,14 @@ from typing import Any
 
 import click
 
-from headwater import __version__
-from headwater.cli.commands import (
-    GROUP,
-    catalog_command,
-    compact_command,
-    ddl_command,
-    decode_command,
-    demo_command,
-    expire_command,
-    lake_command,
-    land_command,
-    need_command,
-    publication_command,
-    slot_command,
-    waldump_command,
-)
+from headwater.cli.commands import cli
 from headwater.cli.process_setup import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.cli.signals import ending_cleanly
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
-@click.group(
-    **GROUP,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.version_option(__version__, prog_name="headwater")
-@click.pass_context
-def cli(context: click.Context) -> None:
-    """PostgreSQL's logical decoding outside the server, as a Spark pipeline."""
-    need_command(context)
-
-
-cli.add_command(decode_command)
-cli.add_command(catalog_command)
-cli.add_command(compact_command)
-cli.add_command(ddl_command)
-cli.add_command(expire_command)
-cli.add_command(lake_command)
-cli.add_command(land_command)
-cli.add_command(demo_command)
-cli.add_command(publication_command)
-cli.add_command(slot_command)
-cli.add_command(waldump_command)
-
-
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command."""
     # What is left then goes with the process: the interpreter would first look at all of it, for a third of a second.
     atexit.register(gc.freeze)
     prepare_process()
@@ -104,7 +65,7 @@ def _show_traceback() -> None:
 
 
 def _reason(error: OSError) -> str:
-    """What failed that nobody foresaw."""
+    """Say what failed that nobody foresaw."""
     try:
         os.getcwd()
     except OSError:
@@ -113,7 +74,7 @@ def _reason(error: OSError) -> str:
 
 
 def _warn_in_one_line() -> None:
-    """Headwater's warnings as ``headwater: warning: ...``; others as Python shows them."""
+    """Show Headwater's warnings as ``headwater: warning: ...``; others as Python shows them."""
     show = warnings.showwarning
 
     def show_ours(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -36,7 +36,7 @@ class MessageOutput(Protocol):
     def early(self) -> Deliver | None: ...
 
     def finish(self, result: DecodeResult) -> None:
-        """Everything is decoded."""
+        """Write what is left, as everything is decoded."""
 
 
 class RunOutput(Protocol):
@@ -50,10 +50,10 @@ class RunOutput(Protocol):
     def is_late(self) -> bool: ...
 
     def deliver(self, label: str) -> Deliver | None:
-        """What takes a database's files as they are made."""
+        """Return what takes a database's files as they are made."""
 
     def finish(self, results: Mapping[str, DecodeResult]) -> None:
-        """Everything is decoded."""
+        """Write what is left, as everything is decoded."""
 
 
 class OneDatabase:
@@ -85,19 +85,6 @@ class OneDatabase:
         self._output.finish(result)
 
 
-class _Late:
-    """Lines to where they cannot be taken back from."""
-
-    early = None
-
-    def __init__(self, descriptor: int, out: str) -> None:
-        self._lines = Lines(descriptor, out)
-
-    def finish(self, result: DecodeResult) -> None:
-        for file in result.files:
-            self._lines.early(file.path)
-
-
 class Lines:
     """Lines to a descriptor; `out` is what errors call it."""
 
@@ -116,6 +103,19 @@ class Lines:
 
     def finish(self, result: DecodeResult) -> None:
         """Nothing is left to do."""
+
+
+class _Late:
+    """Lines to where they cannot be taken back from."""
+
+    early = None
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def finish(self, result: DecodeResult) -> None:
+        for file in result.files:
+            self._lines.early(file.path)
 
 
 class _Parquet:
@@ -187,26 +187,26 @@ def message_output(out: str, place: Callable[[Path, Path], None] | None = None) 
         HeadwaterError: it cannot be written.
     """
     if out == "-":
-        yield _Late(sys.stdout.fileno(), "standard output")
+        yield _Late(Lines(sys.stdout.fileno(), "standard output"))
     elif is_directory(out):
         with whole_file(target(Path(out)), out, place or os.replace, Path.mkdir) as part:
             yield PartFiles(part)
     elif _is_special(Path(out)):
-        with _appending(Path(out), out) as descriptor:
-            yield _Late(descriptor, out)
+        with appending(Path(out), out) as lines:
+            yield _Late(lines)
     else:
         with whole_file(target(Path(out)), out, place or os.replace) as part:
             if out.endswith(".parquet"):
                 with parquet(part) as output:
                     yield output
             else:
-                with appending(part, out) as output:
-                    yield output
+                with appending(part, out) as lines:
+                    yield lines
 
 
 @contextmanager
 def parquet(path: Path) -> Iterator[MessageOutput]:
-    """A Parquet file that is there already."""
+    """Write a Parquet file in place of a file that is there already."""
     output = _Parquet(path)
     try:
         yield output
@@ -215,20 +215,14 @@ def parquet(path: Path) -> Iterator[MessageOutput]:
 
 
 @contextmanager
-def appending(path: Path, out: str) -> Iterator[MessageOutput]:
-    """Lines to a file that is there already; `out` is what errors call it."""
-    with _appending(path, out) as descriptor:
-        yield Lines(descriptor, out)
-
-
-@contextmanager
-def _appending(path: Path, out: str) -> Iterator[int]:
+def appending(path: Path, out: str) -> Iterator[Lines]:
+    """Append lines to a file that is there already; `out` is what errors call it."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
     except OSError as error:
         raise _write_error(error, out) from None
     try:
-        yield descriptor
+        yield Lines(descriptor, out)
     finally:
         os.close(descriptor)
 
@@ -237,7 +231,7 @@ def _appending(path: Path, out: str) -> Iterator[int]:
 def whole_file(
     path: Path, out: str, place: Callable[[Path, Path], object], make: Callable[[Path], object] = Path.touch
 ) -> Iterator[Path]:
-    """A file, or directory, that takes its place only when it is complete; `out` is what errors call it."""
+    """Make a file, or directory, that takes its place only when it is complete; `out` is what errors call it."""
     try:
         with OwnDirectory(path.parent, hidden=True) as directory:
             part = directory / path.name
@@ -249,7 +243,7 @@ def whole_file(
 
 
 def is_directory(out: str) -> bool:
-    """Whether ``--out`` names a directory of part files."""
+    """Tell whether ``--out`` names a directory of part files."""
     return out.endswith("/")
 
 
@@ -292,17 +286,17 @@ def check_output(flag: str, out: str, is_parquet: bool) -> None:
 
 
 def unfinished_place(out: str) -> str | None:
-    """Unfinished output waits beside the file it becomes, or where temporary files go (None)."""
+    """Return where unfinished output waits: beside the file it becomes, or with temporary files (None)."""
     return None if out == "-" or _is_special(Path(out)) else str(target(Path(out)).parent)
 
 
 def writing_refused(directory: Path) -> str | None:
-    """Why no file can be made in a directory; None if one can."""
+    """Say why no file can be made in a directory; None if it can."""
     return _refusal(None, directory)
 
 
 def _refusal(path: Path | None, parent: Path) -> str | None:
-    """Why a device cannot be written, or no file be made in a directory; None if it can."""
+    """Say why a device cannot be written, or no file be made in a directory; None if it can."""
     try:
         if path is not None and _is_special(path):
             return None if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
@@ -313,10 +307,10 @@ def _refusal(path: Path | None, parent: Path) -> str | None:
 
 
 def _is_special(path: Path) -> bool:
-    """A device or pipe: there is no file to be made beside it."""
+    """Tell whether it is a device or pipe, beside which no file is to be made."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def target(path: Path) -> Path:
-    """The file that is written when a path is, symbolic links followed."""
+    """Return the file that is written when a path is, symbolic links followed."""
     return Path(os.path.realpath(path))

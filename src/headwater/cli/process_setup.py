@@ -27,19 +27,19 @@ def say(line: str) -> None:
 
 
 def forget(descriptor: int) -> None:
-    """What a standard stream did not take is lost, and not tried again at the end: the exit status would be that's."""
+    """Lose what a standard stream did not take; tried again at the end, it would decide the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _require_utf8() -> None:
-    """Python does so itself in the C locale, unless it is told not to; Spark's workers inherit the variable."""
+    """Begin again in UTF-8, as Python itself does in the C locale by default; Spark's workers inherit the variable."""
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii" and "utf8" not in sys._xoptions:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _open_standard_streams() -> None:
-    """Without this, the next file that is opened would take a closed stream's number, and what is meant for it.
+    """Open streams that are closed: the next file would take their numbers, and what is meant for them.
 
     What takes the place of standard input or output cannot be read or written; what is said to standard error is lost.
     """

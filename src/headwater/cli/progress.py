@@ -27,7 +27,7 @@ TICK_SECONDS = 1.0
 
 @contextmanager
 def step_progress(is_quiet: bool = False) -> Iterator[Report]:
-    """A callback that shows the tasks of a step on standard error.
+    """Show the tasks of a step on standard error, by a callback.
 
     Args:
         is_quiet: it shows nothing.
@@ -58,7 +58,7 @@ def _bars() -> Iterator[Report]:
 
 @contextmanager
 def ticking(lines: ProgressLines) -> Iterator[Report]:
-    """A thread lets the lines be written; the steps that are not Spark's have no other news than that they run."""
+    """Write the lines from a thread; of steps that are not Spark's there is no other news than that they run."""
     done = threading.Event()
 
     def tick() -> None:
@@ -100,11 +100,11 @@ class ProgressLines:
         self._due = self.first_seconds
 
     def __call__(self, name: str, done: int, total: int) -> None:
-        """A step has finished `done` of its tasks."""
+        """Take as news that a step has finished `done` of its tasks."""
         self._news = f"{name}: {done} of {total} tasks"
 
     def tell(self, news: str) -> None:
-        """Something else than tasks is the latest news."""
+        """Take something else than tasks as news."""
         self._news = news
 
     def tick(self) -> None:
@@ -116,7 +116,7 @@ class ProgressLines:
 
 
 def duration(seconds: float) -> str:
-    """In words: ``1m30s``."""
+    """Return words such as ``1m30s``."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -4,45 +4,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headwater.cli.option_pairs import settings_of_flags, source_of_flags
-from headwater.pg.lsn import Lsn
-from headwater.pipeline.dry_run import PublicationReport, TableReport, explain
-from headwater.pipeline.requests.request import DecodeRequest
+from headwater.cli.flags import CommandGroup, command, from_flag, from_flags
+from headwater.cli.shared_flags import SourceFlags
+
+if TYPE_CHECKING:
+    from headwater.pipeline.dry_run import PublicationReport, TableReport
 
 
-def run_explain(
-    wal: Sequence[str],
-    timeline: int | None,
-    storage_options: Sequence[str],
-    catalog: str,
-    database: str | None,
-    server_version: str | None,
-    start: str | None,
-    end: str | None,
-    publications: Sequence[str],
-    as_json: bool,
-) -> None:
-    """Print what publications would send of a window.
+@dataclass(frozen=True)
+class ExplainFlags:
+    """The flags of ``headwater publication explain``."""
 
-    Raises:
-        HeadwaterError: it cannot be read.
-    """
-    request = DecodeRequest(
-        wal=source_of_flags(wal, storage_options, timeline),
-        catalog=catalog,
-        database=database,
-        start=None if start is None else Lsn.parse(start),
-        end=None if end is None else Lsn.parse(end),
-        settings=settings_of_flags(server_version=server_version),
+    source: SourceFlags = from_flags(SourceFlags)
+    publications: Sequence[str] = from_flag(
+        "--publication", multiple=True, metavar="NAME", help="A publication; default: all that there are at the end."
     )
-    reports = explain(request, publications)
-    if as_json:
+    as_json: bool = from_flag("--json", is_flag=True, help="Print JSON.")
+
+
+@command("publication explain", ExplainFlags)
+def explain_command(flags: ExplainFlags) -> None:
+    """Print which tables, rows and bytes each publication would send, and why the rest is left out. Sends nothing."""
+    from headwater.pipeline.dry_run import explain
+
+    reports = explain(flags.source.request(), flags.publications)
+    if flags.as_json:
         print(json.dumps([_as_json(report) for report in reports], indent=2))
         return
     for report in reports:
         for line in _lines(report):
             print(line)
+
+
+publication_command = CommandGroup(
+    "publication",
+    [explain_command],
+    short_help="What publications would send of a window.",
+    help="What publications would send of a window of WAL.",
+)
 
 
 def _as_json(report: PublicationReport) -> dict[str, object]:

@@ -8,94 +8,132 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headwater.cli.decode_source import source_of_slot
-from headwater.cli.option_pairs import pairs, settings_of_flags, source_of_flags
+from headwater.cli.flags import CommandGroup, command, from_argument, from_choice, from_flag, from_flags, path_argument
+from headwater.cli.shared_flags import (
+    SessionFlags,
+    SourceFlags,
+    option_flag,
+    pairs,
+    tables_flag,
+    two_phase_flag,
+    user_flag,
+)
 from headwater.errors import SlotError, UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.requests.request import DecodeRequest
-from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot, version_of_slot
-from headwater.pipeline.slot_moves import begin, check_request, state_at
-from headwater.plugins.table_patterns import TablePatterns
-from headwater.slots.slot import Slot, SlotRequest, SlotStatistics
-from headwater.slots.slot_directory import active_pid, create_slot, is_slot, open_slot, read_slot
 
 LISTED = ("slot_name", "plugin", "database", "active", "restart_lsn", "confirmed_flush_lsn")
 """What ``slot list`` prints of each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CreateFlags:
-    """The flags of ``headwater slot create``; as those of ``headwater decode``."""
+    """The arguments and flags of ``headwater slot create``."""
 
-    wal: Sequence[str]
-    catalog: str
-    database: str | None
-    plugin: str
-    options: Sequence[str]
-    settings: Sequence[str]
-    tables: Sequence[str]
-    unknown_types: str
-    two_phase: bool
-    failover: bool
-    timeline: int | None = None
-    storage_options: Sequence[str] = ()
-    user: str | None = None
-    client_encoding: str | None = None
-    server_version: str | None = None
+    path: Path = path_argument()
+    source: SourceFlags = from_flags(SourceFlags, without=("start", "end"))
+    plugin: str = from_flag(
+        "--plugin",
+        default="test_decoding",
+        show_default=True,
+        metavar="NAME",
+        help="Output plugin; rows: for a stream of rows in Spark.",
+    )
+    user: str | None = user_flag()
+    session: SessionFlags = from_flags(SessionFlags)
+    tables: Sequence[str] = tables_flag(help="Only changes of these tables.")
+    unknown_types: str = from_choice(
+        "--unknown-types", "error", "hex", "null", help="What becomes of a value whose type has no text form here."
+    )
+    two_phase: bool = two_phase_flag()
+    failover: bool = from_flag("--failover", is_flag=True, help="Meant to go on from a standby; noted.")
 
 
-def run_create(path: Path, flags: CreateFlags) -> None:
-    """Make a slot that stands at the consistent point, and print that.
+@dataclass(frozen=True)
+class ListFlags:
+    """The argument of ``headwater slot list``."""
 
-    Raises:
-        HeadwaterError: it cannot be done.
-    """
+    directory: Path = path_argument(default=".")
+
+
+@dataclass(frozen=True)
+class SlotFlags:
+    """The argument of a command about one slot."""
+
+    path: Path = path_argument()
+
+
+@dataclass(frozen=True)
+class ShowFlags(SlotFlags):
+    """The argument and flags of ``headwater slot show``."""
+
+    as_json: bool = from_flag("--json", is_flag=True, help="As JSON.")
+
+
+@dataclass(frozen=True)
+class AdvanceFlags(SlotFlags):
+    """The arguments of ``headwater slot advance``."""
+
+    lsn: str = from_argument()
+
+
+@dataclass(frozen=True)
+class CopyFlags(SlotFlags):
+    """The arguments and flags of ``headwater slot copy``."""
+
+    target: Path = path_argument()
+    plugin: str | None = from_flag("--plugin", metavar="NAME", help="Another output plugin.")
+    options: Sequence[str] = option_flag(help="Its options.")
+
+
+@command("slot create", CreateFlags)
+def create_command(flags: CreateFlags) -> None:
+    """Make a slot in a new directory PATH; print where it begins."""
+    from headwater.pipeline.slot_moves import begin
+    from headwater.plugins.table_patterns import TablePatterns
+    from headwater.slots.slot import Slot, SlotRequest
+    from headwater.slots.slot_directory import create_slot
+
+    path, source = flags.path, flags.source
     if path.exists():
         raise SlotError(f'replication slot "{path.name}" already exists', file=str(path))
-    options = pairs(flags.options, "-o")
-    settings = settings_of_flags(flags.settings, flags.client_encoding, flags.server_version)
-    tables = TablePatterns.parse(flags.tables)
-    request = DecodeRequest(
-        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
-        catalog=flags.catalog,
-        database=flags.database,
+    options = flags.session.plugin_options
+    request = source.request(
+        flags.session.all_settings(source.server_version),
         plugin=flags.plugin,
         options=options,
-        settings=settings,
         unknown_types=flags.unknown_types,
-        tables=tables,
+        tables=TablePatterns.parse(flags.tables),
         user=flags.user,
         two_phase=flags.two_phase,
         slot=path.name,
         makes_slot=True,
     )
-    found = begin(request)
-    kept = SlotRequest(
+    beginning = begin(request)
+    slot_request = SlotRequest(
         wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in request.source.places),
         catalog=str(Path(request.catalog).absolute()),
-        database=found.database,
+        database=beginning.database,
         plugin=flags.plugin,
         options=options,
         settings=request.settings,
-        server_settings=found.server_settings,
+        server_settings=beginning.server_settings,
         unknown_types=flags.unknown_types,
-        tables=tables.patterns,
-        timeline=flags.timeline,
+        tables=request.tables.patterns,
+        timeline=source.timeline,
         user=flags.user,
     )
-    create_slot(path, Slot(kept, found.lsn, found.state, flags.two_phase, flags.failover))
-    print(Lsn(found.lsn))
+    create_slot(path, Slot(slot_request, beginning.lsn, beginning.state, flags.two_phase, flags.failover))
+    print(Lsn(beginning.lsn))
 
 
-def run_list(directory: Path) -> None:
-    """Print a line for each slot in a directory.
+@command("slot list", ListFlags)
+def list_command(flags: ListFlags) -> None:
+    """List the slots in a directory, the current one by default."""
+    from headwater.slots.slot_directory import is_slot
 
-    Raises:
-        SlotError: there is no such directory.
-    """
-    if not directory.is_dir():
-        raise SlotError("no such directory", file=str(directory))
-    paths = sorted(path for path in directory.iterdir() if is_slot(path))
+    if not flags.directory.is_dir():
+        raise SlotError("no such directory", file=str(flags.directory))
+    paths = sorted(path for path in flags.directory.iterdir() if is_slot(path))
     shown = [described(path) for path in paths]
     rows = [LISTED, *([_plain(slot[name]) for name in LISTED] for slot in shown)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -103,14 +141,11 @@ def run_list(directory: Path) -> None:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
-def run_show(path: Path, as_json: bool) -> None:
-    """Print what a slot is, a line for each property, or all as JSON.
-
-    Raises:
-        SlotError: there is none, or it is damaged.
-    """
-    shown = described(path)
-    if as_json:
+@command("slot show", ShowFlags)
+def show_command(flags: ShowFlags) -> None:
+    """Show what a slot is, where it stands, and what has been made of it."""
+    shown = described(flags.path)
+    if flags.as_json:
         print(json.dumps(shown, indent=2))
         return
     for name, value in shown.items():
@@ -124,19 +159,23 @@ def _plain(value: object) -> str:
 
 
 def described(path: Path) -> dict[str, object]:
-    """A slot's properties, by the names that PostgreSQL's views have for them."""
+    """Return a slot's properties, by the names that PostgreSQL's views have for them."""
+    from headwater.pipeline.requests.slot_request import version_of_slot
+    from headwater.slots.slot import SlotStatistics
+    from headwater.slots.slot_directory import active_pid, read_slot
+
     slot, pid = read_slot(path), active_pid(path)
-    asked = slot.request
+    request = slot.request
     two_phase_at = next((output.two_phase_at for output in slot.state.outputs), None) if slot.state else None
     return {
         "slot_name": path.name,
-        "plugin": asked.plugin,
-        "options": dict(asked.options),
-        "database": asked.database,
+        "plugin": request.plugin,
+        "options": dict(request.options),
+        "database": request.database,
         "server_version": version_of_slot(slot) or "newest known",
-        "wal": asked.wal[0] if len(asked.wal) == 1 else list(asked.wal),
-        "timeline": asked.timeline or "newest",
-        "catalog": asked.catalog if slot.state is None else "not needed any more",
+        "wal": request.wal[0] if len(request.wal) == 1 else list(request.wal),
+        "timeline": request.timeline or "newest",
+        "catalog": request.catalog if slot.state is None else "not needed any more",
         "active": pid is not None,
         "active_pid": pid or 0,
         "restart_lsn": str(Lsn(slot.restart_lsn)),
@@ -148,13 +187,16 @@ def described(path: Path) -> dict[str, object]:
     }
 
 
-def run_advance(path: Path, lsn: int) -> None:
-    """Let a slot advance without output, and print where it stands then (pg_replication_slot_advance).
+@command("slot advance", AdvanceFlags)
+def advance_command(flags: AdvanceFlags) -> None:
+    """Let a slot advance to an LSN without output; print where it stands then."""
+    from headwater.cli.decode_source import source_of_slot
+    from headwater.pipeline.slot_moves import state_at
+    from headwater.slots.slot import SlotStatistics
+    from headwater.slots.slot_directory import open_slot
 
-    Raises:
-        HeadwaterError: the LSN lies behind, or the WAL cannot be followed up to it.
-    """
-    with open_slot(path) as opened:
+    lsn = Lsn.parse(flags.lsn)
+    with open_slot(flags.path) as opened:
         if lsn < opened.slot.confirmed_lsn:
             raise UsageError(
                 f"cannot advance replication slot to {Lsn(lsn)}, minimum is {Lsn(opened.slot.confirmed_lsn)}"
@@ -164,27 +206,36 @@ def run_advance(path: Path, lsn: int) -> None:
         print(Lsn(opened.slot.confirmed_lsn))
 
 
-def run_copy(source: Path, target: Path, plugin: str | None, options: Sequence[str]) -> None:
-    """Make a slot that stands where another one does (pg_copy_logical_replication_slot).
+@command("slot copy", CopyFlags)
+def copy_command(flags: CopyFlags) -> None:
+    """Make a slot TARGET that stands where PATH does."""
+    from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+    from headwater.pipeline.slot_moves import check_request
+    from headwater.slots.slot import Slot
+    from headwater.slots.slot_directory import create_slot, open_slot
 
-    Raises:
-        HeadwaterError: it cannot be done.
-    """
-    with open_slot(source) as opened:
+    with open_slot(flags.path) as opened:
         slot = opened.slot
     request = slot.request
-    if plugin is not None or options:
-        request = replace(request, plugin=plugin or request.plugin, options=pairs(options, "-o"))
+    if flags.plugin is not None or flags.options:
+        request = replace(request, plugin=flags.plugin or request.plugin, options=pairs(flags.options, "-o"))
     copied = Slot(request, slot.confirmed_lsn, slot.state, slot.two_phase, slot.failover)
     check_request(request_of_slot(copied), kept_in_slot(copied))
-    create_slot(target, copied)
+    create_slot(flags.target, copied)
 
 
-def run_drop(path: Path) -> None:
-    """Remove a slot.
+@command("slot drop", SlotFlags)
+def drop_command(flags: SlotFlags) -> None:
+    """Remove a slot."""
+    from headwater.slots.slot_directory import open_slot
 
-    Raises:
-        SlotError: there is none, or a process uses it.
-    """
-    with open_slot(path) as opened:
+    with open_slot(flags.path) as opened:
         opened.drop()
+
+
+slot_command = CommandGroup(
+    "slot",
+    [create_command, list_command, show_command, advance_command, copy_command, drop_command],
+    short_help="Make, list, show, advance, copy and drop slots.",
+    help="Slots: a request, and how far it has been served. headwater decode --slot PATH goes on where one stands.",
+)

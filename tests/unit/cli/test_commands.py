@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -14,12 +15,22 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from headwater.cli.flag_declarations import Paths
-from headwater.cli.main import cli
-from headwater.cli.option_pairs import settings_of_flags
+from headwater.cli.commands import cli
+from headwater.cli.flags import FlagsCommand, Paths, value_of
+from headwater.cli.shared_flags import session_settings
 
-HEAVY = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.pipeline", "headwater.rows")
+HEAVY: tuple[str, ...] = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.base.kernels")
+HEAVY += ("headwater.spark", "headwater.pipeline", "headwater.rows", "headwater.lakes", "headwater.landing")
 LISTING = f"import atexit, sys; atexit.register(lambda: print('loaded:', [m for m in {HEAVY} if m in sys.modules]))"
+
+
+WITHOUT_FLAGS = {
+    "land": {"start"},
+    "lake resume": {"database", "server_version", "start", "end", "jsonb", "on_table_error"},
+    "lake reload": {"database", "server_version", "start", "end", "jsonb", "on_table_error"},
+    "slot create": {"start", "end"},
+}
+"""What commands have no flags for, of those that others share."""
 
 
 def _commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -45,7 +56,7 @@ def _parsed(command: click.Command, environment: dict[str, str], monkeypatch: py
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     group = click.Context(cli, info_name="headwater")
-    words = ["x" for one in command.params if isinstance(one, click.Argument) and one.required]
+    words = ["x" for argument in command.params if isinstance(argument, click.Argument) and argument.required]
     return command.make_context(command.name, words, parent=group, resilient_parsing=False)
 
 
@@ -64,17 +75,37 @@ def test_every_flag_has_the_variable_that_its_help_prints(
     assert printed is not None
     assert printed[1] == f"headwater_{words}_{flag.opts[-1].lstrip('-')}".replace("-", "_").replace(" ", "_").upper()
     text, value = _example(flag)
-    found = _parsed(command, {**_needed(command), printed[1]: text}, monkeypatch)
-    assert value == _value(found, str(flag.name))
-    assert click.core.ParameterSource.ENVIRONMENT is found.get_parameter_source(str(flag.name))
+    parsed = _parsed(command, {**_needed(command), printed[1]: text}, monkeypatch)
+    assert value == _value(parsed, str(flag.name))
+    assert click.core.ParameterSource.ENVIRONMENT is parsed.get_parameter_source(str(flag.name))
 
 
-def _value(found: click.Context, name: str) -> object:
+@pytest.mark.parametrize("words", [words for words, _ in _commands(cli)])
+def test_a_command_is_run_with_all_its_flags(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is lost, or filled by another: what shares a name with one of its parts would be."""
+    command = dict(_commands(cli))[words]
+    assert isinstance(command, FlagsCommand)
+    parsed = _parsed(command, _needed(command), monkeypatch).params
+    flat = dict(_flat(value_of(command.kind, parsed)))
+    outputs = {name for output in parsed.pop("outputs", ()) for name, _ in _flat(output)}
+    assert {name: flat[name] for name in parsed} == parsed
+    assert set(flat) - set(parsed) - outputs <= WITHOUT_FLAGS.get(words, set())
+
+
+def _flat(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of a command's parameters, from the value that it is run with."""
+    for field in dataclasses.fields(value):
+        part = getattr(value, field.name)
+        for inner in part if field.name == "outputs" else [part]:
+            yield from _flat(inner) if dataclasses.is_dataclass(inner) else [(field.name, part)]
+
+
+def _value(parsed: click.Context, name: str) -> object:
     """Of a flag; of one of an output's, where there is one output."""
-    if name in found.params:
-        return found.params[name]
-    (output,) = found.params["outputs"]
-    return getattr(output, name)
+    if name in parsed.params:
+        return parsed.params[name]
+    (output,) = parsed.params["outputs"]
+    return dict(_flat(output))[name]
 
 
 def _example(flag: click.Option) -> tuple[str, object]:
@@ -94,8 +125,8 @@ def _example(flag: click.Option) -> tuple[str, object]:
 def test_a_flag_given_as_an_argument_comes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWATER_DECODE_OPTION", "a=1")
     words = ["--wal", "w", "--catalog", "c", "-o", "b=2", "--option", "c=3"]
-    found = cli.commands["decode"].make_context("decode", words)
-    assert _value(found, "options") == ("b=2", "c=3")
+    parsed = cli.commands["decode"].make_context("decode", words)
+    assert _value(parsed, "options") == ("b=2", "c=3")
 
 
 @pytest.mark.parametrize(
@@ -169,12 +200,12 @@ def _run(*words: str, **how: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_flag_for_an_encoding_goes_before_the_setting() -> None:
-    assert settings_of_flags(["TimeZone=UTC", "client_encoding=LATIN1"], "SJIS") == (
+    assert session_settings(["TimeZone=UTC", "client_encoding=LATIN1"], "SJIS") == (
         ("TimeZone", "UTC"),
         ("client_encoding", "LATIN1"),
         ("client_encoding", "SJIS"),
     )
-    assert settings_of_flags(["client_encoding=LATIN1"], None) == (("client_encoding", "LATIN1"),)
+    assert session_settings(["client_encoding=LATIN1"], None) == (("client_encoding", "LATIN1"),)
 
 
 @pytest.mark.parametrize("words", ["land", "ddl", "publication explain", "slot create"])
@@ -185,7 +216,7 @@ def test_a_command_about_one_database_takes_one(words: str, monkeypatch: pytest.
     variable = f"HEADWATER_{words.replace(' ', '_').upper()}_DATABASE"
     assert _parsed(command, {**needed, variable: "my db"}, monkeypatch).params["database"] == "my db"
     assert _parsed(command, needed, monkeypatch).params["database"] is None
-    place = ["x" for one in command.params if isinstance(one, click.Argument) and one.required]
+    place = ["x" for argument in command.params if isinstance(argument, click.Argument) and argument.required]
     with pytest.raises(click.BadParameter, match="given 2 times, expected one"):
         command.make_context(words, [*place, "--database", "a", "--database", "b"])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.lake import moment, run_expire, run_tables
+from headwater.cli.lake import ExpireFlags, TablesFlags, expire_command, moment, tables_command
 from headwater.errors import HeadwaterError, LakeError, UsageError
 
 
@@ -25,12 +25,12 @@ def test_moments() -> None:
 @pytest.mark.parametrize("text", ["7", "7w", "-1d", "0/1", "d"])
 def test_ages_that_are_none(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match=r"is no (age|LSN)"):
-        run_expire(tmp_path, text)
+        expire_command.run(ExpireFlags(tmp_path, text))
 
 
 def test_directories_in_which_nothing_has_landed(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="nothing has been resolved"):
-        run_tables(tmp_path, None, as_json=False)
+        tables_command.run(TablesFlags(tmp_path))
     with pytest.raises(LakeError, match="nothing has landed there"):
-        run_expire(tmp_path, "7d")
+        expire_command.run(ExpireFlags(tmp_path, "7d"))
     assert list(tmp_path.iterdir()) == []

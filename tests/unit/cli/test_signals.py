@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from weakref import ref
@@ -59,3 +60,21 @@ def test_an_end_is_not_lost(ends: Callable[[], None], capfd: pytest.CaptureFixtu
     assert ended.value.code == 128 + signal.SIGTERM
     assert capfd.readouterr().err == "headwater: terminated\n"
     assert sys.unraisablehook is hook
+
+
+def test_an_end_that_comes_again_too_early_is_not_lost(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the signal may come while Python still tells of the exception that it has dropped."""
+    start = threading.Thread.start
+
+    def start_slowly(thread: threading.Thread) -> None:
+        start(thread)
+        deadline = time.monotonic() + 0.1
+        while time.monotonic() < deadline:
+            pass
+
+    monkeypatch.setattr(threading.Thread, "start", start_slowly)
+    began = time.monotonic()
+    test_an_end_is_not_lost(_free, capfd)
+    assert time.monotonic() - began < 20

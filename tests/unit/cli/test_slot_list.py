@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.slot import LISTED, run_list
+from headwater.cli.slot import LISTED, ListFlags, list_command
 from headwater.slots.slot import Slot, SlotRequest
 from headwater.slots.slot_directory import create_slot
 
@@ -16,7 +16,7 @@ def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFix
     made = [("a[bold]", "b[/x]"), ("c:smile:", "größe"), ("n" * 200, "d" * 63)]
     for name, database in made:
         create_slot(tmp_path / name, Slot(SlotRequest((), "", database, "rows"), 0x1000028, None))
-    run_list(tmp_path)
+    list_command.run(ListFlags(tmp_path))
     header, *lines = capsys.readouterr().out.splitlines()
     assert tuple(header.split()) == LISTED
     assert [line.split() for line in lines] == [

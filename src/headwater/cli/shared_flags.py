@@ -1,0 +1,258 @@
+"""Flags that several commands have, and what is made of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwater.cli.flags import PLACE, from_choice, from_flag
+from headwater.errors import UsageError
+from headwater.pg.lsn import Lsn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.jobs.engine import Engine
+    from headwater.jobs.outcome import Progress
+    from headwater.pipeline.requests.request import DecodeRequest
+    from headwater.wal.segments.place import WalSource
+
+Pairs = tuple[tuple[str, str], ...]
+"""Names and values."""
+
+# Flags of their own; those that always come together are declared by a dataclass below.
+
+catalog_flag = partial(
+    from_flag,
+    "--catalog",
+    type=PLACE,
+    required=True,
+    metavar="PATH",
+    help="Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
+    "catalog export.",
+)
+version_flag = partial(
+    from_flag,
+    "--server-version",
+    metavar="MAJOR.MINOR",
+    help="The server's release, as SHOW server_version prints it; default: what the catalog tells, or the newest that "
+    "is known. docs/guides/archives-and-stores.md has what depends on it.",
+)
+start_flag = partial(from_flag, "--start", metavar="LSN", help="Leave out transactions that committed before it.")
+end_flag = partial(from_flag, "--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+user_flag = partial(
+    from_flag, "--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET)."
+)
+option_flag = partial(from_flag, "-o", "--option", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
+two_phase_flag = partial(from_flag, "--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE.")
+tables_flag = partial(from_flag, "--tables", multiple=True, metavar="PATTERN[,PATTERN]")
+exclude_flag = partial(
+    from_flag,
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN[,PATTERN]",
+    help="Not these tables, whatever else chooses them; with a partitioned table its partitions.",
+)
+window_flag = partial(
+    from_flag, "--window-bytes", type=click.IntRange(1), default=1 << 30, show_default=True, metavar="BYTES"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalFlags:
+    """Where the WAL is: places, in the order in which a segment is looked for; the timeline; options for stores."""
+
+    wal: Sequence[str] = from_flag(
+        "--wal",
+        type=PLACE,
+        multiple=True,
+        required=True,
+        metavar="PATH|ADDRESS",
+        help="Directory of WAL segments: pg_wal, or an archive, compressed or not, of pgBackRest, WAL-G or barman. Of "
+        "several, the first that has a segment is read.",
+    )
+    timeline: int | None = from_flag(
+        "--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."
+    )
+    storage_options: Sequence[str] = from_flag(
+        "--storage-option",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
+    )
+
+    def source(self, others: WalSource | None = None) -> WalSource:
+        """Make the source of the WAL.
+
+        Args:
+            others: has the places and the timeline that flags do not name.
+
+        Raises:
+            UsageError: a flag is malformed.
+        """
+        from headwater.wal.segments.addresses import wal_source
+
+        addresses, timeline = self.wal, self.timeline
+        if others is not None:
+            addresses = addresses or [place.address for place in others.places]
+            timeline = others.timeline if timeline is None else timeline
+        return wal_source(addresses, _storage_pairs(self.storage_options), timeline)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFlags(WalFlags):
+    """What is read of one database: the WAL, the catalog, the server's release, and the window."""
+
+    catalog: str | None = catalog_flag()
+    database: str | None = from_flag(
+        "--database", once=True, metavar="NAME", help="Database; default: the only one that is no template."
+    )
+    server_version: str | None = version_flag()
+    start: str | None = start_flag()
+    end: str | None = end_flag()
+
+    def request(self, settings: Pairs | None = None, **others: Any) -> DecodeRequest:
+        """Make the request.
+
+        Args:
+            settings: of the session, with the server's release among them; None for this only.
+            others: further attributes of the request.
+
+        Raises:
+            UsageError: a flag is malformed.
+        """
+        from headwater.pipeline.requests.request import DecodeRequest
+
+        return DecodeRequest(
+            wal=self.source(),
+            catalog=self.catalog or "",
+            database=self.database,
+            start=parsed_lsn(self.start),
+            end=parsed_lsn(self.end),
+            settings=session_settings(server_version=self.server_version) if settings is None else settings,
+            **others,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionFlags:
+    """What a session of the server would have: the plugin's options, settings as ``NAME=VALUE``, the encoding."""
+
+    options: Sequence[str] = option_flag()
+    settings: Sequence[str] = from_flag(
+        "-c", "--set", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...)."
+    )
+    client_encoding: str | None = from_flag(
+        "--client-encoding",
+        metavar="NAME",
+        help="Encoding that text is sent in, by PostgreSQL's names; SQL_ASCII: as it is stored; default: UTF8.",
+    )
+
+    @property
+    def plugin_options(self) -> Pairs:
+        """The plugin's options.
+
+        Raises:
+            UsageError: one is no ``NAME=VALUE``.
+        """
+        return pairs(self.options, "-o")
+
+    def all_settings(self, server_version: str | None) -> Pairs:
+        """Return the settings of the session; see :func:`session_settings`."""
+        return session_settings(self.settings, self.client_encoding, server_version)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFlags:
+    """What tasks run on: one of :data:`headwater.pipeline.engines.ENGINES`; Spark's master, None for none."""
+
+    engine: str = from_choice(
+        "--engine",
+        "auto",
+        "spark",
+        "local",
+        help="What tasks run on. auto: this process for up to 64 MB of WAL, without Java, and Spark for more, or where "
+        "--master is given. What comes out is the same.",
+    )
+    master: str | None = from_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
+
+    def choose(self, progress: Progress, daemon: str | None = None, load: Callable[[int], int] | None = None) -> Engine:
+        """Return the engine that is asked for; who names a master asks for Spark.
+
+        Args:
+            progress: called when Spark starts.
+            daemon: the module that the session's workers are forked from, None for the usual one.
+            load: what warms a worker up, None for the usual.
+
+        Raises:
+            UsageError: a master is named, and Spark is not to be used.
+        """
+        from headwater.pipeline.engines import AUTO, LOCAL, SPARK, chosen_engine
+
+        if self.engine == LOCAL and self.master is not None:
+            raise UsageError("--master is Spark's, and --engine local does without", hint="leave one of them out")
+
+        def start() -> SparkSession:
+            from headwater.spark.session import load_kernels, spark_session, warm_up
+
+            progress("start Spark", 0, 1)
+            spark = spark_session(self.master, daemon)
+            warm_up(spark, load or load_kernels)
+            progress("start Spark", 1, 1)
+            return spark
+
+        return chosen_engine(SPARK if self.engine == AUTO and self.master is not None else self.engine, start)
+
+
+def parsed_lsn(text: str | None) -> int | None:
+    """Return the LSN that a flag gives, None where it is not given.
+
+    Raises:
+        UsageError: it is no LSN.
+    """
+    return None if text is None else Lsn.parse(text)
+
+
+def pairs(values: Sequence[str], flag: str) -> Pairs:
+    """Split texts ``NAME=VALUE``.
+
+    Raises:
+        UsageError: one is none.
+    """
+    split = []
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise UsageError(f'invalid value for {flag}: "{value}", expected NAME=VALUE')
+        split.append((name, text))
+    return tuple(split)
+
+
+def session_settings(
+    settings: Sequence[str] = (), client_encoding: str | None = None, server_version: str | None = None
+) -> Pairs:
+    """Return session settings, of which some have flags of their own that go before.
+
+    Raises:
+        UsageError: a setting is no ``NAME=VALUE``.
+    """
+    from headwater.rows.session import SERVER_VERSION
+
+    own = (("client_encoding", client_encoding), (SERVER_VERSION, server_version))
+    return (*pairs(settings, "--set"), *((name, value) for name, value in own if value is not None))
+
+
+def _storage_pairs(values: Sequence[str]) -> Pairs:
+    """Split options for a store; a value that may be a secret is in no message.
+
+    Raises:
+        UsageError: one is no ``NAME=VALUE``.
+    """
+    for value in values:
+        if value.find("=") < 1:
+            raise UsageError("invalid value for --storage-option, expected NAME=VALUE")
+    return pairs(values, "--storage-option")
