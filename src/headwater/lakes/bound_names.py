@@ -22,6 +22,7 @@ from typing import Any
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeNameError
+from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import load_object
 from headwater.slots.value_file import sync_directory
 
@@ -47,7 +48,7 @@ class BoundNames:
     @cached_property
     def by_key(self) -> dict[str, str]:
         """Names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
-        return {key: str(name) for key, name in load_object(self._own / TABLES).items()}
+        return {key: str(name) for key, name in self._load(TABLES).items()}
 
     @cached_property
     def _key_of(self) -> dict[str, str]:
@@ -76,6 +77,10 @@ class BoundNames:
         found = self._key_of.get(name, "")
         return int(found.partition(".")[0]) if found and not found.startswith(_LEFT) else None
 
+    def has_relation(self, oid: int) -> bool:
+        """Tell whether a relation has a table, the first of several."""
+        return str(oid) in self.by_key
+
     def has(self, name: str) -> bool:
         """Tell whether something lands, or has landed, under a name."""
         return name in self._key_of
@@ -91,7 +96,7 @@ class BoundNames:
 
     @cached_property
     def _former(self) -> dict[str, list[int]]:
-        return {name: list(map(int, oids)) for name, oids in load_object(self._own / REPLACED).items()}
+        return {name: list(map(int, oids)) for name, oids in self._load(REPLACED).items()}
 
     def bind(self, bindings: Mapping[str, int]) -> dict[str, str]:
         """Let tables land under names, which others may have had; in one step, and the same again does nothing.
@@ -171,8 +176,13 @@ class BoundNames:
                 hint="leave one of them out (--exclude), and land it elsewhere with another --namespace, or none",
             )
 
+    def _load(self, name: str) -> dict[str, Any]:
+        with errors_at(self._place):
+            return load_object(self._own / name)
+
     def _save(self, name: str, value: dict[str, Any]) -> None:
-        save_object(self._own / name, value)
+        with errors_at(self._place):
+            save_object(self._own / name, value)
 
 
 def oids_by_name(own: Path) -> dict[str, int]:

@@ -58,8 +58,8 @@ def compact(place: Path, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Com
         raise LakeError(f"tables of mode {target.mode} are not compacted: landing keeps their files", file=str(place))
     with Lake(target) as lake:
         lake.require_files()
-        found = [_compacted(name, table, target_file_bytes) for name, table in lake.tables()]
-        lake.note_versions()
+        found = [_compacted(name, table, target_file_bytes) for name, table in lake.tables.landed()]
+        lake.progress.note_versions()
     return [one for one in found if one.removed]
 
 

@@ -17,7 +17,8 @@ from headwater.catalog.store.bootstrap import list_databases, open_catalog
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.errors import CatalogError, LakeError
-from headwater.lakes.target_directory import Adding, Lake
+from headwater.lakes.target_directory import Lake
+from headwater.lakes.target_registry import Adding
 from headwater.landing.existing_rows import ExistingTable, existing_rows, no_rows_in_export
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.named_catalog import state_in_file
@@ -114,7 +115,7 @@ def require_new(lake: Lake, tables: Sequence[ExistingTable]) -> None:
         LakeError: something has, and changes since then would be missing.
     """
     for one in tables:
-        if lake.has(one.source.last):
+        if lake.names.has_relation(one.source.last.oid):
             raise LakeError(
                 f"table {qualified_name(one.source.last)} has landed before, and has had changes since then",
                 hint="land it to another place",

@@ -43,7 +43,8 @@ from headwater.jobs.local_engine import LocalExchange
 from headwater.jobs.outcome import Progress
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
-from headwater.lakes.target_directory import Adding, Lake
+from headwater.lakes.target_directory import Lake
+from headwater.lakes.target_registry import Adding
 from headwater.landing.added_tables import (
     added_tables,
     catalog_of_backup,
@@ -116,7 +117,7 @@ def land(
     """
     pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
     with Lake(target) as lake:
-        kept = lake.kept()
+        kept = lake.progress.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
         told = None if progress is None else StepProgress(progress)
@@ -127,7 +128,7 @@ def land(
             run.once(kept)
         else:
             run.follow(kept, following)
-        lake.write_state()
+        lake.progress.write_state()
         run.result.paused = tuple(waiting(lake))
         return run.result
 
@@ -364,7 +365,7 @@ class LandingRun:
         """
         if self.tables is not None and self.tables == self.request.tables:
             return True
-        known, adding, asked = self.lake.chosen, self.lake.adding, self.request.tables
+        known, adding, asked = self.lake.registry.chosen, self.lake.registry.adding, self.request.tables
         if adding is not None and adding.tables.as_text != asked.as_text:
             raise is_adding(adding)
         if known is not None and (adding is not None or known.as_text != asked.as_text):
@@ -374,7 +375,7 @@ class LandingRun:
             elif not self._added(kept, known, adding):
                 self.tables = known
                 return False
-        self.lake.choose(asked)
+        self.lake.registry.choose(asked)
         self.tables, self.until = asked, None
         return True
 
@@ -398,7 +399,7 @@ class LandingRun:
             complete = complete_at(copy, directory)
         except AwaitedCatalogError:
             complete = None
-        if complete is None or complete > lsn or not self.lake.is_together(lsn):
+        if complete is None or complete > lsn or not self.lake.tables.is_together(lsn):
             if adding is not None:
                 raise too_late(adding)
             self.until = None if complete is None else max(complete, lsn + 1)
@@ -416,19 +417,19 @@ class LandingRun:
                 self._pause(error, None)
                 rest = (table for table in rows.tables if table.source.last.oid not in self.lake.paused.oids)
                 rows = replace(rows, tables=tuple(rest))
-        self.lake.note_added(rows.lsn + 1)
+        self.lake.progress.note_added(rows.lsn + 1)
 
     def _load_all(self, opened: OpenRequest, known: TablePatterns, rows: ExistingRows) -> None:
         with self.passing(opened, wants_existing=False, is_followed=False) as landing_pass:
             lacking = landing_pass.waiting(rows)
-            self.lake.write_state()
-            self.lake.note_adding(Adding(self.request.tables, rows.lsn + 1))
+            self.lake.progress.write_state()
+            self.lake.registry.note_adding(Adding(self.request.tables, rows.lsn + 1))
             try:
                 landing_pass.load(rows, lacking)
             except (CatalogError, WalError):
                 # Another backup may be of another LSN, which only tables that have landed rule out.
                 if len(landing_pass.waiting(rows)) == len(rows.tables):
-                    self.lake.choose(known)
+                    self.lake.registry.choose(known)
                 raise
 
     def _warn_of_waiting(self, kept: KeptState) -> None:

@@ -194,7 +194,7 @@ class Mirror(Mode):
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
         """Tables that have changes, or that rows come to, or that there are already."""
         assert source.story is not None
-        return bool(source.versions or source.story.coming) or lake.has(source.last)
+        return bool(source.versions or source.story.coming) or lake.names.has_relation(source.last.oid)
 
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
@@ -203,9 +203,9 @@ class Mirror(Mode):
         assert source.story is not None
         if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:
             raise source.story.refusal
-        if source.versions and lake.is_detached(source.last):
+        if source.versions and lake.registry.is_detached(source.last.oid):
             raise left_with_rows(source.last)
-        lake.note_detached(source.story.detached)
+        lake.registry.note_detached(source.story.detached)
         own = own_fields(has_history=self.has_history, is_partitioned=source.last.kind == "p")
         columns = landed_columns(source, table, name, lake, [one.name for one in own])
         fills = _fills(columns, source.story, decoder)
@@ -214,7 +214,7 @@ class Mirror(Mode):
             columns.names,
             pa.schema([*STAGED_FIELDS, *columns.lake.fields]),
             table.landed.commit_lsn,
-            lake.staging(number),
+            lake.staging.of_table(number),
             None,
             name,
             source.story.members,

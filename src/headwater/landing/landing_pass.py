@@ -126,7 +126,7 @@ class _Staged:
     """A window whose rows tasks write.
 
     Attributes:
-        part: it; lo, hi: LSNs where it begins and ends; turn: see :meth:`Lake.next_turn`.
+        part: it; lo, hi: LSNs where it begins and ends; turn: see :meth:`StagingAreas.next_turn`.
         landings: its tables; written: what each task has written for them; block: at its end no task runs any more.
         began: when it was begun, by the monotonic clock.
         before: what had landed before rows that were there before; None if none have come with it.
@@ -290,7 +290,7 @@ class LandingPass:
         Raises:
             CrowdedWindowError: a window is to be cut; what was before it has landed (:attr:`kept`).
         """
-        self.lake.require_source(self._source)
+        self.lake.registry.require_source(self._source)
         output = OpenOutput(self.opened, scope_of(self.opened))
         plan = DatabaseFold([output], goes_on=goes_on or following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
@@ -314,7 +314,7 @@ class LandingPass:
         """Have tasks write a window's rows, while the one before is written and committed, unless that matters."""
         if part.existing is not None or part.columns or not self._is_apart(part):
             behind.wait()
-        began, before, since, turn = time.monotonic(), None, -1, self.lake.next_turn()
+        began, before, since, turn = time.monotonic(), None, -1, self.lake.staging.next_turn()
         if part.existing is not None:
             before, since = self._so_far, part.existing.lsn
             self.load(part.existing, self.waiting(part.existing))
@@ -344,7 +344,7 @@ class LandingPass:
 
         def ready() -> None:
             behind.wait()
-            self.lake.write_state()
+            self.lake.progress.write_state()
 
         living = part.living | {version.oid for table in part.tables for version in table.versions}
         naming = Naming(self.lake, self.mode.mirrors, living, self._left_out)
@@ -377,7 +377,7 @@ class LandingPass:
     def _require_columns(self, changes: Iterable[ColumnChange]) -> None:
         """See that tables that have landed have the same columns still."""
         for one in changes:
-            if self.lake.has(one.table):
+            if self.lake.names.has_relation(one.table.oid):
                 name, table = self._table(SourceTable(one.table, ()))
                 if -1 < table.landed.commit_lsn < one.lsn:
                     with errors_of_table(one.table.oid, name):
@@ -389,8 +389,8 @@ class LandingPass:
         A transaction of it has committed later than all that were, so tables that have not heard of those yet leave out
         the same: only their columns matter, and which tables there are.
         """
-        is_known = all(self.lake.is_open(one.last, one.shape) for one in part.tables)
-        return is_known and self.lake.stages_ahead and not self._has_other_columns
+        is_known = all(self.lake.tables.is_open(one.last, one.shape) for one in part.tables)
+        return is_known and self.lake.tables.stages_ahead and not self._has_other_columns
 
     @property
     def _so_far(self) -> LandingResult:
@@ -406,11 +406,11 @@ class LandingPass:
                 settled = list(self.mode.settled(staged.landings, written, self._merging))
         with timed(self.ahead.seconds, "commit"):
             self._commit(settled)
-            self.lake.clear_staging(staged.turn)
+            self.lake.staging.clear(staged.turn if self.lake.tables.stages_ahead else None)
             if not self.catches_up:
-                self.lake.resolve(part.kept, part.commit_time)
+                self.lake.progress.resolve(part.kept, part.commit_time)
             if staged.replacing is not None:
-                self.lake.write_state()
+                self.lake.progress.write_state()
                 staged.replacing.is_over()
         self.kept = part.kept
         self.result.resolved_lsn = staged.hi
@@ -454,7 +454,7 @@ class LandingPass:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
         # Rows that were there before have no stage of a window, but a shape as well.
         shape = self.mode.shape(source.last) if source.shape is None else source.shape
-        return self.lake.table(source.last, self._source, begins_at, shape)
+        return self.lake.tables.of_relation(source.last, begins_at, shape)
 
     @property
     def _decoder(self) -> SliceDecoder:
@@ -472,7 +472,7 @@ class LandingPass:
         Raises:
             LakeError: one has others.
         """
-        self.lake.require_source(self._source)
+        self.lake.registry.require_source(self._source)
         return [one for one in rows.tables if self._waits(one.source, rows.lsn)]
 
     def lacking(self, rows: ExistingRows) -> list[ExistingTable]:
@@ -481,7 +481,7 @@ class LandingPass:
         Raises:
             LakeError: one is further than that.
         """
-        self.lake.require_source(self._source)
+        self.lake.registry.require_source(self._source)
         landed = [self._table(one.source) for one in rows.tables]
         for name, table in landed:
             if table.landed.commit_lsn > rows.lsn:
@@ -516,7 +516,7 @@ class LandingPass:
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
             load.run(self.engine, commit, self.ahead.job_progress())
-        self.lake.clear_staging()
+        self.lake.staging.clear()
 
     def _existing(self, source: SourceTable, lsn: int, replaces: bool) -> SourceTable:
         """A table whose rows were there before; what it has ends just before these come, if they replace it."""
@@ -566,7 +566,7 @@ class LandingPass:
         began = time.monotonic()
         # No format has a table without columns: a mirror begins when its table has one.
         settled = [one for one in settled if len(one.landing.schema)]
-        self.lake.commit([self._commit_of(one) for one in settled])
+        self.lake.tables.commit([self._commit_of(one) for one in settled])
         tables = [
             CommittedTable(one.landing.name, one.rows, len(one.added), sum(file.size for file in one.added))
             for one in settled

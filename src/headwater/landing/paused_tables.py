@@ -113,7 +113,7 @@ def excluded_tables(
         if not before.wants(schema, view) or not after.choice.patterns.excludes(schema, view):
             continue
         root = view.relation(schema.topmost) or schema
-        if not lake.has(root):
+        if not lake.names.has_relation(root.oid):
             continue
         if not after.choice.patterns.excludes(root, view):
             raise LakeError(

@@ -190,7 +190,7 @@ class Replacing:
         if _Note.read(self.lake) is None:
             own = {one.change.name: Bound(one.table.oid, one.giver, one.replaces) for one in self.arrivals}
             _Note(self.lsn, own, None, dict(self.lake.names.by_key)).write(self.lake)
-        self.lake.bind({one.change.name: one.table.oid for one in self.arrivals})
+        self.lake.tables.bind({one.change.name: one.table.oid for one in self.arrivals})
 
     def sources(self, tables: Iterable[SourceTable]) -> list[SourceTable]:
         """Return the tables of the window as they land now, those that another one has taken the place of left out."""
@@ -220,7 +220,7 @@ class Replacing:
 
     def _landed(self, one: Arrival) -> int:
         """How far the table of a name has come."""
-        table = self.lake.landed(one.change.name)
+        table = self.lake.tables.of_name(one.change.name)
         return -1 if table is None else table.landed.commit_lsn
 
     def rows(
@@ -271,7 +271,7 @@ class Replacing:
         return Written(landing.number, replace(file, path=f"{place}/{file.path}"), self.lsn)
 
     def _tasks(self, one: Arrival, landing: Landing) -> Iterator[RowsOfMirror]:
-        giver = None if one.giver is None else self.lake.landed(one.giver)
+        giver = None if one.giver is None else self.lake.tables.of_name(one.giver)
         if giver is None or giver.landed.schema is None:
             return
         handover = self._handover(one, landing, giver)
@@ -412,7 +412,7 @@ def take_back(lake: Lake, oid: int, lo: int) -> None:
     note = _Note.read(lake)
     if note is None or not note.before or note.lsn < lo or all(bound.oid != oid for bound in note.bound.values()):
         return
-    lake.bind_again(note.before)
+    lake.tables.bind_again(note.before)
     with errors_at(lake.replaced):
         lake.replacing.unlink(missing_ok=True)
         rmtree(lake.replaced, ignore_errors=True)

@@ -142,7 +142,7 @@ def reload(
 def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake, KeptState, TablePatterns]]:
     """A target, the state where it stands, and which tables land there."""
     with Lake(target) as lake:
-        kept = lake.kept()
+        kept = lake.progress.kept()
         if kept is None or not kept.state.control.builder.is_consistent:
             raise LakeError(
                 "nothing has landed there yet that tables could catch up with",
@@ -150,9 +150,10 @@ def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake,
                 hint="headwater land",
             )
         check_database(kept.state, request, str(target.place))
-        if lake.adding is not None:
-            raise is_adding(lake.adding)
-        yield lake, kept, lake.chosen or EVERY_TABLE
+        adding = lake.registry.adding
+        if adding is not None:
+            raise is_adding(adding)
+        yield lake, kept, lake.registry.chosen or EVERY_TABLE
 
 
 def _run(
@@ -211,7 +212,7 @@ def _catch_up(
         raise SegmentError(
             f"the WAL ends{where} before the others stand, at {Lsn(kept.state.lsn)}", file=run.request.source.address
         )
-    run.lake.note_resumed(kept.state.lsn, run.only)
+    run.lake.progress.note_resumed(kept.state.lsn, run.only)
     run.tell_watch()
 
 
@@ -251,12 +252,12 @@ def _reload(run: LandingRun, name: str, kept: KeptState, directory: WalDirectory
             PausedTable(table.oid, name, "it was to get its rows from a backup, and that has not ended"), kept
         )
     if former not in (None, table.oid):
-        lake.bind({name: table.oid})
+        lake.tables.bind({name: table.oid})
     with run.passing(opened, wants_existing=False, is_followed=False) as landing_pass:
         waiting = landing_pass.lacking(rows)
         landing_pass.load(rows, waiting, replaces=True)
-    lake.forget_detached(table.oid)
-    lake.note_resumed(lsn, {table.oid, former or table.oid})
+    lake.registry.forget_detached(table.oid)
+    lake.progress.note_resumed(lsn, {table.oid, former or table.oid})
     run.tell_watch()
 
 

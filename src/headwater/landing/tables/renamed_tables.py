@@ -138,7 +138,7 @@ def _require_whole(one: ChoiceChange, lake: Lake, is_mirror: bool) -> None:
         raise CrowdedWindowError(_gap(one, _UNCHOSEN), None, frozenset({one.root.oid, one.after.oid}))
     if not one.is_chosen:
         warn(f"{_renamed(one)}, which --tables does not choose: its changes do not land from there on")
-    elif lake.has(one.root):
+    elif lake.names.has_relation(one.root.oid):
         raise _gap(one, _UNCHOSEN)
     elif is_mirror:
         raise _gap(one, "the rows that it had before have not landed")
