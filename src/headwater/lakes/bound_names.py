@@ -118,18 +118,19 @@ class BoundNames:
         }
         found = kept | left | {str(oid): name for name, oid in bindings.items()}
         self._note_former(bindings, left.values())
-        self._save(TABLES, found)
         before = self._key_of
-        self.by_key = found
-        for name in ("_key_of", "_keys_of"):
-            self.__dict__.pop(name, None)
+        self._replace(found)
         return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
 
     def bind_again(self, known: Mapping[str, str]) -> None:
         """Take back what :meth:`bind` has done: names by their keys are as they were."""
-        self._save(TABLES, dict(known))
-        self.by_key.clear()
-        self.by_key.update(known)
+        self._replace(dict(known))
+
+    def _replace(self, by_key: dict[str, str]) -> None:
+        self._save(TABLES, by_key)
+        self.by_key = by_key
+        for name in ("_key_of", "_keys_of"):
+            self.__dict__.pop(name, None)  # made of the older ones
 
     def _note_former(self, bindings: Mapping[str, int], left: Iterable[str]) -> None:
         """Note who has landed under names that others get, and under such as nobody has any more."""
