@@ -26,6 +26,7 @@ from headwater.landing.mirrors.mirror_form import MirrorForm, own_fields
 from headwater.landing.mirrors.mirror_merges import settled_mirrors
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import STAGED_FIELDS, StagedChanges
+from headwater.landing.tables.partition_rows import left_with_rows
 from headwater.landing.tables.source_tables import (
     LandedColumns,
     SourceTable,
@@ -36,7 +37,7 @@ from headwater.landing.tables.source_tables import (
     source_tables,
 )
 from headwater.landing.tables.stored_types import Retyped, Rewritten
-from headwater.landing.tables.table_events import Identity, TableStory, identity_of, left_with_rows
+from headwater.landing.tables.table_events import Identity, TableStory, identity_of
 from headwater.pipeline.slices.decode_job import SliceDecoder
 from headwater.pipeline.windows.assemble import Assembly
 from headwater.rows.columns.typed_missing_values import missing_value

@@ -1,6 +1,6 @@
 """Rows that go with their relation from one mirror to another, as ATTACH and DETACH PARTITION have them go.
 
-    ATTACH or DETACH of the window  ->  an Arrival at the table that has the rows from then on      (mirrored.py)
+    ATTACH or DETACH of the window  ->  an Arrival at the table that has the rows from then on      (partition_rows.py)
     the task that merges the mirror they leave, at that commit's end of them
                                     ->  a staged file of the other mirror: inserts of that commit   (Handover)
     the tasks that merge the other mirror, when the first ones are done                             (modes.py)

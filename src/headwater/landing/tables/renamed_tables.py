@@ -6,7 +6,7 @@ In: a planned window, in the thread that plans, and which tables are chosen; lat
 a table that leaves, as its changes do not land from then on; of one that comes, an error where something has landed of
 it, or where it is mirrored: rows or changes of the time before would be missing.
 
-What becomes a partition or is one no more is told of by others (:mod:`headwater.landing.tables.table_events`).
+What becomes a partition or is one no more, others say (:mod:`headwater.landing.tables.partition_rows`).
 
 Known gap: a table that goes out of the choice and back in one transaction, which truncates it or has ALTER TABLE write
 it anew in between.

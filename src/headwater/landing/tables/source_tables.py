@@ -32,7 +32,8 @@ from headwater.lakes.target_directory import Lake
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
-from headwater.landing.tables.table_events import Roots, TableStory, WindowCatalog
+from headwater.landing.tables.table_events import TableStory, story_of
+from headwater.landing.tables.table_spans import MirroredTables, Roots, TableSpans, WindowCatalog
 from headwater.pipeline.windows.assemble import Assembly
 from headwater.reorder.integer_keys import distinct
 from headwater.reorder.plan import Plan
@@ -193,14 +194,17 @@ def mirrored_tables(
         last = catalog.at_end(oid) or catalog.before_leaving(oid)
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
-    roots, firsts = _roots(tables.values()), {oid: one.first for oid, one in tables.items()}
-    told = {
-        oid: replace(one, story=catalog.story(one.last, one.versions, roots, firsts, wants))
-        if one.refusal is None
-        else replace(one, story=TableStory(members=one.relations, refusal=one.refusal, refused_at=NEVER))
-        for oid, one in tables.items()
-    }
-    return [_with_givers(one, told) for one in told.values()]
+    firsts = {oid: table.first for oid, table in tables.items()}
+    changed = MirroredTables(_roots(tables.values()), firsts, wants)
+    told = {oid: _with_story(table, catalog, changed) for oid, table in tables.items()}
+    return [_with_givers(table, told) for table in told.values()]
+
+
+def _with_story(table: SourceTable, catalog: WindowCatalog, changed: MirroredTables) -> SourceTable:
+    """Say what happens to a table."""
+    if table.refusal is not None:
+        return replace(table, story=TableStory(members=table.relations, refusal=table.refusal, refused_at=NEVER))
+    return replace(table, story=story_of(TableSpans(table.last, table.versions, catalog, changed)))
 
 
 def _with_givers(source: SourceTable, tables: Mapping[int, SourceTable]) -> SourceTable:
