@@ -58,10 +58,10 @@ class BoundNames:
     @cached_property
     def _keys_of(self) -> dict[str, list[str]]:
         """Keys by OIDs, older ones first."""
-        found: dict[str, list[str]] = {}
+        keys: dict[str, list[str]] = {}
         for key in self.by_key:
-            found.setdefault(key.partition(".")[0], []).append(key)
-        return found
+            keys.setdefault(key.partition(".")[0], []).append(key)
+        return keys
 
     @property
     def first_names(self) -> list[str]:
@@ -74,8 +74,8 @@ class BoundNames:
 
     def holder(self, name: str) -> int | None:
         """Return the OID of the table that lands under a name; None where none does."""
-        found = self._key_of.get(name, "")
-        return int(found.partition(".")[0]) if found and not found.startswith(_LEFT) else None
+        key = self._key_of.get(name, "")
+        return int(key.partition(".")[0]) if key and not key.startswith(_LEFT) else None
 
     def has_relation(self, oid: int) -> bool:
         """Tell whether a relation has a table, the first of several."""
@@ -108,19 +108,19 @@ class BoundNames:
             for each key that is another one now, what it was.
         """
         older, oids = dict(self.by_key), set(bindings.values())
-        kept = {
+        staying = {
             key: name for key, name in older.items() if name not in bindings and int(_oid_of(key) or -1) not in oids
         }
         left = {
             f"{_LEFT}{name}": name
             for key, name in older.items()
-            if name not in bindings and key not in kept and not key.startswith(_LEFT)
+            if name not in bindings and key not in staying and not key.startswith(_LEFT)
         }
-        found = kept | left | {str(oid): name for name, oid in bindings.items()}
+        bound = staying | left | {str(oid): name for name, oid in bindings.items()}
         self._note_former(bindings, left.values())
         before = self._key_of
-        self._replace(found)
-        return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
+        self._replace(bound)
+        return {key: before[name] for key, name in bound.items() if before.get(name, key) != key}
 
     def bind_again(self, known: Mapping[str, str]) -> None:
         """Take back what :meth:`bind` has done: names by their keys are as they were."""
@@ -153,11 +153,11 @@ class BoundNames:
         """
         keys, name = self.keys(schema.oid), f"{schema.namespace}.{schema.name}"
         taken = self._key_of.keys() if self._numbers_taken else {self.by_key[key] for key in keys}
-        found = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
-        self._require_free(found, schema)
+        free = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
+        self._require_free(free, schema)
         key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
-        self._save(TABLES, {**self.by_key, key: found})
-        self.by_key[key], self._key_of[found] = found, key
+        self._save(TABLES, {**self.by_key, key: free})
+        self.by_key[key], self._key_of[free] = free, key
         self._keys_of.setdefault(str(schema.oid), []).append(key)
         return key
 

@@ -39,7 +39,7 @@ class LandedProgress:
         # Nothing is written yet: an earlier run may have committed and been killed before it wrote its state.
         self._written_lsn, self._written_commits = -1, -1
 
-    def kept(self) -> KeptState | None:
+    def kept_state(self) -> KeptState | None:
         """Return the state where the last run has come to; None for none.
 
         Raises:
@@ -47,7 +47,7 @@ class LandedProgress:
         """
         return find_state(self._states, _NEWEST) if any(self._states.glob("*.state")) else None
 
-    def resolve(self, kept: KeptState, commit_time: datetime | None) -> None:
+    def resolve(self, kept_state: KeptState, commit_time: datetime | None) -> None:
         """Note that all tables have everything up to a state.
 
         It is written if any table has got something since the one that was written, or when it is a little further on:
@@ -57,16 +57,16 @@ class LandedProgress:
         together yet: a later window says so.
 
         Args:
-            kept: the state; commit_time: the latest since the call before, if that is known.
+            kept_state: where they are; commit_time: the latest since the call before, if that is known.
 
         Raises:
             SlotError: it cannot be written.
             LakeError: likewise.
         """
-        self._unwritten = kept
+        self._unwritten = kept_state
         self._latest = max((time for time in (self._latest, commit_time) if time is not None), default=None)
         has_committed = self._tables.commits != self._written_commits
-        if has_committed or kept.state.lsn // _STATE_BYTES != self._written_lsn // _STATE_BYTES:
+        if has_committed or kept_state.state.lsn // _STATE_BYTES != self._written_lsn // _STATE_BYTES:
             self.write_state()
 
     def write_state(self) -> None:
@@ -78,11 +78,11 @@ class LandedProgress:
         """
         if self._unwritten is None:
             return
-        kept = self._unwritten
-        self._note(kept.state.lsn, self._latest)
-        path = keep_state(self._states, kept)
+        kept_state = self._unwritten
+        self._note(kept_state.state.lsn, self._latest)
+        path = keep_state(self._states, kept_state)
         self._unwritten = None
-        self._written_lsn, self._written_commits = kept.state.lsn, self._tables.commits
+        self._written_lsn, self._written_commits = kept_state.state.lsn, self._tables.commits
         with errors_at(self._states):
             for other in self._states.glob("*.state"):
                 if other != path:

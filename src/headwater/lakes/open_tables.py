@@ -118,9 +118,9 @@ class OpenTables:
             return None
         return {name: table.version for name, table in tables if table.version >= 0}
 
-    def expire(self, name: str, kept: Container[int], older_than: datetime) -> Expired:
+    def expire(self, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """Remove old versions of a table; see :meth:`~headwater.lakes.lake_table.LakeFormat.expire`."""
-        return self._format.expire(self._place / name, name, kept, older_than)
+        return self._format.expire(self._place / name, name, kept_versions, older_than)
 
     def bind(self, bindings: Mapping[str, int]) -> None:
         """Let tables of the source land under names that others may have had; see :meth:`BoundNames.bind`.

@@ -123,10 +123,10 @@ class Lake:
         """
         self.require_files()
         self._log.forget(older_than)
-        kept = [resolved.tables for resolved in resolved_states(self._own)]
+        versions_kept = [resolved.tables for resolved in resolved_states(self._own)]
         expired = {}
         for name, table in list(self.tables.landed()):
-            versions = {tables[name] for tables in kept if name in tables} | {table.version}
+            versions = {tables[name] for tables in versions_kept if name in tables} | {table.version}
             expired[name] = self.tables.expire(name, versions, older_than)
         return expired
 

@@ -31,7 +31,7 @@ from headwater.wal.segments.directory import WalDirectory
 
 
 def added_tables(store: CatalogStore, before: SlicePlugin, after: SlicePlugin, lsn: int) -> tuple[ExistingTable, ...]:
-    """The tables that there are as of an LSN and that have not landed so far.
+    """Return the tables that there are as of an LSN and that have not landed so far.
 
     Args:
         store: the catalog, rolled forward to there at least.
@@ -72,7 +72,7 @@ def _has_landed(table: ExistingTable, before: SlicePlugin, view: HistoricCatalog
 
 
 def catalog_of_backup(request: DecodeRequest, database: int, directory: WalDirectory) -> CatalogStore:
-    """The catalog of the backup that a request names.
+    """Return the catalog of the backup that a request names.
 
     Args:
         request: it.
@@ -98,7 +98,7 @@ def catalog_of_backup(request: DecodeRequest, database: int, directory: WalDirec
 
 
 def require_all_chosen(lake: Lake, asked: TablePatterns) -> None:
-    """Whether all tables in a target go on, where there is no catalog to ask: by the names that they have there.
+    """See that all tables in a target go on, where there is no catalog to ask: by the names that they have there.
 
     Raises:
         LakeError: one would not.
@@ -109,7 +109,7 @@ def require_all_chosen(lake: Lake, asked: TablePatterns) -> None:
 
 
 def require_new(lake: Lake, tables: Sequence[ExistingTable]) -> None:
-    """Whether nothing has landed of tables that land without the rows that they have.
+    """See that nothing has landed of tables that land without the rows that they have.
 
     Raises:
         LakeError: something has, and changes since then would be missing.
@@ -130,7 +130,7 @@ def _left_out(name: str) -> LakeError:
 
 
 def is_adding(adding: Adding) -> LakeError:
-    """The error of a run that asks for other tables than those that are being added."""
+    """Return the error of a run that asks for other tables than those that are being added."""
     return LakeError(
         f"tables are being added as they were at {Lsn(adding.lsn)}, for the choice {adding.tables.as_text}",
         hint="begin again with these --tables and the same backup",
@@ -138,7 +138,7 @@ def is_adding(adding: Adding) -> LakeError:
 
 
 def too_late(adding: Adding) -> LakeError:
-    """The error of a backup that is complete only behind where a run that was ended has begun to add tables."""
+    """Return the error of a backup that is complete only behind where a run that was ended has begun to add tables."""
     return LakeError(
         f"tables are being added as they were at {Lsn(adding.lsn)}, where this backup was not complete yet",
         hint="give the backup that they were begun to be added from, or an older one",

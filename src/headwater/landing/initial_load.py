@@ -135,7 +135,7 @@ class InitialLoad:
         return self.rows.start_lsn, self.rows.lsn + 1
 
     def _size(self, copy: DataDirectory) -> int:
-        """Bytes of the tables' files, and of the WAL that is gone through for them."""
+        """Return bytes of the tables' files, and of the WAL that is gone through for them."""
         low, high = self._stretch
         return high - low + sum(copy.heap_file(file).blocks * BLCKSZ for file in self._files)
 
@@ -201,7 +201,7 @@ class InitialLoad:
 
 
 def _require_reached(copy: DataDirectory, lsn: int) -> None:
-    """Whether nothing in a copy is of behind an LSN; what a crashed server had cut off or removed no page tells.
+    """See that nothing in a copy is of behind an LSN; what a crashed server had cut off or removed no page tells.
 
     Raises:
         CatalogError: it may be.
@@ -223,7 +223,7 @@ def _require_reached(copy: DataDirectory, lsn: int) -> None:
 
 
 def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection[Locator]) -> None:
-    """Whether the copy has the files of relations, but for those that were made since it began.
+    """See that the copy has the files of relations, but for those that were made since it began.
 
     Raises:
         CatalogError: one is missing, with all its rows.
@@ -248,7 +248,7 @@ class _Reader:
     has_checksums: bool
 
     def parts(self, locator: Locator) -> Iterator[HeapPages]:
-        """A file's pages, in parts for tasks."""
+        """Yield a file's pages, in parts for tasks."""
         file, heap = self.numbers[locator], self.heaps[locator]
         blocks = max(heap.blocks, self.history.blocks(file))
         for first in range(0, blocks, TASK_BLOCKS):
@@ -258,7 +258,7 @@ class _Reader:
     def toasts(
         self, engine: Engine, locators: Sequence[Locator], progress: Progress | None
     ) -> dict[Locator, ToastValues]:
-        """The values out of line of some TOAST tables."""
+        """Return the values out of line of some TOAST tables."""
         parts = [(locator, pages) for locator in locators for pages in self.parts(locator)]
         tasks = [ToastTask(pages, self.place, number) for number, (_, pages) in enumerate(parts)]
         found: dict[Locator, list[ToastPart]] = {locator: [] for locator in locators}
@@ -285,7 +285,7 @@ class _RowsTask:
 def _write(
     forms: Sequence[ChangeTable], toasts: Sequence[ToastValues], session: SessionSettings, lsn: int, task: _RowsTask
 ) -> Iterator[Write[tuple[int, DataFile | None]]]:
-    """Runs once a task: one file, or none where no row is visible."""
+    """Write rows, once a task: one file, or none where no row is visible."""
 
     def write(_: BinaryIO) -> tuple[int, DataFile | None]:
         toast, form = toasts[task.toast] if task.toast >= 0 else None, forms[task.load]
@@ -315,7 +315,7 @@ class HeapRows:
         self._layouts: SliceLayouts = compile_layouts([schema], session)
 
     def batches(self, found: VisibleTuples) -> Iterator[pa.Table]:
-        """Rows of some pages, as many at a time as their values out of line allow.
+        """Yield rows of some pages, as many at a time as their values out of line allow.
 
         Raises:
             CatalogError: a tuple is malformed, or a value out of line is not there.
@@ -352,7 +352,7 @@ class HeapRows:
         return self._framed(list(typed.rows.columns), tid)
 
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
-        """Rows with the columns of changes."""
+        """Return rows with the columns of changes."""
         count, same = len(tid), np.zeros(len(tid), np.int32)
         lsn = pa.array(np.full(count, self._lsn, np.int64))
         said = {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
@@ -372,7 +372,7 @@ class HeapRows:
 
 
 def _items(chunks: int, at: Int64s, length: Int64s, lsn: int) -> Items:
-    """Chunks first, and the rows that need them: as if one transaction had written all of them."""
+    """Return chunks first, and the rows that need them: as if one transaction had written all of them."""
     count = len(at)
     nothing = np.zeros(count, np.int32)
     return Items(

@@ -117,7 +117,7 @@ def land(
     """
     pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
     with Lake(target) as lake:
-        kept = lake.progress.kept()
+        kept = lake.progress.kept_state()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
         told = None if progress is None else StepProgress(progress)
@@ -169,7 +169,7 @@ class LandingRun:
         return mode_of(self.lake.target)
 
     def once(self, kept: KeptState | None) -> None:
-        """To the end of the WAL; where tables are added, that is where their rows are loaded first."""
+        """Land up to the end of the WAL; where tables are added, their rows are loaded there first."""
         while not self.has_all(kept):
             assert kept is not None
             behind = self.go(kept)
@@ -191,7 +191,7 @@ class LandingRun:
             kept = self.go(kept, directory, following) or kept
 
     def _more(self, kept: KeptState, following: Following) -> WalDirectory | None:
-        """The WAL behind a state, once there is some; None if it is told to end before."""
+        """Return the WAL behind a state, once there is some; None if it is told to end before."""
         if following.when_there(lambda: self.has_all(kept)) is False and not self.has_warned:
             self._warn_of_waiting(kept)
         return following.behind(kept)
@@ -203,12 +203,12 @@ class LandingRun:
     def opened(
         self, kept: KeptState | None, directory: WalDirectory | None = None, tables: TablePatterns | None = None
     ) -> OpenRequest:
-        """The request from where the last run has come to, or from the backup; with the tables that land, or others."""
+        """Open the request where the last run has come to, or at the backup; of the tables that land, or others."""
         request = self._request_of(tables or self.tables or self.request.tables)
         return open_request(request, partial(self.row_changes, request.tables), kept, directory).of_rows()
 
     def row_changes(self, tables: TablePatterns, store: CatalogStore) -> RowChanges:
-        """What says which changes are wanted.
+        """Return what says which changes are wanted.
 
         Args:
             tables: those that are chosen; store: a catalog of the database.
@@ -255,13 +255,13 @@ class LandingRun:
             kept, cut = behind, None
 
     def _until(self, landing_pass: LandingPass, cut: CrowdedWindowError | None) -> int | None:
-        """Where a pass ends early: what is chosen besides is so for its first window only."""
+        """Tell where a pass ends early: what is chosen besides is so for its first window only."""
         return start_of(landing_pass.opened) + 1 if cut is not None and cut.oids else self.until
 
     def _begun_again(
         self, error: HeadwaterError, cut: CrowdedWindowError | None, kept: KeptState | None
     ) -> CrowdedWindowError | None:
-        """How a window is begun once more that could not land; None where a table is left out of it.
+        """Tell how a window is begun once more that could not land; None where a table is left out of it.
 
         Args:
             error: why; cut: how the same window was cut already.
@@ -310,7 +310,7 @@ class LandingRun:
         cut: CrowdedWindowError | None,
         following: Following | None,
     ) -> Iterator[LandingPass]:
-        """A pass from a state on, to the end or to where its first window is cut."""
+        """Begin a pass from a state on, to the end or to where its first window is cut."""
         tables = self.tables or self.request.tables
         opened = self.opened(kept, directory, tables if cut is None else replace(tables, oids=cut.oids))
         if cut is not None and cut.cut is not None:
@@ -322,7 +322,7 @@ class LandingRun:
 
     @contextmanager
     def passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
-        """A pass, with what hands work to tasks.
+        """Begin a pass, with what hands work to tasks.
 
         Args:
             opened: from where; wants_existing: rows that were there before have to land yet.
@@ -354,7 +354,7 @@ class LandingRun:
             )
 
     def has_all(self, kept: KeptState | None) -> bool:
-        """Whether all tables land that are asked for; those that do not yet are added, if that can be done at a state.
+        """Tell whether all tables land that are asked for; others are added, if that can be done at a state.
 
         Args:
             kept: the state; None before there is any.
@@ -445,7 +445,7 @@ class LandingRun:
 def _cause(
     error: HeadwaterError, cut: CrowdedWindowError | None, causes: dict[int | None, HeadwaterError]
 ) -> HeadwaterError:
-    """The error that tells most of why a window cannot land.
+    """Return the error that tells most of why a window cannot land.
 
     Args:
         error: what has ended a pass; cut: how that was cut.
@@ -466,7 +466,7 @@ def _cause(
 
 
 def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
-    """Whether rows that were there before have to land yet.
+    """Tell whether rows that were there before have to land yet.
 
     Raises:
         UsageError: they would, and what follows them is left out.

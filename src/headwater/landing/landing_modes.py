@@ -60,15 +60,15 @@ class Mode(ABC):
     def tables(
         self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
-        """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
+        """Return the tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
 
     def shape(self, schema: RelationSchema) -> Shape | None:  # noqa: ARG002
-        """Which columns the lake's table must have, of the several that a table may have there; None for any."""
+        """Tell which columns the lake's table must have, of the several that a table may have there; None for any."""
         return None
 
     @abstractmethod
     def existing(self, source: SourceTable) -> SourceTable:
-        """A table whose rows were there before, with what is to be known of it.
+        """Return a table whose rows were there before, with what is to be known of it.
 
         Raises:
             LakeError: its rows cannot be told apart.
@@ -76,13 +76,13 @@ class Mode(ABC):
 
     @abstractmethod
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """Whether anything of a table is to be done."""
+        """Tell whether anything of a table is to be done."""
 
     @abstractmethod
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
     ) -> Landing:
-        """A table on its way.
+        """Return a table on its way.
 
         Raises:
             LakeError: the window cannot be landed in it.
@@ -92,7 +92,7 @@ class Mode(ABC):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """What is committed of each table of which there is anything.
+        """Return what is committed of each table of which there is anything.
 
         Args:
             landings: of the window.
@@ -105,7 +105,7 @@ class Mode(ABC):
 
     @abstractmethod
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """What is committed of a table whose rows were there before.
+        """Return what is committed of a table whose rows were there before.
 
         Args:
             landing: it.
@@ -142,7 +142,6 @@ class Changelog(Mode):
 
     @override
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """All of them."""
         return True
 
     @override
@@ -157,7 +156,7 @@ class Changelog(Mode):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """The files as they are."""
+        """Yield the files as they are."""
         # Of a table's several the earlier ones first: what they lack, none that comes later is to stand for.
         for number, files in sorted(written.items()):
             added = [one.file for one in files]
@@ -166,7 +165,7 @@ class Changelog(Mode):
 
     @override
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """The files as they are."""
+        """Return the files as they are."""
         return Settled(landing, files, [], lsn, sum(one.rows for one in files))
 
 
@@ -193,7 +192,7 @@ class Mirror(Mode):
         return replace(source, story=TableStory(identity_of(source.versions, source.last), members))
 
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """Tables that have changes, or that rows come to, or that there are already."""
+        """Tell whether a table has changes, or rows come to it, or it is there already."""
         assert source.story is not None
         return bool(source.versions or source.story.coming) or lake.names.has_relation(source.last.oid)
 
@@ -259,11 +258,11 @@ class Mirror(Mode):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """The files that stand for those that had to be rewritten."""
+        """Yield the files that stand for those that had to be rewritten."""
         return settled_mirrors(landings, written, merging)
 
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """The same rows, in the order of the key."""
+        """Merge the same rows, in the order of the key."""
         staged = [Written(landing.number, file, lsn) for file in files]
         found = list(self.settled([landing], {landing.number: staged}, merging))
         return replace(found[0], last=lsn) if found else Settled(landing, [], [], lsn, 0)
@@ -277,7 +276,7 @@ MODES: Mapping[str, Mode] = {
 
 
 def mode_of(target: LandingTarget) -> Mode:
-    """What a target keeps.
+    """Return what a target keeps.
 
     Raises:
         UsageError: it cannot be kept so.
@@ -297,7 +296,7 @@ def _is_gone(column: Column, source: SourceTable) -> bool:
 
 
 def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> tuple[str, ...]:
-    """Names in the lake of the key's columns.
+    """Return names in the lake of the key's columns.
 
     Raises:
         LakeError: one is not a column of the table any more.
@@ -313,7 +312,7 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
 
 
 def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
-    """What columns that were added hold in rows from before, by their numbers."""
+    """Return what columns that were added hold in rows from before, by their numbers."""
     own = {one.number: one for one in columns.typed.columns}
     return {
         number: missing_value(column, own[number], columns.typed, decoder.session)
@@ -323,7 +322,7 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
 
 
 def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]:
-    """Where rows were written anew for the type of a column by which no row is told, and none have left before."""
+    """Tell where rows were written anew for the type of a column by which no row is told, and none have left before."""
     if story.identity.is_whole or story.gone or story.coming:
         return ()
     key = {one.number for one in last.columns if one.name in story.identity.columns}
@@ -331,12 +330,12 @@ def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]
 
 
 def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
-    """Those columns of a story's, unless the window has landed in the table already."""
+    """Return the retyped columns of a story, unless the window has landed in the table already."""
     return story.retyped if story.changed_at > table.landed.commit_lsn else ()
 
 
 def _becoming(columns: LandedColumns) -> dict[str, str]:
-    """Columns of the lake that are new, or of another type, by those of the same one of the source that files have."""
+    """Return columns of the lake that are new or of another type, each with that of the same source that files have."""
     if columns.before is None:
         return {}
     known = {one.name: one.type for one in columns.before.columns}

@@ -208,7 +208,7 @@ class Handing:
         )
 
     def _tables(self, assembly: Assembly, window: CatalogWindow, plugin: RowChanges, since: int) -> list[SourceTable]:
-        """What a window has of tables, and where their definitions change."""
+        """Return what a window has of tables, and where their definitions change."""
 
         def wants(schema: RelationSchema) -> bool:
             return bool(plugin.wants(schema, window.end))
@@ -238,7 +238,7 @@ class Handing:
 
 
 def _moment(micros: int) -> datetime:
-    """A commit's time, which counts from 2000; of one that Python has not, infinity too, its first or last moment."""
+    """Return a commit's time, which counts from 2000; Python's first or last moment for one that it has not."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
@@ -246,7 +246,7 @@ def _moment(micros: int) -> datetime:
 
 
 def _earlier(micros: int) -> datetime | None:
-    """The time of a commit before, of which rows changed; None for none."""
+    """Return the time of a commit before, of which rows changed; None for none."""
     return None if micros == NO_TIME else _moment(micros)
 
 
@@ -337,7 +337,7 @@ class LandingPass:
         return _Staged(part, lo, hi, turn, landings, written, block, began, before, replacing, bringing)
 
     def _replacing(self, part: Part, lo: int, behind: BackgroundStep) -> Replacing | None:
-        """What a window begins with, once the one before it is committed and a run would begin behind that."""
+        """Return what a window begins with, once the one before it is committed and a run would begin behind that."""
         if not part.names:
             return None
         warn_of_names_without_table(part.names, self.lake, is_mirror=self.mode.mirrors)
@@ -361,7 +361,7 @@ class LandingPass:
 
     @contextmanager
     def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:
-        """Errors of the ``with`` block say where the window can be cut, if that may help.
+        """Let errors of the ``with`` block say where the window can be cut, if that may help.
 
         Args:
             part: the window; lo: where it begins.
@@ -384,7 +384,7 @@ class LandingPass:
                         raise one.refusal(name)
 
     def _is_apart(self, part: Part) -> bool:
-        """Whether a window is staged the same way before and behind the commit of the one before.
+        """Tell whether a window is staged the same way before and behind the commit of the one before.
 
         A transaction of it has committed later than all that were, so tables that have not heard of those yet leave out
         the same: only their columns matter, and which tables there are.
@@ -418,7 +418,7 @@ class LandingPass:
         self.watch.passed(self._passed(staged.lo, staged.hi, part, before, seconds, following))
 
     def _end(self, following: Following | None, lsn: int) -> int:
-        """Where the log ends, as far as that is known."""
+        """Tell where the log ends, as far as that is known."""
         if following is not None:
             return following.end(lsn)
         asked, there = self.opened.request.end, self.opened.directory.stop_lsn
@@ -467,7 +467,7 @@ class LandingPass:
         return self.opened.plugin.choice.left_out
 
     def waiting(self, rows: ExistingRows) -> list[ExistingTable]:
-        """The tables that have not the rows yet that they had before.
+        """Return the tables that have not the rows yet that they had before.
 
         Raises:
             LakeError: one has others.
@@ -476,7 +476,7 @@ class LandingPass:
         return [one for one in rows.tables if self._waits(one.source, rows.lsn)]
 
     def lacking(self, rows: ExistingRows) -> list[ExistingTable]:
-        """The tables that have not the rows of an LSN, whatever others they have.
+        """Return the tables that have not the rows of an LSN, whatever others they have.
 
         Raises:
             LakeError: one is further than that.
@@ -519,7 +519,7 @@ class LandingPass:
         self.lake.staging.clear()
 
     def _existing(self, source: SourceTable, lsn: int, replaces: bool) -> SourceTable:
-        """A table whose rows were there before; what it has ends just before these come, if they replace it."""
+        """Return a table whose rows were there before; what it has ends just before these come, if they replace it."""
         with errors_of_table(source.last.oid, qualified_name(source.last)):
             found = self.mode.existing(source)
         if not replaces or self._table(source)[1].landed.commit_lsn < 0:
@@ -528,7 +528,7 @@ class LandingPass:
         return replace(found, versions=(), replaces=Departure(source.last.oid, lsn - 1))
 
     def _waits(self, source: SourceTable, lsn: int) -> bool:
-        """Whether a table has not the rows of an LSN yet.
+        """Tell whether a table has not the rows of an LSN yet.
 
         Raises:
             LakeError: it has others.
@@ -545,7 +545,7 @@ class LandingPass:
     def _job(
         self, part: Part, work: Work[Handed[Slice], list[Written]]
     ) -> AbstractContextManager[Iterator[list[Arrived[list[Written]]]]]:
-        """The job that writes a window's rows."""
+        """Return the job that writes a window's rows."""
         return self.ahead.exchange_for(part.size).run("land", work, part.slices, self.ahead.job_progress())
 
     @property
@@ -553,7 +553,7 @@ class LandingPass:
         return Merging(self._merged, self.ahead.parallel)
 
     def _merged(self, merges: Sequence[MergeTask]) -> list[Merged]:
-        """What tasks have merged."""
+        """Have tasks merge files."""
         found: list[Merged] = []
         exchange = self.ahead.exchange_for(sum(merge.size for merge in merges))
         with exchange.run("merge", run_merge, merges, self.ahead.job_progress()) as arriving:

@@ -122,7 +122,7 @@ class Naming:
         return self._renamed(change, table, giver)
 
     def _renamed(self, change: NameChange, table: RelationSchema, giver: str | None) -> Arrival | None:
-        """What becomes of a mirror whose table got a name that no other one has in the lake."""
+        """Return what becomes of a mirror whose table got a name that no other one has in the lake."""
         if not change.was_known:  # rows and changes of it are in no mirror, or are missing in its own
             return Arrival(change, table, None, replaces=giver == change.name)
         if giver is None:
@@ -219,7 +219,7 @@ class Replacing:
         return one.replaces and -1 < landed < one.change.lsn
 
     def _landed(self, one: Arrival) -> int:
-        """How far the table of a name has come."""
+        """Tell how far the table of a name has come."""
         table = self.lake.tables.of_name(one.change.name)
         return -1 if table is None else table.landed.commit_lsn
 
@@ -281,7 +281,7 @@ class Replacing:
                 yield RowsOfMirror(giver.locate(path), file.size, handover, has_history)
 
     def _handover(self, one: Arrival, landing: Landing, giver: LakeTable) -> Handover:
-        """How rows of a mirror become those of another one of the same table of the source."""
+        """Tell how rows of a mirror become those of another one of the same table of the source."""
         assert isinstance(landing.changes, StagedChanges)
         assert giver.landed.schema is not None
         columns = LakeSchema.of(giver.landed.schema).columns
@@ -302,7 +302,7 @@ class Replacing:
         return Handover(moving, landing.number, tuple(names), fills, schema, place, relations)
 
     def is_over(self) -> None:
-        """The window has landed in all tables, and where a run would go on is behind it.
+        """Forget the note: the window has landed in all tables, and where a run would go on is behind it.
 
         Raises:
             LakeError: what is not needed any more cannot be removed.
@@ -313,7 +313,7 @@ class Replacing:
 
 
 def replace_marker(landing: Landing) -> Written:
-    """A row of a table of changes: those behind it are of another table of the source."""
+    """Return a row of a table of changes: those behind it are of another table of the source."""
     source, gone = landing.source, landing.source.replaces
     assert gone is not None
     columns = {

@@ -140,9 +140,9 @@ def reload(
 
 @contextmanager
 def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake, KeptState, TablePatterns]]:
-    """A target, the state where it stands, and which tables land there."""
+    """Hold a target; gives the state where it stands, and which tables land there, too."""
     with Lake(target) as lake:
-        kept = lake.progress.kept()
+        kept = lake.progress.kept_state()
         if kept is None or not kept.state.control.builder.is_consistent:
             raise LakeError(
                 "nothing has landed there yet that tables could catch up with",
@@ -169,7 +169,7 @@ def _run(
 
 
 def _is_chosen(table: PausedTable, chosen: TablePatterns, *, asked: bool) -> bool:
-    """Whether a table is to land.
+    """Tell whether a table is to land.
 
     Raises:
         UsageError: it is asked for, and excluded.
@@ -183,14 +183,14 @@ def _is_chosen(table: PausedTable, chosen: TablePatterns, *, asked: bool) -> boo
 
 
 def _groups(lake: Lake, tables: Iterable[PausedTable]) -> Iterator[tuple[KeptState | None, list[PausedTable]]]:
-    """Tables that begin together: those that may lack rows at the backup, the others at the oldest of their states."""
+    """Yield tables that begin together: where rows may lack, at the backup, else at the oldest of the states."""
     known = list(tables)
     lacking = [one for one in known if one.stands_at is None]
     if lacking:
         yield None, lacking
     standing = sorted((one for one in known if one.stands_at is not None), key=lambda one: one.stands_at or 0)
     if standing:
-        yield lake.paused.kept(standing[0]), standing
+        yield lake.paused.kept_state(standing[0]), standing
 
 
 def _catch_up(
@@ -218,7 +218,7 @@ def _catch_up(
 
 @contextmanager
 def _hinted(lake: Lake, tables: Sequence[PausedTable]) -> Iterator[None]:
-    """Errors of WAL that is gone say what helps."""
+    """Let errors of WAL that is gone say what helps."""
     try:
         yield
     except SegmentError as error:
@@ -229,7 +229,7 @@ def _hinted(lake: Lake, tables: Sequence[PausedTable]) -> Iterator[None]:
 
 
 def _left(lake: Lake, tables: Iterable[PausedTable]) -> tuple[PausedTable, ...]:
-    """Those of the tables that are paused still, as they are now."""
+    """Return the tables that are paused still, as they are now."""
     return tuple(lake.paused.tables[one.oid] for one in tables if one.oid in lake.paused.oids)
 
 
@@ -262,7 +262,7 @@ def _reload(run: LandingRun, name: str, kept: KeptState, directory: WalDirectory
 
 
 def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> RelationSchema:
-    """The table of the source that a name in the lake is of, as of an LSN.
+    """Return the table of the source that a name in the lake is of, as of an LSN.
 
     Raises:
         LakeError: there is none, or it is not to land.
@@ -287,7 +287,7 @@ def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> Rela
 
 
 def _rows(opened: OpenRequest, table: RelationSchema, kept: KeptState, directory: WalDirectory) -> ExistingRows:
-    """A table's rows where the target stands, in a backup.
+    """Return a table's rows where the target stands, in a backup.
 
     Raises:
         HeadwaterError: the backup does not have them.

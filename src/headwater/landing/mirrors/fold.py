@@ -126,7 +126,7 @@ def fold_wholes(events: Events, kills: Kills) -> Folded:
 
 
 def _numbers(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each element in its group, from 0; groups are sorted."""
+    """Return the number of each element in its group, from 0; groups are sorted."""
     places = np.arange(len(groups))
     is_first = np.ones(len(groups), np.bool_)
     is_first[1:] = groups[1:] != groups[:-1]
@@ -135,7 +135,7 @@ def _numbers(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _with_epochs(events: Events, kills: Kills) -> Codes:
-    """Codes that differ on both sides of a kill: what ended there, no later event finds."""
+    """Return codes that differ on both sides of a kill: what ended there, no later event finds."""
     epoch = np.zeros(len(events.code), np.int64)
     for oid, places in kills.items():
         own = events.relation == oid
@@ -145,7 +145,7 @@ def _with_epochs(events: Events, kills: Kills) -> Codes:
 
 
 def _next_kills(events: Events, kills: Kills) -> NDArray[np.int64]:
-    """int64[n] the next place behind each event at which all rows of its relation ended."""
+    """Return int64[n] the next place behind each event at which all rows of its relation ended."""
     found = np.full(len(events.kind), NEVER)
     for oid, places in kills.items():
         own = np.flatnonzero(events.relation == oid)
@@ -155,7 +155,7 @@ def _next_kills(events: Events, kills: Kills) -> NDArray[np.int64]:
 
 
 def sources(unchanged: NDArray[np.bool_], found: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where a column's values are that updates did not write again.
+    """Tell where a column's values are that updates did not write again.
 
     Args:
         unchanged: bool[n] of each event whether its value is that of the row which it found.

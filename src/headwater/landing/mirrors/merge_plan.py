@@ -48,14 +48,14 @@ class Group:
 
 
 def is_small(file: DataFile) -> bool:
-    """Whether new rows go to a file."""
+    """Tell whether new rows go to a file."""
     return file.size < FILE_BYTES // 4 and file.rows < FILE_ROWS // 4
 
 
 def groups(
     files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, touches_all: bool, tasks: int = 1
 ) -> list[Group]:
-    """The groups of a mirror.
+    """Return the groups of a mirror.
 
     Args:
         files: of the mirror.
@@ -118,7 +118,7 @@ class _Grouping:
         )
 
     def groups(self) -> Iterator[Group]:
-        """The blocks that are touched, as many together as a task takes."""
+        """Yield the blocks that are touched, as many together as a task takes."""
         above: pa.Scalar | None = None
         files: list[DataFile] = []
         first = done = 0
@@ -141,7 +141,7 @@ class _Grouping:
         return sum(one.size for one in files) >= GROUP_BYTES or sum(one.rows for one in files) >= self.share
 
     def _territories(self) -> Iterator[tuple[int, list[DataFile]]]:
-        """By block: how many values are up to where the next one begins, and which of its files are concerned."""
+        """Yield by block how many values are up to where the next one begins, and which of its files are concerned."""
         starts = self._block_starts()
         ends = [*starts[1:], len(self.files)]
         bounds = [int(np.searchsorted(self.values, self.lower[at], "left")) for at in ends[:-1]] + [len(self.values)]
@@ -163,7 +163,7 @@ class _Grouping:
         return [0, *(np.flatnonzero(self.lower[1:] > before) + 1).tolist()]
 
     def _touched(self, start: int, end: int, begin: int, bound: int) -> list[DataFile]:
-        """Files of a block that its values concern."""
+        """Return files of a block that its values concern."""
         own = self.values[begin:bound]
         inside = np.searchsorted(own, self.upper[start:end], "right") > np.searchsorted(
             own, self.lower[start:end], "left"
@@ -176,7 +176,7 @@ class _Grouping:
 
 
 def _bounds(values: Sequence[object], type: pa.DataType) -> pa.Array:
-    """Bounds as values of a column, which may have become wider since."""
+    """Return bounds as values of a column, which may have become wider since."""
     if type == pa.uuid():
         return pa.ExtensionArray.from_storage(type, pa.array([value.bytes for value in values], pa.binary(16)))  # type: ignore[attr-defined]
     return pa.array(values, type)

@@ -160,7 +160,7 @@ class Staged:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Staged:
-        """Of rows as tasks stage them."""
+        """Make events of rows as tasks stage them."""
         is_pre, is_post = _is(rows, "update_preimage"), _is(rows, "update_postimage")
         has_pre = np.zeros(len(rows), np.bool_)
         has_pre[1:] = is_pre[:-1] & is_post[1:]
@@ -176,7 +176,7 @@ class Staged:
         return 4 * np.arange(len(self.kind)) + 2
 
     def kills(self, gone: Sequence[Departure]) -> dict[int, NDArray[np.int64]]:
-        """Where all rows of a relation ended; see :data:`headwater.landing.mirrors.fold.Kills`.
+        """Tell where all rows of a relation ended; see :data:`headwater.landing.mirrors.fold.Kills`.
 
         Args:
             gone: relations that took their rows with them.
@@ -205,7 +205,7 @@ class Staged:
 
 
 def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
-    """The place behind all rows of a commit."""
+    """Return the place behind all rows of a commit."""
     return 4 * int(np.searchsorted(commits, lsn, "right"))
 
 
@@ -220,7 +220,7 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def staged_rows(paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """Staged changes, in their order.
+    """Return staged changes, in their order.
 
     Args:
         paths: of the files; one at least.
@@ -249,7 +249,7 @@ class _Merging:
         return Staged.of(staged_rows(self.merge.changes, wanted))
 
     def _changes(self) -> pa.Table:
-        """Those of the group, whole; file by file, as all of the window's may be many times as many."""
+        """Return the whole changes of the group; file by file, as all of the window's may be many times as many."""
         found, first = [no_rows(_staged_schema(self.form))], 0
         for path in self.merge.changes:
             end = first + int(pq.read_metadata(path).num_rows)
@@ -298,7 +298,7 @@ class _Merging:
         return self.form.rewrites_all or takes_in or bool((ends != NEVER).any())
 
     def _told_by(self, path: str) -> pa.Table:
-        """By what the rows of a file are told, and their partition."""
+        """Read by what the rows of a file are told, and their partition."""
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
         wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
         there = pq.read_schema(path).names
@@ -335,7 +335,7 @@ class _Merging:
                 )
 
     def _told_apart(self, events: Events) -> Events:
-        """Rows that are told as wholes do not change: the old one goes, the new one comes."""
+        """Split updates of rows that are told as wholes: the old one goes, the new one comes."""
         if not self.form.identity.is_whole or not (events.kind == CHANGED).any():
             return events
         raise LakeError(f"{self.form.table}: an update under REPLICA IDENTITY FULL has no old row")
@@ -378,7 +378,7 @@ class _Merging:
         )
 
     def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
-        """Whether a change is of a row that was written anew behind it, with another type in its key."""
+        """Tell whether a change is of a row that was written anew behind it, with another type in its key."""
         first = self.kills.get(changes[STAGED["_relation"]][at].as_py(), np.zeros(1, np.int64))[0]
         is_before = bool(self.staged.place[self.picks[at]] < first)
         return is_before and not self.form.becomes.keys().isdisjoint(self.form.told_by)
@@ -413,7 +413,7 @@ class _Merging:
             )
 
     def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:
-        """Rows that were there when they left."""
+        """Yield rows that were there when they left."""
         commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
         for one in self.merge.leaving:
             which = is_row & (end == _place_behind(commits, one.arrival.lsn))
@@ -431,7 +431,7 @@ class _Merging:
         at: NDArray[np.int64],
         old: int,
     ) -> pa.Table:
-        """With the values that updates did not write again."""
+        """Fill in the values that updates did not write again."""
         lists = changes[STAGED["_unchanged"]].combine_chunks()
         names = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
         found = self._found_rows(folded, old)
@@ -448,7 +448,7 @@ class _Merging:
         return merged
 
     def _found_rows(self, folded: Folded, old: int) -> NDArray[np.int64]:
-        """int64[n] which row each new version is a version of; -1 for none."""
+        """Return int64[n] which row each new version is a version of; -1 for none."""
         found = folded.found.copy()
         moved = self.staged.moved_from[self.picks]
         which = np.flatnonzero(moved >= 0)
@@ -459,7 +459,7 @@ class _Merging:
         return found
 
     def _new_rows(self, changes: pa.Table) -> pa.Table:
-        """Changes as rows of the mirror."""
+        """Return changes as rows of the mirror."""
         given = {one: STAGED[_GIVEN[one]] if one in _GIVEN else None for one in self.form.own}
         arrays = []
         for one in self.form.schema:
@@ -469,28 +469,28 @@ class _Merging:
         return pa.table(arrays, schema=self.form.schema)
 
     def _whole(self, path: str) -> pa.Table:
-        """All columns of a file."""
+        """Read all columns of a file."""
         return self._as_landed(self.form.valid(path), self.form.schema.names, path)
 
     def _ended(self, path: str) -> list[DataFile]:
-        """Versions of a file that had ended before; there are some where another program has made the file."""
+        """Return versions of a file that had ended before; there are some where another program has made the file."""
         return self._files(ended_rows(path, self.form.schema))
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
-        """Rows of a file with columns as the mirror has them now; or only by what they are told."""
+        """Return rows of a file with columns as the mirror has them now; or only by what they are told."""
         is_gone = self._are_killed(rows) or (bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(path)))
         file = FileRows(self.form, rows, path, is_gone, is_told)
         fields = [self.form.schema.field(name) for name in names]
         return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))
 
     def _are_killed(self, rows: pa.Table) -> bool:
-        """No row of a file is left in the end."""
+        """Tell whether no row of a file is left in the end."""
         if not self.form.is_partitioned:
             return bool(self.kills)
         return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
 
     def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array:
-        """Numbers of rows, in the order of their keys."""
+        """Return numbers of rows, in the order of their keys."""
         keys, chosen = [name for name in self.form.key if has_place(self.form.schema.field(name).type)], pa.array(which)
         if not keys or not len(which):
             return chosen
@@ -499,7 +499,7 @@ class _Merging:
         return chosen.take(pc.sort_indices(pa.table(ordered), sort_keys=[(number, "ascending") for number in ordered]))
 
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
-        """Versions that have ended, with what ended them."""
+        """Return versions that have ended, with what ended them."""
         at = np.flatnonzero(which)
         rows, place = merged.take(pa.array(at)), end[at]
         lsns, times = self._commits(place, self._relations(rows))
@@ -509,7 +509,7 @@ class _Merging:
         return rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
 
     def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
-        """LSNs and times of the commits of places at which rows of relations ended."""
+        """Return LSNs and times of the commits of places at which rows of relations ended."""
         rows, gone = self.staged.rows, self.form.gone
         commits = _numbers(rows[STAGED["_commit_lsn"]])
         row = place // 4

@@ -26,7 +26,7 @@ from headwater.landing.tables.change_rows import STAGED, StagedChanges
 def settled_mirrors(
     landings: Sequence[Landing], written: Mapping[int, Sequence[Written]], merging: Merging
 ) -> Iterator[Settled]:
-    """What is committed of mirrors; of one that rows come to before the one that they leave.
+    """Return what is committed of mirrors; of one that rows come to before the one that they leave.
 
     Args:
         landings: of a window.
@@ -70,7 +70,7 @@ def _replaced(landing: Landing) -> list[str]:
 
 
 def _endings(landing: Landing) -> Iterator[Ending]:
-    """The tasks that end a history's versions, as another table has taken the place of theirs."""
+    """Yield the tasks that end a history's versions, as another table has taken the place of theirs."""
     form = landing.mirror
     assert form is not None
     if form.replaces is None or not form.has_history:
@@ -82,13 +82,13 @@ def _endings(landing: Landing) -> Iterator[Ending]:
 
 
 def _last(landing: Landing, files: Sequence[Written]) -> int:
-    """START of the last commit record that a table has."""
+    """Return the START of the last commit record that a table has."""
     assert landing.source.story is not None
     return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
 
 
 def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
-    """Rows that go from one mirror to another, by the number of the one that they leave.
+    """Return rows that go from one mirror to another, by the number of the one that they leave.
 
     Raises:
         LakeError: columns of one become others besides.
@@ -113,7 +113,7 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
 
 
 def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover]]) -> Iterator[list[Landing]]:
-    """Mirrors that can be merged at once; each behind those whose rows come to it.
+    """Yield mirrors that can be merged at once; each behind those whose rows come to it.
 
     Raises:
         LakeError: rows go in a circle.
@@ -148,7 +148,7 @@ def _insert(files: list[Written], moved: Moved) -> None:
 def _merges(
     landing: Landing, staged: Mapping[int, Sequence[Written]], leaving: Mapping[int, Sequence[Handover]], parallel: int
 ) -> Iterator[Merge]:
-    """The tasks of a mirror; as many as can run at once, if there is enough for them."""
+    """Yield the tasks of a mirror; as many as can run at once, if there is enough for them."""
     files = staged[landing.number]
     form, kills = landing.mirror, any(one.kills for one in files)
     assert form is not None
@@ -181,13 +181,13 @@ def _merges(
 
 
 def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:
-    """Files that changes may be of; versions that have ended are in such as nobody rewrites."""
+    """Return files that changes may be of; versions that have ended are in such as nobody rewrites."""
     found = table.concerned(sought)
     return {path: file for path, file in found.items() if not (sought.has_history and is_closed(file))}
 
 
 def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
-    """Whether rows can be had in a mirror.
+    """See that rows can be had in a mirror.
 
     Raises:
         LakeError: their table has no columns.
@@ -204,7 +204,7 @@ def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
 
 
 def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
-    """Whether changes that are not told by a key's first column may be of a file's rows."""
+    """Tell whether changes that are not told by a key's first column may be of a file's rows."""
     return not form.identity.is_none or touches_all or is_small(file)
 
 

@@ -44,7 +44,7 @@ class Departure:
 
 
 def commit_times(found: Sequence[Departure | Arrival]) -> pa.TimestampArray:
-    """When rows come or go; null where that is not known.
+    """Return when rows come or go; null where that is not known.
 
     Args:
         found: they.
@@ -72,7 +72,7 @@ class Arrival:
 
     @classmethod
     def of(cls, giver: RelationSchema, table: RelationSchema, gone: Departure) -> Arrival:
-        """Of tables whose columns are called alike at the commit.
+        """Match columns of two tables by their names, which are alike at the commit.
 
         Args:
             giver, table: they, as of then.
@@ -108,7 +108,7 @@ class Handover:
 
     @classmethod
     def of(cls, arrival: Arrival, giver: StagedChanges, number: int, taker: StagedChanges) -> Handover:
-        """From one table to another.
+        """Hand rows over from one table to another.
 
         Args:
             arrival: see there.
@@ -157,7 +157,7 @@ class Handover:
 
 
 def _names(changes: StagedChanges) -> dict[int, str]:
-    """Of columns in the lake, by their numbers."""
+    """Return names of columns in the lake, by their numbers."""
     return {one.number: name for one, name in zip(changes.table.columns, changes.names, strict=True)}
 
 
@@ -176,7 +176,7 @@ def _column(
 
 
 def changes_besides(giver: str, taker: str, lsn: int) -> LakeError:
-    """The error of rows that go from one table to another in a window in which columns become others.
+    """Return the error of rows that go from one table to another in a window in which columns become others.
 
     Args:
         giver, taker: names of the tables; lsn: START of the commit record.

@@ -119,7 +119,7 @@ class ChangeTable:
         return self.table.schema.oid, qualified_name(self.table.schema)
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
-        """The table's rows of a slice that have not landed yet; None for none.
+        """Return the table's rows of a slice that have not landed yet; None for none.
 
         Raises:
             HeadwaterError: a value does not fit its column.
@@ -142,25 +142,25 @@ class ChangeTable:
         return rows.take(pa.array(np.argsort(places, kind="stable")))
 
     def parts(self, rows: pa.Table) -> list[pa.Table]:
-        """Rows by the files that they go to."""
+        """Return rows by the files that they go to."""
         return [rows]
 
     def _has(self, version: RelationSchema) -> bool:
-        """Whether changes of a relation, as it was then, go there."""
+        """Tell whether changes of a relation, as it was then, go there."""
         is_own = version.topmost == self.table.schema.oid
         return is_own and (self.apart is None or version in self.apart.versions)
 
     def _is_told(self, told: Told, located: LocatedSlice) -> bool:
-        """Whether a truncate goes there."""
+        """Tell whether a truncate goes there."""
         is_own = told.topmost == self.table.schema.oid
         return is_own and (self.apart is None or int(located.changes.items.lsn[told.item]) in self.apart.truncates)
 
     def _as_read(self, version: RelationSchema) -> RelationSchema:
-        """What says where columns are in rows of a relation."""
+        """Return what says where columns are in rows of a relation."""
         return version
 
     def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:  # noqa: ARG002
-        """Columns of new rows, with what rows have of columns that were added later."""
+        """Return columns of new rows, with what rows have of columns that were added later."""
         return columns
 
     def _replaced(
@@ -169,11 +169,11 @@ class ChangeTable:
         found: Rows,  # noqa: ARG002
         schemas: Sequence[RelationSchema],  # noqa: ARG002
     ) -> dict[int, NDArray[np.bool_]]:
-        """By columns that get another type, which rows are written anew for that behind them."""
+        """Tell of columns that get another type which rows are written anew for that behind them."""
         return {}
 
     def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
-        """Rows as they are written.
+        """Return rows as they are written.
 
         Args:
             columns: the source's, in the order of their names; said: what is known of the changes besides.
@@ -182,7 +182,7 @@ class ChangeTable:
         return framed({**said, **dict(zip(self.names, columns, strict=True))}, rows, self.schema)
 
     def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
-        """More columns of rows, or of truncates."""
+        """Return more columns of rows, or of truncates."""
         return {"_relation_oid": _relations(located, found, told)}
 
     def _changes(self, located: LocatedSlice, found: Rows) -> _Placed:
@@ -252,7 +252,7 @@ class ChangeTable:
         behind: int,
         told: tuple[list[pa.Array], Rows, list[Told]] | None = None,
     ) -> _Placed:
-        """Rows with the columns of changes; `behind` orders those of one change."""
+        """Return rows with the columns of changes; `behind` orders those of one change."""
         names, numbers, truncates = told or (_names(located, found), located.numbers[found], [])
         said = place_columns(located, found, numbers)
         said |= {
@@ -371,7 +371,7 @@ class StagedChanges(ChangeTable):
 
 
 def _relations(located: LocatedSlice, found: Rows, told: Sequence[Told]) -> pa.Array:
-    """OIDs of the relations that rows, or truncates, are of; of a heap written anew that of the one before."""
+    """Return OIDs of the relations that rows, or truncates, are of; of a heap written anew that of the one before."""
     if told:
         return pa.array([one.oid for one in told], pa.int64())
     schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
@@ -380,7 +380,7 @@ def _relations(located: LocatedSlice, found: Rows, told: Sequence[Told]) -> pa.A
 
 
 def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArray:
-    """Names as a column.
+    """Return names as a column.
 
     Args:
         names: the different ones, or more; which: n numbers of names.
@@ -391,7 +391,7 @@ def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArra
 
 
 def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.Table:
-    """Rows of a change table.
+    """Return rows of a change table.
 
     Args:
         columns: by name, in the schema's types or such as are cast to them; those that are missing are null.
@@ -408,7 +408,7 @@ def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.
 
 
 def has_identity(version: RelationSchema) -> bool:
-    """Whether the WAL tells which row an update or a delete is of."""
+    """Tell whether the WAL tells which row an update or a delete is of."""
     return version.replica_identity == "f" or (version.replica_identity in "di" and bool(version.identity_columns))
 
 
@@ -421,6 +421,6 @@ class _Placed:
 
 
 def _names(located: LocatedSlice, found: Rows) -> list[pa.Array]:
-    """The names that relations had."""
+    """Return the names that relations had."""
     schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
     return [named([one.namespace for one in schemas], layout), named([one.name for one in schemas], layout)]

@@ -34,7 +34,7 @@ class ColumnChange:
     what: tuple[str, ...]
 
     def refusal(self, name: str) -> LakeError:
-        """The error of where that is not wanted.
+        """Return the error of a change that is not wanted.
 
         Args:
             name: of the table in the lake.
@@ -47,7 +47,7 @@ class ColumnChange:
 
 
 def column_changes(window: CatalogWindow, choice: TableChoice) -> tuple[ColumnChange, ...]:
-    """Those of a window, in the order of the commits.
+    """Find the changes of columns in a window, in the order of the commits.
 
     Args:
         window: it.

@@ -51,7 +51,7 @@ class NameChange:
 
 
 def name_changes(window: CatalogWindow, choice: TableChoice, assembly: Assembly) -> tuple[NameChange, ...]:
-    """Those of a window, in the order of the commits.
+    """Find the changes of names in a window, in the order of the commits.
 
     Args:
         window: it.

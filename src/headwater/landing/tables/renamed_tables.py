@@ -55,7 +55,7 @@ class ChoiceChange:
 
 
 def choice_changes(window: CatalogWindow, choice: TableChoice, unwanted: PassedOver) -> tuple[ChoiceChange, ...]:
-    """Those of a window, in the order of the commits.
+    """Find the changes of the choice in a window, in the order of the commits.
 
     Args:
         window: it.
@@ -92,14 +92,14 @@ def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Cho
 def _detached(
     choice: TableChoice, before: RelationSchema, was_in: HistoricCatalog, after: RelationSchema, is_in: HistoricCatalog
 ) -> ChoiceChange | None:
-    """A table that is chosen, and was a partition of one that is left out."""
+    """Return a table that is chosen, and was a partition of one that is left out."""
     if after.is_partition or not choice.leaves_out(before, was_in) or not choice.chooses(after, is_in):
         return None
     return ChoiceChange(was_in.lsn, after, before, after, True, is_detached=True)
 
 
 def _inside(store: CatalogStore, choice: TableChoice, version: RelationSchema, lsn: int) -> ChoiceChange | None:
-    """A table that was not chosen when it was changed, and is by the end of that transaction."""
+    """Return a table that was not chosen when it was changed, and is by the end of that transaction."""
     view = store.view(lsn + 1)
     after = view.relation(version.oid)
     if after is None or after.kind not in "rp" or version.topmost != after.topmost or version.rewrite_of:

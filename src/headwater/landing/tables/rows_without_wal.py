@@ -48,7 +48,7 @@ class WithoutWal:
 
 
 def rows_without_wal(window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
-    """What comes about in a window, in the order of the commits.
+    """Return what comes about in a window, in the order of the commits.
 
     Args:
         window: it.
@@ -59,7 +59,7 @@ def rows_without_wal(window: CatalogWindow, choice: TableChoice) -> tuple[Withou
 
 
 def partitions_without_wal(view: HistoricCatalog, choice: TableChoice) -> list[WithoutWal]:
-    """The chosen partitions that are unlogged, or foreign tables, as of a view of the catalog."""
+    """Return the chosen partitions that are unlogged, or foreign tables, as of a view of the catalog."""
     found = (view.relation(oid) for oid in view.partitions_without_wal())
     return [_partition(view, one, view.lsn) for one in found if one is not None and choice.chooses(one, view)]
 
@@ -83,7 +83,7 @@ def _found(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Iter
 
 
 def _is_lost(relation: RelationSchema | None) -> bool:
-    """Whether rows of a partitioned table are in a relation, without WAL."""
+    """Tell whether rows of a partitioned table are in a relation, without WAL."""
     if relation is None or not relation.is_partition:
         return False
     return relation.kind == "f" or (relation.kind == "r" and relation.persistence == "u")

@@ -85,7 +85,7 @@ def source_tables(
     since: int = -1,
     shapes: Callable[[RelationSchema], Shape] | None = None,
 ) -> list[SourceTable]:
-    """The tables of a window.
+    """Return the tables of a window.
 
     Args:
         plan: of it.
@@ -149,7 +149,7 @@ def _stages(
     window: CatalogWindow,
     shapes: Callable[[RelationSchema], Shape],
 ) -> list[_Stage]:
-    """A table's changes, apart by the columns that it had; in the order in which they came about."""
+    """Return a table's changes, apart by the columns that it had; in the order in which they came about."""
     stages: list[_Stage] = []
     ordered = sorted(touched, key=lambda one: one[0])
     for lsn, version in ordered:
@@ -178,7 +178,7 @@ def mirrored_tables(
     wants: Callable[[RelationSchema], bool],
     since: int = -1,
 ) -> list[SourceTable]:
-    """The tables of a window, and those that others of which only the definition has changed; with their stories.
+    """Return the tables of a window, and those of which only the definition has changed; with their stories.
 
     Args:
         assembly: of the window.
@@ -208,7 +208,7 @@ def _with_story(table: SourceTable, catalog: WindowCatalog, changed: MirroredTab
 
 
 def _with_givers(source: SourceTable, tables: Mapping[int, SourceTable]) -> SourceTable:
-    """A table; refused if rows that come to it are not to be had from where they were."""
+    """Return a table; refused if rows that come to it are not to be had from where they were."""
     assert source.story is not None
     for one in source.story.coming:
         giver = tables.get(one.giver)
@@ -233,13 +233,13 @@ def _roots(tables: Iterable[SourceTable]) -> Roots:
 
 
 def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
-    """OID of the table that a relation's rows go to; those of a rewritten heap to that of the heap before."""
+    """Return the OID of the table that a relation's rows go to; a rewritten heap's to that of the heap before."""
     original = store.view(lsn).relation(version.rewrite_of) if version.rewrite_of else version
     return version.rewrite_of if original is None else original.topmost
 
 
 def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
-    """Relations whose rows changed, each with the LSN of a change of it."""
+    """Yield relations whose rows changed, each with the LSN of a change of it."""
     counts = plan.units.commit_lsn[plan.rows.unit] > since
     found = distinct(plan.rows.resolution[counts])
     lsns = dict(zip(found.values.tolist(), plan.rows.first[counts][found.first].tolist(), strict=True))
@@ -249,7 +249,7 @@ def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
 
 
 def _truncated(plan: Plan, window: CatalogWindow, since: int) -> Iterator[tuple[int, RelationSchema]]:
-    """Relations that were truncated, as of then; rows of theirs there may be none."""
+    """Yield relations that were truncated, as of then; rows of theirs there may be none."""
     events = plan.events
     own = np.flatnonzero(events.made >= 0)
     counts = plan.units.commit_lsn[events.unit[own]] > since
@@ -263,7 +263,7 @@ def _truncated(plan: Plan, window: CatalogWindow, since: int) -> Iterator[tuple[
 
 
 def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], window: CatalogWindow) -> RelationSchema:
-    """A relation as of the window's end or, if it is gone by then, as of a change."""
+    """Return a relation as of the window's end or, if it is gone by then, as of a change."""
     found = window.end.relation(oid)
     if found is not None:
         return found
@@ -280,7 +280,7 @@ def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], window: Catal
 
 
 def _with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> RelationSchema:
-    """A relation with the columns that it had in the window and has no more."""
+    """Return a relation with the columns that it had in the window and has no more."""
     columns = {column.number: column for column in last.columns}
     for version in versions:
         for column in version.columns if last.oid in (version.oid, version.rewrite_of) else ():
@@ -295,7 +295,7 @@ def _names(schema: RelationSchema) -> dict[str, int]:
 
 
 def _require_names(root: RelationSchema, versions: Sequence[RelationSchema], window: CatalogWindow) -> None:
-    """Whether a name means one column of a partition in all of the window, and one of its root.
+    """See that a name means one column of a partition in all of the window, and one of its root.
 
     Raises:
         LakeError: it may not.
@@ -318,7 +318,7 @@ def _require_names(root: RelationSchema, versions: Sequence[RelationSchema], win
 
 
 def _is_steady(root: RelationSchema, window: CatalogWindow) -> bool:
-    """Whether a table has had the same columns in all of a window."""
+    """Tell whether a table has had the same columns in all of a window."""
     before = window.store.view(window.lo).relation(root.oid)
     if before is None:
         return not any(column.is_dropped for column in root.columns)
@@ -352,7 +352,7 @@ class LandedColumns:
 
 
 def shape_of(schema: RelationSchema, target: LandingTarget) -> Shape:
-    """The columns that a table has in the lake."""
+    """Return the columns that a table has in the lake."""
     return {
         one.number: one.type for one in _columns(TypedTable(schema, target.on_unrepresentable, target.types), target)
     }
@@ -365,7 +365,7 @@ def _columns(typed: TypedTable, target: LandingTarget) -> list[LakeColumn]:
 def landed_columns(
     source: SourceTable, table: LakeTable, name: str, lake: Lake, reserved: Sequence[str]
 ) -> LandedColumns:
-    """How the columns of a table in the lake follow those of the source.
+    """Tell how the columns of a table in the lake follow those of the source.
 
     Args:
         source: it; table: in the lake; name: there.
@@ -417,7 +417,7 @@ def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequenc
 
 
 def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -> ChangeTable:
-    """What tasks need to know of a table of changes.
+    """Return what tasks need to know of a table of changes.
 
     Args:
         source: it; table: in the lake; name: there.

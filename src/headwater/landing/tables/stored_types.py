@@ -59,7 +59,7 @@ class Rewritten:
 
 
 def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[RelationSchema]) -> list[Retyped]:
-    """Columns in which rows of an earlier version say something else now.
+    """Return columns in which rows of an earlier version say something else now.
 
     Args:
         last: the table.
@@ -82,7 +82,7 @@ def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationS
 
 
 def _column_in(last: RelationSchema, version: RelationSchema, column: Column) -> Column | None:
-    """A column of a table in a version of it, or of a partition, whose columns have other numbers."""
+    """Return a column of a table in a version of it, or of a partition, whose columns have other numbers."""
     if not is_shown(column):
         return None
     if last.oid in (version.oid, version.rewrite_of):
@@ -93,12 +93,12 @@ def _column_in(last: RelationSchema, version: RelationSchema, column: Column) ->
 
 
 def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Whether whatever is stored of a type is the same value under another one."""
+    """Tell whether whatever is stored of a type is the same value under another one."""
     return prints_alike(older, newer) and _attributes(older) == _attributes(newer)
 
 
 def _attributes(type: TypeInfo) -> tuple[object, ...]:
-    """The attributes of the composite types in a type, by their numbers."""
+    """Return the attributes of the composite types in a type, by their numbers."""
     base = base_type(type)
     own = tuple((one.number, one.name, _attributes(one.type)) for one in base.attributes if one.type is not None)
     inner = [one for one in (base.element, base.subtype) if one is not None]
@@ -106,7 +106,7 @@ def _attributes(type: TypeInfo) -> tuple[object, ...]:
 
 
 def prints_alike(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Whether whatever is stored of a type prints as the same under another one."""
+    """Tell whether whatever is stored of a type prints as the same under another one."""
     older, newer = base_type(older), base_type(newer)
     if older.oid != newer.oid:
         return _is_alike(older, newer)
@@ -117,7 +117,7 @@ def prints_alike(older: TypeInfo, newer: TypeInfo) -> bool:
 
 
 def _is_alike(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Of types that are different ones."""
+    """Tell whether values of two different types print alike."""
     if older.element is not None and newer.element is not None:
         return prints_alike(older.element, newer.element)
     both = {older.oid, newer.oid}
@@ -125,12 +125,12 @@ def _is_alike(older: TypeInfo, newer: TypeInfo) -> bool:
 
 
 def _is_text(type: TypeInfo) -> bool:
-    """Whether a type is text, ``varchar`` or ``char``, or prints as text does (``citext``)."""
+    """Tell whether a type is text, ``varchar`` or ``char``, or prints as text does (``citext``)."""
     return type.oid in (_TEXT, 1042, 1043) or type.output == "textout"
 
 
 def _parts(older: TypeInfo, newer: TypeInfo) -> Iterable[tuple[TypeInfo, TypeInfo]]:
-    """What both are made of."""
+    """Yield what both are made of, in pairs."""
     inner = [(older.element, newer.element), (older.subtype, newer.subtype)]
     inner += [(one.type, other.type) for one, other in zip(older.attributes, newer.attributes, strict=False)]
     yield from ((one, other) for one, other in inner if one is not None and other is not None)

@@ -85,7 +85,7 @@ class TableStory:
 
 
 def story_of(table: TableSpans) -> TableStory:
-    """Tell what happens to a table in a window.
+    """Return what happens to a table in a window.
 
     Args:
         table: what it and its partitions were.
