@@ -112,14 +112,17 @@ class LandingTarget:
             known = load_object(own_directory(place) / "target.json")
         if "format" not in known:
             raise LakeError("nothing has landed there", file=str(place))
-        chosen = {
-            name: None if known.get(name, ITS_OWN) == ITS_OWN else str(known[name]) for name in ("catalog", "namespace")
-        }
-        mode = str(known.get("mode", "changelog"))
-        snapshot = str(known.get("snapshot", NEVER))
-        impl, jsonb = str(known.get("catalog-impl", PYTHON_IMPL)), str(known.get("jsonb", AS_STRING))
-        own = chosen["catalog"], chosen["namespace"]
-        return cls(place, known["format"], ERROR, EVOLVE, mode, *own, snapshot, impl, jsonb)
+        catalog, namespace = (str(known.get(name, ITS_OWN)) for name in ("catalog", "namespace"))
+        return cls(
+            place,
+            known["format"],
+            mode=str(known.get("mode", "changelog")),
+            iceberg_catalog=None if catalog == ITS_OWN else catalog,
+            namespace=None if namespace == ITS_OWN else namespace,
+            snapshot=str(known.get("snapshot", NEVER)),
+            catalog_impl=str(known.get("catalog-impl", PYTHON_IMPL)),
+            jsonb=str(known.get("jsonb", AS_STRING)),
+        )
 
 
 def numbers_taken(target: LandingTarget) -> bool:

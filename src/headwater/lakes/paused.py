@@ -197,7 +197,15 @@ def _written(table: PausedTable) -> dict[str, Any]:
 def _read(oid: int, value: Mapping[str, Any]) -> PausedTable:
     lsn, stands = (None if value[name] is None else int(Lsn.parse(value[name])) for name in ("lsn", "stands_at"))
     since = datetime.fromisoformat(value["since"])
-    return PausedTable(oid, str(value["name"]), str(value["reason"]), value["state"] == EXCLUDED, lsn, stands, since)
+    return PausedTable(
+        oid=oid,
+        name=str(value["name"]),
+        reason=str(value["reason"]),
+        is_excluded=value["state"] == EXCLUDED,
+        lsn=lsn,
+        stands_at=stands,
+        since=since,
+    )
 
 
 def lsn_text(lsn: int | None) -> str | None:

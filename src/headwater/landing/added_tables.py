@@ -45,14 +45,14 @@ def added_tables(store: CatalogStore, before: SlicePlugin, after: SlicePlugin, l
     for schema in _wanted(view, before):
         if not after.wants(schema, view) and not is_left_out(schema, after, view):
             raise _left_out(qualified_name(schema))
-    found = [one for one in existing_rows(store, after, lsn).tables if not _has_landed(one, before, view)]
-    for one in found:
-        if any(before.wants(version, view) for version in one.source.versions):
+    tables = [table for table in existing_rows(store, after, lsn).tables if not _has_landed(table, before, view)]
+    for table in tables:
+        if any(before.wants(version, view) for version in table.source.versions):
             raise LakeError(
-                f"only some partitions of table {qualified_name(one.source.last)} have landed",
+                f"only some partitions of table {qualified_name(table.source.last)} have landed",
                 hint="leave the others out (--tables), or land the table to another place",
             )
-    return tuple(found)
+    return tuple(tables)
 
 
 def _wanted(view: HistoricCatalog, plugin: SlicePlugin) -> Iterator[RelationSchema]:
@@ -86,7 +86,7 @@ def catalog_of_backup(request: DecodeRequest, database: int, directory: WalDirec
     """
     if state_in_file(request.catalog) is not None:
         raise no_rows_in_export()
-    row = next((one for one in list_databases(request.catalog) if one.oid == database), None)
+    row = next((row for row in list_databases(request.catalog) if row.oid == database), None)
     if row is None:
         raise CatalogError(
             f"the backup has no database of OID {database}", file=request.catalog, hint="give a newer base backup"
@@ -114,10 +114,10 @@ def require_new(lake: Lake, tables: Sequence[ExistingTable]) -> None:
     Raises:
         LakeError: something has, and changes since then would be missing.
     """
-    for one in tables:
-        if lake.names.has_relation(one.source.last.oid):
+    for table in tables:
+        if lake.names.has_relation(table.source.last.oid):
             raise LakeError(
-                f"table {qualified_name(one.source.last)} has landed before, and has had changes since then",
+                f"table {qualified_name(table.source.last)} has landed before, and has had changes since then",
                 hint="land it to another place",
             )
 

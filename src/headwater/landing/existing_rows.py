@@ -117,8 +117,8 @@ def rows_of_table(store: CatalogStore, oid: int, lsn: int, choice: TableChoice) 
         choice: which tables land.
     """
     view = store.view(lsn + 1)
-    found = [schema for one in view.tables() if (schema := view.relation(one)) is not None and schema.topmost == oid]
-    own = [schema for schema in found if schema.kind == "r" or schema.oid == oid]
+    schemas = [schema for schema in map(view.relation, view.tables()) if schema is not None and schema.topmost == oid]
+    own = [schema for schema in schemas if schema.kind == "r" or schema.oid == oid]
     return _tables(store, view, own, choice)
 
 
@@ -135,7 +135,7 @@ def _tables(
         root = view.relation(oid)
         assert root is not None
         leaves = tuple(leaf for schema in own if (leaf := _leaf(store, view, schema)) is not None)
-        without = tuple(one for one in lost if one.relation.topmost == oid)
+        without = tuple(relation for relation in lost if relation.relation.topmost == oid)
         tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves, without))
     return tuple(tables)
 

@@ -96,20 +96,20 @@ class SeveralWatch(LandingWatch):
         self._watches = watches
 
     def begins(self, lo: int, end: int) -> None:
-        for one in self._watches:
-            one.begins(lo, end)
+        for watch in self._watches:
+            watch.begins(lo, end)
 
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
-        for one in self._watches:
-            one.committed(tables, seconds)
+        for watch in self._watches:
+            watch.committed(tables, seconds)
 
     def passed(self, window: LandedWindow) -> None:
-        for one in self._watches:
-            one.passed(window)
+        for watch in self._watches:
+            watch.passed(window)
 
     def paused(self, tables: Sequence[PausedTable]) -> None:
-        for one in self._watches:
-            one.paused(tables)
+        for watch in self._watches:
+            watch.paused(tables)
 
 
 NOBODY_WATCHES = LandingWatch()

@@ -122,9 +122,9 @@ def _digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
     is_odd = pc.match_substring(texts, "E")
     if not pc.any(is_odd).as_py():
         return texts
-    digits = [None if one is None else f"{one:f}" for one in values.filter(is_odd).to_pylist()]
-    found = pc.replace_with_mask(texts.combine_chunks(), is_odd.combine_chunks(), pa.array(digits, pa.string()))
-    return pa.chunked_array([found])
+    digits = [None if value is None else f"{value:f}" for value in values.filter(is_odd).to_pylist()]
+    printed = pc.replace_with_mask(texts.combine_chunks(), is_odd.combine_chunks(), pa.array(digits, pa.string()))
+    return pa.chunked_array([printed])
 
 
 def _printed(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -133,7 +133,7 @@ def _printed(values: pa.ChunkedArray) -> pa.ChunkedArray:
         return _digits(values)
     if not _is_printed(values.type):
         return values.cast(pa.string())
-    texts = [None if one is None else _PRINTED[type(one)](one) for one in values.to_pylist()]
+    texts = [None if value is None else _PRINTED[type(value)](value) for value in values.to_pylist()]
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 

@@ -77,7 +77,7 @@ class MirrorForm:
     def own(self) -> tuple[str, ...]:
         """Names of the columns that are none of the source's."""
         own = own_fields(has_history=self.has_history, is_partitioned=self.is_partitioned)
-        return tuple(one.name for one in own)
+        return tuple(field.name for field in own)
 
     @property
     def rewrites_all(self) -> bool:
@@ -91,7 +91,7 @@ class MirrorForm:
 
     def is_rewritten(self, file: pa.Schema) -> bool:
         """Tell whether rows of a file are from before the server wrote all of them anew, so that none is left."""
-        rewritten = {self.names[one.number] for one in self.rewritten}
+        rewritten = {self.names[column.number] for column in self.rewritten}
         held = {name: name if name in file.names else self.becomes.get(name) for name in rewritten}
         return any(
             there in file.names and file.field(there).type != self.schema.field(name).type

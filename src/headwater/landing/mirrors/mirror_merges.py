@@ -45,8 +45,8 @@ def settled_mirrors(
     stages = list(_stages(landings, leaving))
     for stage in stages:
         merges: list[MergeTask] = []
-        merges += [one for landing in stage for one in _merges(landing, staged, leaving, merging.parallel)]
-        merges += [one for landing in stage for one in _endings(landing)]
+        merges += [merge for landing in stage for merge in _merges(landing, staged, leaving, merging.parallel)]
+        merges += [ending for landing in stage for ending in _endings(landing)]
         for merged in merging.run(merges) if merges else []:
             done[merged.table].append(merged)
             for moved in merged.moved:
@@ -58,7 +58,7 @@ def settled_mirrors(
         if files or parts or replaced or landing.schema != landing.table.landed.schema:
             added = [file for part in parts for file in part.added]
             removed = [*replaced, *(path for part in parts for path in part.removed)]
-            yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
+            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files))
 
 
 def _replaced(landing: Landing) -> list[str]:
@@ -78,13 +78,21 @@ def _endings(landing: Landing) -> Iterator[Ending]:
     for path, file in landing.table.concerned(Sought((), (), True, has_history=True)).items():
         if not is_closed(file):
             place = landing.table.locate(path)
-            yield Ending(landing.number, path, place, file.size, form.schema, form.staging, form.replaces)
+            yield Ending(
+                table=landing.number,
+                name=path,
+                path=place,
+                size=file.size,
+                schema=form.schema,
+                staging=form.staging,
+                gone=form.replaces,
+            )
 
 
 def _last(landing: Landing, files: Sequence[Written]) -> int:
     """Return the START of the last commit record that a table has."""
     assert landing.source.story is not None
-    return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
+    return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(file.last for file in files)])
 
 
 def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
@@ -93,7 +101,7 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
     Raises:
         LakeError: columns of one become others besides.
     """
-    found: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
+    handovers: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
     givers = {landing.source.last.oid: landing for landing in landings}
     for landing in landings:
         assert landing.source.story is not None
@@ -108,8 +116,8 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
                 if not giver.mirror.is_steady:
                     raise changes_besides(giver.name, landing.name, arrival.lsn)
                 handover = Handover.of(arrival, giver.changes, landing.number, landing.changes)
-            found[giver.number].append(handover)
-    return found
+            handovers[giver.number].append(handover)
+    return handovers
 
 
 def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover]]) -> Iterator[list[Landing]]:
@@ -120,13 +128,13 @@ def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover
     """
     known = {landing.number: landing for landing in landings}
     sorter = TopologicalSorter[int]({landing.number: () for landing in landings})
-    for giver, found in leaving.items():
-        for one in found:
-            sorter.add(one.table, giver)
+    for giver, handovers in leaving.items():
+        for handover in handovers:
+            sorter.add(handover.table, giver)
     try:
         sorter.prepare()
     except CycleError:
-        (first, *_) = (one for found in leaving.values() for one in found)
+        (first, *_) = (handover for handovers in leaving.values() for handover in handovers)
         with errors_of_table(*known[first.table].changes.source):
             raise LakeError(
                 "partitions with rows go from one table to another, and others back, in one window",
@@ -141,7 +149,7 @@ def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover
 
 def _insert(files: list[Written], moved: Moved) -> None:
     """Put rows that come with a commit before what it, and later ones, have changed."""
-    at = next((number for number, one in enumerate(files) if one.last >= moved.lsn), len(files))
+    at = next((number for number, file in enumerate(files) if file.last >= moved.lsn), len(files))
     files.insert(at, Written(moved.table, moved.file, moved.lsn))
 
 
@@ -150,40 +158,40 @@ def _merges(
 ) -> Iterator[Merge]:
     """Yield the tasks of a mirror; as many as can run at once, if there is enough for them."""
     files = staged[landing.number]
-    form, kills = landing.mirror, any(one.kills for one in files)
+    form, kills = landing.mirror, any(file.kills for file in files)
     assert form is not None
     if not files and not form.gone and not form.rewrites_all:
         return
-    paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
+    paths = tuple(f"{landing.changes.staging}/{file.file.path}" for file in files)
     touches_all = kills or bool(form.gone) or form.rewrites_all
     sought = Sought(paths, form.key, touches_all or form.identity.is_whole, form.has_history)
     mine = {} if form.replaces is not None else _of_valid_rows(landing.table, sought)
-    is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
+    is_one = form.identity.is_whole or not form.key or any(file.moves_unchanged for file in files) or not paths
     if is_one:
-        found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
+        touched = [Group(None, None, tuple(file for file in mine.values() if _concerns(form, file, touches_all)))]
     else:
         values = staged_rows(paths, [form.key[0]])[0]
-        found = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
-    for group in found:
+        touched = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
+    for group in touched:
         yield Merge(
-            landing.number,
-            form,
-            paths,
-            group.above,
-            group.upto,
-            tuple((one.path, landing.table.locate(one.path)) for one in group.files),
-            frozenset(one.path for one in group.files if is_small(one)),
-            _last(landing, files),
-            sum(one.size for one in group.files) + sum(one.file.size for one in files),
-            tuple(leaving[landing.number]),
-            landing.changes.source,
+            table=landing.number,
+            form=form,
+            changes=paths,
+            above=group.above,
+            upto=group.upto,
+            files=tuple((file.path, landing.table.locate(file.path)) for file in group.files),
+            small=frozenset(file.path for file in group.files if is_small(file)),
+            last=_last(landing, files),
+            size=sum(file.size for file in group.files) + sum(file.file.size for file in files),
+            leaving=tuple(leaving[landing.number]),
+            source=landing.changes.source,
         )
 
 
 def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:
     """Return files that changes may be of; versions that have ended are in such as nobody rewrites."""
-    found = table.concerned(sought)
-    return {path: file for path, file in found.items() if not (sought.has_history and is_closed(file))}
+    files = table.concerned(sought)
+    return {path: file for path, file in files.items() if not (sought.has_history and is_closed(file))}
 
 
 def _require_columns(landing: Landing, files: Sequence[Written]) -> None:

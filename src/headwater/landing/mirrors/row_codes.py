@@ -89,6 +89,6 @@ def _joined(first: Codes, second: Codes) -> Codes:
     low = second - second.min()
     if not first.any():
         return np.asarray(low, np.int64)
-    _, found = np.unique(first * (int(low.max()) + 1) + low, return_inverse=True)
-    joined: Codes = found.astype(np.int64)
+    _, codes = np.unique(first * (int(low.max()) + 1) + low, return_inverse=True)
+    joined: Codes = codes.astype(np.int64)
     return joined

@@ -64,9 +64,9 @@ class CatalogWindow:
         for version in table.versions_between(self.lo, self.hi):
             oid = table.first_key(version)
             assert isinstance(oid, int)
-            for lsn, found in zip(self.store.fates.lifetime(version), (born, died), strict=True):
+            for lsn, places in zip(self.store.fates.lifetime(version), (born, died), strict=True):
                 if lsn in self:
-                    found.add((oid, lsn))
+                    places.add((oid, lsn))
         return born, died
 
 

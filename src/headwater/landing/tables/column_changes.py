@@ -54,8 +54,8 @@ def column_changes(window: CatalogWindow, choice: TableChoice) -> tuple[ColumnCh
         choice: which tables land.
     """
     places = window.updated(PG_ATTRIBUTE)
-    found = (_change(window.store, choice, oid, lsn) for lsn, oid in of_relations(places))
-    return tuple(one for one in found if one is not None)
+    changes = (_change(window.store, choice, oid, lsn) for lsn, oid in of_relations(places))
+    return tuple(change for change in changes if change is not None)
 
 
 def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> ColumnChange | None:

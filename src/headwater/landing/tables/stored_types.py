@@ -66,7 +66,7 @@ def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[Re
         earlier: it, or a partition of it, as it was when rows were written that nothing has written anew.
         versions: of the relations that there are changes of; one that ALTER TABLE has written has what is stored now.
     """
-    anew = [one for one in versions if one.rewrite_of]
+    anew = [version for version in versions if version.rewrite_of]
     return list(_retyped(last, earlier, anew))
 
 
@@ -75,8 +75,8 @@ def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationS
         older = _column_in(last, earlier, column)
         if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
-        written = [found.type for one in anew if (found := _column_in(last, one, column)) is not None]
-        if not any(one is not None and says_the_same(one, column.type) for one in written):
+        written = [rewritten.type for version in anew if (rewritten := _column_in(last, version, column)) is not None]
+        if not any(type is not None and says_the_same(type, column.type) for type in written):
             is_reshaped = prints_alike(older.type, column.type)
             yield Retyped(column.number, older.type.display_name, column.type.display_name, is_reshaped)
 
@@ -86,10 +86,10 @@ def _column_in(last: RelationSchema, version: RelationSchema, column: Column) ->
     if not is_shown(column):
         return None
     if last.oid in (version.oid, version.rewrite_of):
-        found = version.columns[column.number - 1] if column.number <= len(version.columns) else None
+        own = version.columns[column.number - 1] if column.number <= len(version.columns) else None
     else:
-        found = next((one for one in version.columns if one.name == column.name), None)
-    return found if found is not None and is_shown(found) else None
+        own = next((candidate for candidate in version.columns if candidate.name == column.name), None)
+    return own if own is not None and is_shown(own) else None
 
 
 def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
@@ -100,8 +100,12 @@ def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
 def _attributes(type: TypeInfo) -> tuple[object, ...]:
     """Return the attributes of the composite types in a type, by their numbers."""
     base = base_type(type)
-    own = tuple((one.number, one.name, _attributes(one.type)) for one in base.attributes if one.type is not None)
-    inner = [one for one in (base.element, base.subtype) if one is not None]
+    own = tuple(
+        (attribute.number, attribute.name, _attributes(attribute.type))
+        for attribute in base.attributes
+        if attribute.type is not None
+    )
+    inner = [part for part in (base.element, base.subtype) if part is not None]
     return own, *map(_attributes, inner)
 
 
@@ -113,7 +117,7 @@ def prints_alike(older: TypeInfo, newer: TypeInfo) -> bool:
     known = dict(newer.labels)
     if any(known.get(oid, label) != label for oid, label in older.labels):
         return False
-    return all(prints_alike(one, other) for one, other in _parts(older, newer))
+    return all(prints_alike(part, other) for part, other in _parts(older, newer))
 
 
 def _is_alike(older: TypeInfo, newer: TypeInfo) -> bool:
@@ -132,5 +136,7 @@ def _is_text(type: TypeInfo) -> bool:
 def _parts(older: TypeInfo, newer: TypeInfo) -> Iterable[tuple[TypeInfo, TypeInfo]]:
     """Yield what both are made of, in pairs."""
     inner = [(older.element, newer.element), (older.subtype, newer.subtype)]
-    inner += [(one.type, other.type) for one, other in zip(older.attributes, newer.attributes, strict=False)]
-    yield from ((one, other) for one, other in inner if one is not None and other is not None)
+    inner += [
+        (attribute.type, other.type) for attribute, other in zip(older.attributes, newer.attributes, strict=False)
+    ]
+    yield from ((part, other) for part, other in inner if part is not None and other is not None)
