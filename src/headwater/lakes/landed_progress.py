@@ -27,6 +27,8 @@ _STATE_BYTES = 1 << 20
 class LandedProgress:
     """The progress of a target, as who lands writes it.
 
+    Methods raise SlotError or LakeError where that fails.
+
     Args:
         states: the directory of the target's states; log: its log.
         tables: those that the run has open; paused: those that land no further.
@@ -58,10 +60,6 @@ class LandedProgress:
 
         Args:
             kept_state: where they are; commit_time: the latest since the call before, if that is known.
-
-        Raises:
-            SlotError: it cannot be written.
-            LakeError: likewise.
         """
         self._unwritten = kept_state
         self._latest = max((time for time in (self._latest, commit_time) if time is not None), default=None)
@@ -70,12 +68,7 @@ class LandedProgress:
             self.write_state()
 
     def write_state(self) -> None:
-        """Write the state where the run has come to, unless it is written.
-
-        Raises:
-            SlotError: it cannot be written.
-            LakeError: likewise.
-        """
+        """Write the state where the run has come to, unless it is written."""
         if self._unwritten is None:
             return
         kept_state = self._unwritten
@@ -89,28 +82,16 @@ class LandedProgress:
                     other.unlink(missing_ok=True)
 
     def note_versions(self) -> None:
-        """Note that open tables have other versions of what they had: their files were rewritten.
-
-        Raises:
-            LakeError: it cannot be written.
-        """
+        """Note that open tables have other versions of what they had: their files were rewritten."""
         if self._log.last.tables:
             self._note(self._log.last.lsn, None)
 
     def note_added(self, lsn: int) -> None:
-        """Note that tables were added as they were at an LSN, to where all others have come.
-
-        Raises:
-            LakeError: it cannot be written.
-        """
+        """Note that tables were added as they were at an LSN, to where all others have come."""
         self._note(lsn, None)
 
     def note_resumed(self, lsn: int, oids: Iterable[int]) -> None:
-        """Note that paused tables have come to an LSN, to where all others have come: they land again.
-
-        Raises:
-            LakeError: it cannot be written.
-        """
+        """Note that paused tables have come to an LSN, to where all others have come: they land again."""
         resumed = set(oids)
         self._note(lsn, None, stand_at(table for oid, table in self._paused.tables.items() if oid not in resumed))
         self._paused.remove(resumed)

@@ -18,6 +18,8 @@ from headwater.pg.lsn import Lsn
 class OpenTables:
     """Tables in the lake, each opened when a run first needs it, and held until the end.
 
+    Methods raise LakeError where a table cannot be read, or a name not be written.
+
     Args:
         target: where they are; format: theirs, open.
         registry: says of which source they are; names: which is which.
@@ -49,21 +51,13 @@ class OpenTables:
         return all(key in self._tables for key in keys) and self._chosen(schema, shape) is not None
 
     def landed(self) -> Iterator[tuple[str, LakeTable]]:
-        """Open all tables in which anything has landed; yields their names, too.
-
-        Raises:
-            LakeError: one cannot be read.
-        """
+        """Open all tables in which anything has landed; yields their names, too."""
         for key in list(self._names.by_key):
             if self._opened(key).version >= 0:
                 yield self._tables[key]
 
     def of_name(self, name: str) -> LakeTable | None:
-        """Open the table of a name; gives None where there is none.
-
-        Raises:
-            LakeError: it cannot be read.
-        """
+        """Open the table of a name; gives None where there is none."""
         key = next((key for key, known in self._names.by_key.items() if known == name), None)
         return None if key is None else self._opened(key)
 
@@ -104,11 +98,7 @@ class OpenTables:
         self._format.commit(commits)
 
     def is_together(self, lsn: int) -> bool:
-        """Tell whether no table has landed further than to an LSN, as it may where a run was killed.
-
-        Raises:
-            LakeError: one cannot be read.
-        """
+        """Tell whether no table has landed further than to an LSN, as it may where a run was killed."""
         return all(table.landed.commit_lsn < lsn for _name, table in list(self.landed()))
 
     def versions_at(self, lsn: int) -> dict[str, int] | None:
@@ -123,21 +113,13 @@ class OpenTables:
         return self._format.expire(self._place / name, name, kept_versions, older_than)
 
     def bind(self, bindings: Mapping[str, int]) -> None:
-        """Let tables of the source land under names that others may have had; see :meth:`BoundNames.bind`.
-
-        Raises:
-            LakeError: it cannot be written.
-        """
+        """Let tables of the source land under names that others may have had; see :meth:`BoundNames.bind`."""
         former = self._names.bind(bindings)
         moved = {key: self._tables.pop(older) for key, older in former.items() if older in self._tables}
         self._tables.update(moved)
 
     def bind_again(self, names: Mapping[str, str]) -> None:
-        """Let names be bound as they were; see :meth:`BoundNames.bind_again`.
-
-        Raises:
-            LakeError: it cannot be written.
-        """
+        """Let names be bound as they were; see :meth:`BoundNames.bind_again`."""
         self._names.bind_again(names)
         tables = dict(self._tables.values())
         self._tables = {key: (name, tables[name]) for key, name in names.items() if name in tables}

@@ -354,7 +354,9 @@ class LandingRun:
                 looks_back=looks_back,
                 scope=scope_of(opened),
             )
-            ahead = WindowPipeline(engine, exchange, handing, self.bounds, self.step_progress, self.result.seconds, near)
+            ahead = WindowPipeline(
+                engine, exchange, handing, self.bounds, self.step_progress, self.result.seconds, near
+            )
             yield LandingPass(
                 ahead=ahead,
                 opened=opened,

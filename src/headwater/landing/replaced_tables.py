@@ -188,19 +188,15 @@ class Replacing:
             LakeError: it cannot be written.
         """
         if _Note.read(self.lake) is None:
-            own = {
-                arrival.change.name: Bound(arrival.table.oid, arrival.giver, arrival.replaces)
-                for arrival in self.arrivals
-            }
-            _Note(self.lsn, own, None, dict(self.lake.names.by_key)).write(self.lake)
+            bound = {new.change.name: Bound(new.table.oid, new.giver, new.replaces) for new in self.arrivals}
+            _Note(self.lsn, bound, None, dict(self.lake.names.by_key)).write(self.lake)
         self.lake.tables.bind({arrival.change.name: arrival.table.oid for arrival in self.arrivals})
 
     def sources(self, tables: Iterable[SourceTable]) -> list[SourceTable]:
         """Return the tables of the window as they land now, those that another one has taken the place of left out."""
         due = {arrival.table.oid: arrival for arrival in self.arrivals}
-        gone = {
-            arrival.change.before.oid for arrival in self.arrivals if arrival.change.before is not None
-        } - due.keys()
+        befores = (arrival.change.before for arrival in self.arrivals)
+        gone = {before.oid for before in befores if before is not None} - due.keys()
         sources = {table.last.oid: table for table in tables if not self._has_left(table, gone)}
         for oid, arrival in due.items():
             table = sources.get(oid) or _quiet(arrival.table, is_mirror=self.is_mirror)
