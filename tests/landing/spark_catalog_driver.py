@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.cli.main import main
+from headwater.lakes.landed_progress import LandedProgress
 from headwater.lakes.spark_table import SparkTable
-from headwater.lakes.target_directory import Lake
 from landing.land_driver import kill
 
 
@@ -41,7 +41,8 @@ class Steps:
 
 if __name__ == "__main__":
     steps = Steps(int(sys.argv[1]))
-    for owner, names in ((SparkTable, ("concerned", "_make", "_follow", "_rows", "_require")), (Lake, ("resolve",))):
+    of_table = ("concerned", "_make", "_follow", "_rows", "_require")
+    for owner, names in ((SparkTable, of_table), (LandedProgress, ("resolve",))):
         for name in names:
             setattr(owner, name, steps.counted(getattr(owner, name)))
     sys.argv = ["headwater", *sys.argv[2:]]

@@ -324,7 +324,7 @@ def test_a_choice_that_matched_nothing_can_be_another_one(engine: Engine, log: L
     target = LandingTarget(tmp_path / "lake")
     landed(engine, log.few, log.early, target, FEW)
     with Lake(target) as lake:
-        lake.choose(asked("public.first,public.secnod"))
+        lake.registry.choose(asked("public.first,public.secnod"))
     landed(engine, log.wal, log.early, target, MORE)
     log.check(target)
 

@@ -137,9 +137,8 @@ def test_a_state_that_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
     places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"]) for row in rows]
     assert len(places) == len(set(places)) > 200
     (oid,) = [oid for oid, name in names_of(target).items() if name == "public.orders"]
-    source = json.loads((target.place / "_headwater" / "target.json").read_text())["source"]
     with Lake(target) as lake, pytest.raises(LakeError, match="what is between may be missing"):
-        lake.table(make_schema(oid), source, 1 << 62)
+        lake.tables.of_relation(make_schema(oid), 1 << 62)
 
 
 def names_of(target: LandingTarget) -> dict[int, str]:

@@ -117,7 +117,7 @@ def landed(engine: Engine, log: Log, target: LandingTarget, window: int = 1 << 3
 def rows_of(target: LandingTarget) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
     """Every table's rows, in the order of the changes."""
     with Lake(target) as lake:
-        names = [name for name, _ in lake.tables()]
+        names = [name for name, _ in lake.tables.landed()]
     return {name: _rows(read_table(target.place / name, target.format)) for name in names}
 
 
@@ -155,10 +155,9 @@ def test_killed_behind_the_rows_that_were_there(engine: Engine, log: Log, tmp_pa
         land(engine, asked, target, bounds=WindowBounds(1 << 30), watch=EndsWithTheFirstCommit())
     own = target.place / "_headwater"
     (oid,) = [key for key, name in json.loads((own / "tables.json").read_text()).items() if name == "public.item"]
-    source = json.loads((own / "target.json").read_text())["source"]
     schema = RelationSchema(int(oid), "public", "item", "r", "p", "d", (), ())
     with Lake(target) as lake:
-        assert lake.table(schema, source, 0, {1: pa.string()})[0] == "public.item_2"
+        assert lake.tables.of_relation(schema, 0, {1: pa.string()})[0] == "public.item_2"
     landed(engine, log, target)
     assert rows_of(target) == LANDED
 
@@ -192,20 +191,20 @@ def test_tables_of_a_window_that_was_not_committed(tmp_path: Path) -> None:
     names = ["public.t", "public.t_2", "public.t_3"]
     for _ in range(2):
         with Lake(target) as lake:
-            lake.require_source("1/5")
-            assert [lake.table(schema, "1/5", 0, shape)[0] for shape in shapes] == names
-            assert [lake.table(schema, "1/5", 0, shape)[0] for shape in reversed(shapes)] == names[::-1]
-            assert not list(lake.tables())
+            lake.registry.require_source("1/5")
+            assert [lake.tables.of_relation(schema, 0, shape)[0] for shape in shapes] == names
+            assert [lake.tables.of_relation(schema, 0, shape)[0] for shape in reversed(shapes)] == names[::-1]
+            assert not list(lake.tables.landed())
 
 
 def test_names_that_are_anothers(tmp_path: Path) -> None:
     target, schema = LandingTarget(tmp_path / "lake"), RelationSchema(16384, "public", "t", "r", "p", "d", (), ())
     with Lake(target) as lake:
-        lake.require_source("1/5")
-        assert lake.table(replace(schema, oid=16400, name="t_2"), "1/5", 0)[0] == "public.t_2"
-        assert lake.table(schema, "1/5", 0, {1: pa.int32()})[0] == "public.t"
+        lake.registry.require_source("1/5")
+        assert lake.tables.of_relation(replace(schema, oid=16400, name="t_2"), 0)[0] == "public.t_2"
+        assert lake.tables.of_relation(schema, 0, {1: pa.int32()})[0] == "public.t"
         with pytest.raises(LakeError, match=r'"public\.t_2" is another table now'):
-            lake.table(schema, "1/5", 0, {1: pa.int64()})
+            lake.tables.of_relation(schema, 0, {1: pa.int64()})
 
 
 @pytest.mark.parametrize("mode", ["current", "history"])

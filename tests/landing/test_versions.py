@@ -143,11 +143,11 @@ from pathlib import Path
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.spark.session import spark_session
-from headwater.lakes.target_directory import Lake
+from headwater.lakes.landed_progress import LandedProgress
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 
-Lake.resolve = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+LandedProgress.resolve = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 place, format, wal, backup = sys.argv[1:]
 request = DecodeRequest(wal, backup, "postgres")
 land(spark_session("local[1]"), request, LandingTarget(Path(place), format), bounds=WindowBounds(1 << 20))

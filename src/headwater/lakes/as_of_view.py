@@ -44,7 +44,7 @@ class TableView:
 
 
 def read_as_of(place: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
-    """The versions of a target's tables that belong together: the last ones, or those of a time before.
+    """Return the versions of a target's tables that belong together: the last ones, or those of a time before.
 
     Windows are what is told apart: between two of them, it is the one before.
 
@@ -65,7 +65,7 @@ def read_as_of(place: Path, lsn: int | None = None, time: datetime | None = None
 
 
 def tables_of(place: Path, resolved: Resolved, *, is_now: bool = False) -> Iterator[TableView]:
-    """The tables of a target in certain versions, by their names.
+    """Yield the tables of a target in certain versions, by their names.
 
     Args:
         place: the target's directory.
@@ -76,14 +76,14 @@ def tables_of(place: Path, resolved: Resolved, *, is_now: bool = False) -> Itera
         LakeError: one has expired.
     """
     own = own_directory(place)
-    noted, oids = {one.name: one for one in paused_tables(own).values()}, oids_by_name(own)
-    behind = {name: one.stands_at or 0 for name, one in noted.items()} if is_now else resolved.paused
+    noted, oids = {table.name: table for table in paused_tables(own).values()}, oids_by_name(own)
+    behind = {name: table.stands_at or 0 for name, table in noted.items()} if is_now else resolved.paused
     form = LandingTarget.at(place).open_format()
     try:
         for name in sorted({*resolved.tables, *behind}):
-            found = _view(form, place, name, resolved.tables.get(name, -1))
-            found = replace(found, oid=oids.get(name))
-            yield replace(found, **_lag(behind[name], noted.get(name))) if name in behind else found
+            view = _view(form, place, name, resolved.tables.get(name, -1))
+            view = replace(view, oid=oids.get(name))
+            yield replace(view, **_lag(behind[name], noted.get(name))) if name in behind else view
     finally:
         form.close()
 

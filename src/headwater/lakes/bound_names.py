@@ -22,6 +22,7 @@ from typing import Any
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeNameError
+from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import load_object
 from headwater.slots.value_file import sync_directory
 
@@ -47,7 +48,7 @@ class BoundNames:
     @cached_property
     def by_key(self) -> dict[str, str]:
         """Names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
-        return {key: str(name) for key, name in load_object(self._own / TABLES).items()}
+        return {key: str(name) for key, name in self._load(TABLES).items()}
 
     @cached_property
     def _key_of(self) -> dict[str, str]:
@@ -57,10 +58,10 @@ class BoundNames:
     @cached_property
     def _keys_of(self) -> dict[str, list[str]]:
         """Keys by OIDs, older ones first."""
-        found: dict[str, list[str]] = {}
+        keys: dict[str, list[str]] = {}
         for key in self.by_key:
-            found.setdefault(key.partition(".")[0], []).append(key)
-        return found
+            keys.setdefault(key.partition(".")[0], []).append(key)
+        return keys
 
     @property
     def first_names(self) -> list[str]:
@@ -73,8 +74,12 @@ class BoundNames:
 
     def holder(self, name: str) -> int | None:
         """Return the OID of the table that lands under a name; None where none does."""
-        found = self._key_of.get(name, "")
-        return int(found.partition(".")[0]) if found and not found.startswith(_LEFT) else None
+        key = self._key_of.get(name, "")
+        return int(key.partition(".")[0]) if key and not key.startswith(_LEFT) else None
+
+    def has_relation(self, oid: int) -> bool:
+        """Tell whether a relation has a table, the first of several."""
+        return str(oid) in self.by_key
 
     def has(self, name: str) -> bool:
         """Tell whether something lands, or has landed, under a name."""
@@ -91,7 +96,7 @@ class BoundNames:
 
     @cached_property
     def _former(self) -> dict[str, list[int]]:
-        return {name: list(map(int, oids)) for name, oids in load_object(self._own / REPLACED).items()}
+        return {name: list(map(int, oids)) for name, oids in self._load(REPLACED).items()}
 
     def bind(self, bindings: Mapping[str, int]) -> dict[str, str]:
         """Let tables land under names, which others may have had; in one step, and the same again does nothing.
@@ -103,28 +108,29 @@ class BoundNames:
             for each key that is another one now, what it was.
         """
         older, oids = dict(self.by_key), set(bindings.values())
-        kept = {
+        staying = {
             key: name for key, name in older.items() if name not in bindings and int(_oid_of(key) or -1) not in oids
         }
         left = {
             f"{_LEFT}{name}": name
             for key, name in older.items()
-            if name not in bindings and key not in kept and not key.startswith(_LEFT)
+            if name not in bindings and key not in staying and not key.startswith(_LEFT)
         }
-        found = kept | left | {str(oid): name for name, oid in bindings.items()}
+        bound = staying | left | {str(oid): name for name, oid in bindings.items()}
         self._note_former(bindings, left.values())
-        self._save(TABLES, found)
         before = self._key_of
-        self.by_key = found
-        for name in ("_key_of", "_keys_of"):
-            self.__dict__.pop(name, None)
-        return {key: before[name] for key, name in found.items() if before.get(name, key) != key}
+        self._replace(bound)
+        return {key: before[name] for key, name in bound.items() if before.get(name, key) != key}
 
     def bind_again(self, known: Mapping[str, str]) -> None:
         """Take back what :meth:`bind` has done: names by their keys are as they were."""
-        self._save(TABLES, dict(known))
-        self.by_key.clear()
-        self.by_key.update(known)
+        self._replace(dict(known))
+
+    def _replace(self, by_key: dict[str, str]) -> None:
+        self._save(TABLES, by_key)
+        self.by_key = by_key
+        for name in ("_key_of", "_keys_of"):
+            self.__dict__.pop(name, None)  # made of the older ones
 
     def _note_former(self, bindings: Mapping[str, int], left: Iterable[str]) -> None:
         """Note who has landed under names that others get, and under such as nobody has any more."""
@@ -147,11 +153,11 @@ class BoundNames:
         """
         keys, name = self.keys(schema.oid), f"{schema.namespace}.{schema.name}"
         taken = self._key_of.keys() if self._numbers_taken else {self.by_key[key] for key in keys}
-        found = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
-        self._require_free(found, schema)
+        free = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
+        self._require_free(free, schema)
         key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
-        self._save(TABLES, {**self.by_key, key: found})
-        self.by_key[key], self._key_of[found] = found, key
+        self._save(TABLES, {**self.by_key, key: free})
+        self.by_key[key], self._key_of[free] = free, key
         self._keys_of.setdefault(str(schema.oid), []).append(key)
         return key
 
@@ -171,8 +177,13 @@ class BoundNames:
                 hint="leave one of them out (--exclude), and land it elsewhere with another --namespace, or none",
             )
 
+    def _load(self, name: str) -> dict[str, Any]:
+        with errors_at(self._place):
+            return load_object(self._own / name)
+
     def _save(self, name: str, value: dict[str, Any]) -> None:
-        save_object(self._own / name, value)
+        with errors_at(self._place):
+            save_object(self._own / name, value)
 
 
 def oids_by_name(own: Path) -> dict[str, int]:

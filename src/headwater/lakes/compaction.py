@@ -58,26 +58,26 @@ def compact(place: Path, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Com
         raise LakeError(f"tables of mode {target.mode} are not compacted: landing keeps their files", file=str(place))
     with Lake(target) as lake:
         lake.require_files()
-        found = [_compacted(name, table, target_file_bytes) for name, table in lake.tables()]
-        lake.note_versions()
-    return [one for one in found if one.removed]
+        compacted = [_compacted(name, table, target_file_bytes) for name, table in lake.tables.landed()]
+        lake.progress.note_versions()
+    return [table for table in compacted if table.removed]
 
 
 def _compacted(name: str, table: LakeTable, target_file_bytes: int) -> Compacted:
     removed = added = 0
     for group in _groups(table.files.values(), target_file_bytes):
         file = _merged(table, group)
-        TableCommit(table, [file], table.landed, [one.path for one in group], has_same_rows=True).make()
+        TableCommit(table, [file], table.landed, [member.path for member in group], has_same_rows=True).make()
         removed, added = removed + len(group), added + 1
     return Compacted(name, removed, added)
 
 
 def _groups(files: Iterable[DataFile], target_file_bytes: int) -> Iterator[list[DataFile]]:
-    """Small files that follow one another, as many as make one."""
+    """Yield small files that follow one another, as many as make one."""
     group: list[DataFile] = []
-    for file in sorted(files, key=lambda one: (one.lower.get("_commit_lsn", 0), one.path)):
+    for file in sorted(files, key=lambda file: (file.lower.get("_commit_lsn", 0), file.path)):
         is_small = file.size < target_file_bytes // 2
-        if group and (not is_small or sum(one.size for one in group) + file.size > target_file_bytes):
+        if group and (not is_small or sum(member.size for member in group) + file.size > target_file_bytes):
             yield from [group] if len(group) > 1 else []
             group = []
         if is_small:
@@ -87,17 +87,17 @@ def _groups(files: Iterable[DataFile], target_file_bytes: int) -> Iterator[list[
 
 
 def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
-    """A file of the rows of several."""
+    """Return a file of the rows of several."""
     assert table.landed.schema is not None
     schema = table.file_schema(table.landed.schema)
     with errors_at(Path(table.staging)):
-        rows = dataset([table.locate(one.path) for one in group], schema=schema, format="parquet").to_table()
+        rows = dataset([table.locate(file.path) for file in group], schema=schema, format="parquet").to_table()
         rows = pa.table(_sorted(rows).columns, schema=schema)
         return write_data_file(rows, table.staging, file_name(pc.max(rows["_commit_lsn"]).as_py()))
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
-    """Rows in the order of their changes, of an update the old one first."""
+    """Return rows in the order of their changes, of an update the old one first."""
     places = rows.select(_ORDER).append_column(_BEHIND, pc.not_equal(rows["_change_type"], "update_preimage"))
     keys = [(name, "ascending") for name in (*_ORDER, _BEHIND)]
     return rows.take(pc.sort_indices(places, sort_keys=keys))

@@ -49,7 +49,7 @@ def write_data_file(rows: pa.Table, place: str, name: str, schema: pa.Schema | N
 
 
 def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: str) -> DataFile:
-    """The same of rows that come one batch after the other; small ones share row groups.
+    """Write the file of rows that come one batch after the other; small ones share row groups.
 
     Args:
         batches: of the columns of ``schema``, of which strings may be in dictionaries, in all batches alike.
@@ -65,7 +65,7 @@ def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, na
 
 
 def _read(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """What the system says of where they come from is not said of the file that is written."""
+    """Read batches; an error of the system there is not said of the file that is written."""
     try:
         yield from batches
     except OSError as error:
@@ -91,7 +91,7 @@ def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: s
 
 
 def _row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Rows put together, until they are as many as make a row group worth its while; none are copied.
+    """Yield rows put together, until they are as many as make a row group worth its while; none are copied.
 
     In each row group a column has pages and bounds of its own, and a dictionary of strings is tried anew: 720,000 rows
     of six columns took a fifth longer in eight of them than in one, a column of strings twice the room.
@@ -109,12 +109,12 @@ def _row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _together(batches: list[pa.Table]) -> pa.Table:
-    """As one table, each of its columns with one dictionary, or none."""
+    """Join tables, each column with one dictionary, or none."""
     return batches[0] if len(batches) == 1 else pa.concat_tables(batches).unify_dictionaries()
 
 
 def read_data_file(place: str, name: str, schema: pa.Schema) -> DataFile:
-    """What the footer of a file tells that another program has written.
+    """Read the footer of a file that another program has written.
 
     Args:
         place: the directory; name: of the file.
@@ -122,29 +122,29 @@ def read_data_file(place: str, name: str, schema: pa.Schema) -> DataFile:
     """
     path = os.path.join(place, name)
     footer = pq.read_metadata(path)
-    floats = {one.name for one in schema if pa.types.is_floating(one.type)}  # nothing tells of a NaN
+    floats = {field.name for field in schema if pa.types.is_floating(field.type)}  # nothing tells of a NaN
     return DataFile(
         name, footer.num_rows, os.path.getsize(path), *_bounds(footer, schema, floats), _nulls(footer, schema)
     )
 
 
 def _nulls(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, int]:
-    """Nulls of columns that are not nested; where the footer does not tell, all may be."""
-    found = {}
+    """Return nulls of columns that are not nested; where the footer does not tell, all may be."""
+    counts = {}
     for leaf, field in _leaves(schema):
         if _is_leaf(field.type):
             groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-            told = [(one.column(leaf).statistics, one.num_rows) for one in groups]
-            found[field.name] = sum(
-                rows if one is None or one.null_count is None else one.null_count for one, rows in told
+            statistics = [(group.column(leaf).statistics, group.num_rows) for group in groups]
+            counts[field.name] = sum(
+                rows if chunk is None or chunk.null_count is None else chunk.null_count for chunk, rows in statistics
             )
-    return found
+    return counts
 
 
 def _as_read(batch: pa.Table, schema: pa.Schema) -> pa.Schema:
-    """The columns of a batch, with what tells Arrow's readers that they are those of a schema."""
-    told = base64.b64encode(schema.serialize().to_pybytes())
-    return batch.schema.with_metadata({**(schema.metadata or {}), _ARROW: told})
+    """Return the columns of a batch, with what tells Arrow's readers that they are those of a schema."""
+    described = base64.b64encode(schema.serialize().to_pybytes())
+    return batch.schema.with_metadata({**(schema.metadata or {}), _ARROW: described})
 
 
 class _Seen:
@@ -152,11 +152,11 @@ class _Seen:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.rows = 0
-        self.nulls = {one.name: 0 for one in schema if _is_leaf(one.type)}
+        self.nulls = {field.name: 0 for field in schema if _is_leaf(field.type)}
         self.with_nan: set[str] = set()
 
     def add(self, batch: pa.Table) -> None:
-        """Some more."""
+        """Add the bounds of a file's next rows."""
         self.rows += len(batch)
         for name in self.nulls:
             self.nulls[name] += batch[name].null_count
@@ -166,14 +166,14 @@ class _Seen:
 def _bounds(
     footer: pq.FileMetaData, schema: pa.Schema, without: Container[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The least and the greatest values of columns that have bounds."""
+    """Return the least and the greatest values of columns that have bounds."""
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}
     for leaf, field in _leaves(schema):
         if not has_order(field.type) or field.name in without:
             continue
-        found = list(_statistics(footer, leaf))
-        least, greatest = _bound(found, "min", min, field.type), _bound(found, "max", max, field.type)
+        statistics = list(_statistics(footer, leaf))
+        least, greatest = _bound(statistics, "min", min, field.type), _bound(statistics, "max", max, field.type)
         if is_bound(least) and is_bound(greatest):
             lower[field.name], upper[field.name] = least, greatest
     return lower, upper
@@ -184,7 +184,7 @@ def _is_leaf(type: pa.DataType) -> bool:
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[int, pa.Field]]:
-    """Columns with the number of their first leaf in a file."""
+    """Yield columns with the number of their first leaf in a file."""
     leaf = 0
     for field in schema:
         yield leaf, field
@@ -198,23 +198,23 @@ def _leaf_count(type: pa.DataType) -> int:
 
 
 def _statistics(footer: pq.FileMetaData, leaf: int) -> Iterator[Any]:
-    """Of the groups of rows in which a column has values."""
+    """Yield the statistics of the groups of rows in which a column has values."""
     for group in range(footer.num_row_groups):
         column = footer.row_group(group).column(leaf)
-        found = column.statistics
-        if found is None or found.null_count is None or found.null_count < column.num_values:
-            yield found
+        statistics = column.statistics
+        if statistics is None or statistics.null_count is None or statistics.null_count < column.num_values:
+            yield statistics
 
 
 def _bound(statistics: list[Any], name: str, choose: Callable[[Iterable[Any]], Any], type: pa.DataType) -> Any:
-    """The least or the greatest value of all groups; None where that is not known."""
-    if not statistics or any(one is None or not one.has_min_max for one in statistics):
+    """Return the least or the greatest value of all groups; None where that is not known."""
+    if not statistics or any(group is None or not group.has_min_max for group in statistics):
         return None
     try:
-        found = choose(getattr(one, name) for one in statistics)
+        bound = choose(getattr(group, name) for group in statistics)
     except OverflowError:  # a date that Python has not
         return None
-    return uuid.UUID(bytes=found) if type == pa.uuid() else found
+    return uuid.UUID(bytes=bound) if type == pa.uuid() else bound
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:
@@ -222,7 +222,7 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """What pyarrow's writers are told about files of these columns."""
+    """Return the options of pyarrow's writers for files of these columns."""
     by_differences = [field.name for field in schema if _has_differences(field.type)]
     return {
         "compression": COMPRESSION,
@@ -233,7 +233,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _has_differences(type: pa.DataType) -> bool:
-    """Whether values are integers in a file."""
+    """Tell whether values are integers in a file."""
     if pa.types.is_decimal128(type):
         return bool(type.precision <= _DIGITS_OF_INTEGERS)
     return bool(pa.types.is_signed_integer(type) or pa.types.is_temporal(type)) and not pa.types.is_interval(type)

@@ -200,16 +200,16 @@ class DeltaFormat(LakeFormat):
         return DeltaLakeTable(place, source, name)
 
     @override
-    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: by Delta's own vacuum; its log is cleaned by Delta's own rules."""
         from deltalake import DeltaTable
 
         with _told(place):
             table = DeltaTable(_address(place))
             hours = max(math.ceil((datetime.now(UTC) - older_than) / timedelta(hours=1)), 0)
-            versions = [at for at in range(table.version() + 1) if at in kept]
-            found = table.vacuum(hours, enforce_retention_duration=False, keep_versions=versions or None)
-            sizes = [path.stat().st_size for one in found if (path := place / one).exists()]
+            versions = [at for at in range(table.version() + 1) if at in kept_versions]
+            names = table.vacuum(hours, enforce_retention_duration=False, keep_versions=versions or None)
+            sizes = [path.stat().st_size for file in names if (path := place / file).exists()]
             removed = table.vacuum(
                 hours, dry_run=False, enforce_retention_duration=False, keep_versions=versions or None
             )
@@ -242,17 +242,17 @@ def _opened(place: Path) -> DeltaTable | None:
 
 
 def _address(place: Path) -> str:
-    """A directory as the library finds it, whatever is in its name, and from wherever the path begins.
+    """Return a directory as the library finds it, whatever is in its name, and from wherever the path begins.
 
     Raises:
         LakeError: the library would look elsewhere.
     """
     whole = place.resolve()
-    found = _MISREAD.search(str(whole))
-    if found is not None:
-        kind = LakeNameError if found[0] in whole.name else LakeError
+    misread = _MISREAD.search(str(whole))
+    if misread is not None:
+        kind = LakeNameError if misread[0] in whole.name else LakeError
         raise kind(
-            f"deltalake does not find a directory with {found[0]!r} in its path",
+            f"deltalake does not find a directory with {misread[0]!r} in its path",
             file=str(place),
             hint="land to another place, or in another format; if a table is called so, leave it out (--exclude)",
         )
@@ -260,13 +260,13 @@ def _address(place: Path) -> str:
 
 
 def _has_log(place: Path) -> bool:
-    """Whether a commit was ever made: a first one that failed leaves a log without files, or with what it staged."""
+    """Tell whether a commit was ever made: a first one that failed leaves no files in the log, or what it staged."""
     log = place / "_delta_log"
     return log.is_dir() and any(_LOGGED.fullmatch(name) for name in os.listdir(log))
 
 
 def _application(source: str) -> str:
-    """Of the transaction identifier."""
+    """Return the name in the transaction identifier."""
     return f"headwater {source}"
 
 
@@ -284,8 +284,8 @@ def _add(file: DataFile, changes_rows: bool = True) -> AddAction:
 
     lower = {name: bound for name, value in file.lower.items() if (bound := _bound(value, up=False)) is not None}
     upper = {name: bound for name, value in file.upper.items() if (bound := _bound(value, up=True)) is not None}
-    found = {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
-    return AddAction(file.path, file.size, {}, int(time.time() * 1000), changes_rows, json.dumps(found))
+    statistics = {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
+    return AddAction(file.path, file.size, {}, int(time.time() * 1000), changes_rows, json.dumps(statistics))
 
 
 def _remove(file: DataFile, changes_rows: bool) -> RemoveAction:
@@ -298,7 +298,7 @@ _LAST_ROUNDED_UP = datetime.max - timedelta(milliseconds=1)
 
 
 def _bound(value: Any, *, up: bool) -> Any:
-    """A bound as Delta has it: times in milliseconds, the greatest one rounded up; None for what JSON cannot hold."""
+    """Return Delta's bound: times in milliseconds, the greatest one rounded up; None for what JSON cannot hold."""
     if isinstance(value, datetime):
         short = value.replace(microsecond=value.microsecond // 1000 * 1000)
         if up and short != value:
@@ -314,11 +314,11 @@ def _bound(value: Any, *, up: bool) -> Any:
 
 
 def _files_of(table: DeltaTable | None) -> dict[str, DataFile]:
-    """The files of a table as of its version, with what the log says of them."""
+    """Return the files of a table as of its version, with what the log says of them."""
     if table is None:
         return {}
-    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return {one["path"]: _file_of(one) for one in found}
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return {action["path"]: _file_of(action) for action in actions}
 
 
 def _file_of(action: Mapping[str, Any]) -> DataFile:
@@ -336,7 +336,7 @@ def _file_of(action: Mapping[str, Any]) -> DataFile:
 
 @contextmanager
 def _told(place: Path) -> Iterator[None]:
-    """Errors of Delta and of the system as ours."""
+    """Raise errors of Delta and of the system as ours."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:

@@ -37,7 +37,7 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 
 def written_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
-    """Bounds for JSON: what it has no type for is an object of one key, which says the type."""
+    """Return bounds for JSON: what it has no type for is an object of one key, which says the type."""
     return {name: _written(value) for name, value in bounds.items()}
 
 
@@ -47,7 +47,7 @@ def _written(value: Any) -> Any:
 
 
 def read_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
-    """What :func:`written_bounds` has written.
+    """Read what :func:`written_bounds` has written.
 
     Raises:
         KeyError, ValueError: something else.
@@ -63,7 +63,7 @@ def _read(value: Any) -> Any:
 
 
 def has_order(type: pa.DataType) -> bool:
-    """Whether values of a type have bounds."""
+    """Tell whether values of a type have bounds."""
     types = pa.types
     return bool(
         type == pa.uuid()
@@ -79,7 +79,7 @@ def has_order(type: pa.DataType) -> bool:
 
 
 def is_bound(value: Any) -> bool:
-    """Whether a value serves as a bound."""
+    """Tell whether a value serves as a bound."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return False
     return not isinstance(value, str) or len(value.encode()) <= MOST_BYTES

@@ -21,11 +21,11 @@ VALID_FIELDS = (
     pa.field("_valid_to_lsn", pa.int64()),
 )
 """Of a mirror with history, before the source's columns."""
-FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (one.name for one in VALID_FIELDS)
+FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (field.name for field in VALID_FIELDS)
 
 
 def read_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Rows of a file.
+    """Return rows of a file.
 
     Args:
         path: of the file; columns: which; None for all.
@@ -34,7 +34,7 @@ def read_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def valid_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Rows of a history's file that have not ended; see :func:`read_rows`."""
+    """Return rows of a history's file that have not ended; see :func:`read_rows`."""
     rows = read_rows(path, None if columns is None else list(dict.fromkeys([*columns, TO_LSN])))
     if rows[TO_LSN].null_count < len(rows):
         rows = rows.filter(pc.is_null(rows[TO_LSN]))
@@ -42,7 +42,7 @@ def valid_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def ended_rows(path: str, schema: pa.Schema) -> pa.Table:
-    """Rows of a history's file that have ended, as they are; columns that came later have nothing of them.
+    """Return rows of a history's file that have ended, as they are; columns that came later have nothing of them.
 
     Args:
         path: of the file; schema: the columns that the history has now.

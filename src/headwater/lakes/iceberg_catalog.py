@@ -47,7 +47,7 @@ class PreparedCommit:
 
     @classmethod
     def of(cls, transaction: Transaction) -> PreparedCommit:
-        """What a transaction has gathered."""
+        """Take what a transaction has gathered."""
         from pyiceberg.table import CreateTableTransaction
         from pyiceberg.table.update import AssertCreate, AssertTableUUID
 
@@ -59,7 +59,7 @@ class PreparedCommit:
 
 
 def open_catalog(place: Path, name: str | None) -> Catalog:
-    """The catalog of a target.
+    """Return the catalog of a target.
 
     Args:
         place: the target's directory, in which there is one of its own.
@@ -84,7 +84,7 @@ def open_catalog(place: Path, name: str | None) -> Catalog:
 
 
 def own_catalog(place: Path) -> SqlCatalog:
-    """The catalog that a target has in itself, a file of SQLite."""
+    """Return the catalog that a target has in itself, a file of SQLite."""
     from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy import URL
 
@@ -114,7 +114,7 @@ def commit_together(catalog: Catalog, commits: Sequence[PreparedCommit], place: 
 
 @contextmanager
 def _one_transaction(catalog: SqlCatalog) -> Iterator[SqlCatalog]:
-    """A catalog whose sessions all are part of one transaction: a session on a connection leaves its commit to it."""
+    """Give a catalog whose sessions are part of one transaction: a session on a connection leaves its commit to it."""
     with catalog.engine.begin() as connection:
         within = copy.copy(catalog)
         within.engine = connection  # type: ignore[assignment]
@@ -122,13 +122,13 @@ def _one_transaction(catalog: SqlCatalog) -> Iterator[SqlCatalog]:
 
 
 def _commit_each(catalog: Catalog, commits: Sequence[PreparedCommit]) -> None:
-    for one in commits:
-        catalog.commit_table(one.table, one.requirements, one.updates)
+    for commit in commits:
+        catalog.commit_table(commit.table, commit.requirements, commit.updates)
 
 
 @contextmanager
 def iceberg_errors(place: Path) -> Iterator[None]:
-    """Errors of Iceberg, of its catalog's database and of the system as ours."""
+    """Raise errors of Iceberg, of its catalog's database and of the system as ours."""
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 
     try:
@@ -154,5 +154,5 @@ def iceberg_errors(place: Path) -> Iterator[None]:
 
 
 def _is_iceberg(error: Exception) -> bool:
-    """Whether an error comes from the library, whose own have no common type, or from a catalog's database."""
+    """Tell whether an error comes from the library, whose own have no common type, or from a catalog's database."""
     return isinstance(error, ValueError) or type(error).__module__.startswith(("pyiceberg.", "sqlalchemy."))

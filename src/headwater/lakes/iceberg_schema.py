@@ -24,7 +24,7 @@ COLUMNS = "headwater.columns"
 
 
 def without_marks(schema: pa.Schema) -> pa.Schema:
-    """Names and types alone, as pyiceberg takes columns whose ids it is to give."""
+    """Return names and types alone, as pyiceberg takes columns whose ids it is to give."""
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
 
 
@@ -37,7 +37,7 @@ def _plain(type: pa.DataType) -> pa.DataType:
 
 
 def arrow_schema(schema: Schema, marks: Mapping[str, str]) -> pa.Schema:
-    """A table's columns with the ids of their fields, and whose they are.
+    """Return a table's columns with the ids of their fields, and whose they are.
 
     Args:
         schema: Iceberg's.
@@ -45,8 +45,8 @@ def arrow_schema(schema: Schema, marks: Mapping[str, str]) -> pa.Schema:
     """
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    found = schema_to_pyarrow(schema)
-    return pa.schema([_marked(field.with_type(_short(field.type)), marks) for field in found])
+    arrow = schema_to_pyarrow(schema)
+    return pa.schema([_marked(field.with_type(_short(field.type)), marks) for field in arrow])
 
 
 def _marked(field: pa.Field, marks: Mapping[str, str]) -> pa.Field:
@@ -59,7 +59,7 @@ def _id(field: pa.Field) -> str:
 
 
 def _short(type: pa.DataType) -> pa.DataType:
-    """A type with offsets of 32 bits; pyiceberg's have 64, which files do not tell apart."""
+    """Return a type with offsets of 32 bits; pyiceberg's have 64, which files do not tell apart."""
     if pa.types.is_large_string(type):
         return pa.string()
     if pa.types.is_large_binary(type):
@@ -72,7 +72,7 @@ def _short(type: pa.DataType) -> pa.DataType:
 
 
 def marks_text(schema: pa.Schema, fields: Schema) -> str:
-    """The property that says which columns of the source a table's are.
+    """Return the property that says which columns of the source a table's are.
 
     Args:
         schema: columns that say whose they are; fields: the table's, with their ids.
@@ -83,13 +83,13 @@ def marks_text(schema: pa.Schema, fields: Schema) -> str:
 
 
 def read_marks(text: str) -> dict[str, str]:
-    """What :func:`marks_text` has written.
+    """Read what :func:`marks_text` has written.
 
     Raises:
         LakeError: something else.
     """
     try:
-        found = json.loads(text)
-        return {str(key): str(value) for key, value in found.items()}
+        marks = json.loads(text)
+        return {str(key): str(value) for key, value in marks.items()}
     except (ValueError, AttributeError) as error:
         raise LakeError(f"the property {COLUMNS} of the table is damaged: {error}") from None

@@ -47,6 +47,7 @@ from headwater.lakes.lake_table import (
     TableCommit,
     TableSize,
     remove_files,
+    require_source,
 )
 from headwater.pg.lsn import Lsn
 from headwater.slots.value_file import sync_directory
@@ -101,13 +102,13 @@ class IcebergFormat(LakeFormat):
             return namespace, table
         return *self._namespace.split("."), name.replace(".", "_")
 
-    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: snapshots, and then all files of the table that none of the others has."""
         with iceberg_errors(place):
             table, before = self.catalog.load_table(self.identifier(name)), older_than.timestamp()
-            old = [one.snapshot_id for one in table.snapshots() if one.timestamp_ms < before * 1000]
+            old = [snapshot.snapshot_id for snapshot in table.snapshots() if snapshot.timestamp_ms < before * 1000]
             heads = {ref.snapshot_id for ref in table.refs().values()}
-            gone = [number for number in old if number not in heads and number not in kept]
+            gone = [number for number in old if number not in heads and number not in kept_versions]
             if gone:
                 table.maintenance.expire_snapshots().by_ids(gone).commit()
             used = set(reachable(table.refresh(), before))
@@ -131,20 +132,20 @@ class IcebergFormat(LakeFormat):
     def commit(self, commits: Sequence[TableCommit]) -> None:
         """See :class:`LakeFormat`: together."""
         prepared = []
-        for one in commits:
-            assert isinstance(one.table, IcebergLakeTable)
-            prepared.append(one.table.prepared(one.added, one.landed, one.removed))
+        for commit in commits:
+            assert isinstance(commit.table, IcebergLakeTable)
+            prepared.append(commit.table.prepared(commit.added, commit.landed, commit.removed))
         commit_together(self.catalog, prepared, self._place)
-        for one in commits:
-            assert isinstance(one.table, IcebergLakeTable)
-            one.table.follow(one.added, one.landed, one.removed)
+        for commit in commits:
+            assert isinstance(commit.table, IcebergLakeTable)
+            commit.table.follow(commit.added, commit.landed, commit.removed)
 
     def close(self) -> None:
         self.catalog.close()
 
 
 def _catalog_lies_there(name: str, place: Path) -> LakeError:
-    """The error of a table whose directory would be called as the catalog's file is, or what SQLite puts beside it."""
+    """Return the error of a table whose directory would be called as the catalog's file, or what SQLite adds to it."""
     return LakeNameError(
         f'the directory of table "{name}" would be called as a file of the catalog is',
         file=str(place),
@@ -200,7 +201,7 @@ class IcebergLakeTable(LakeTable):
         return str(Path(self.staging) / path)
 
     def _files(self) -> dict[str, IcebergFile]:
-        """Those of the table, by their paths below ``staging``, or their whole ones."""
+        """Return the files of the table, by their paths below ``staging``, or their whole ones."""
         if self._found is None:
             with iceberg_errors(self.place):
                 tasks = [] if self._table is None else self._table.scan().plan_files()
@@ -213,8 +214,8 @@ class IcebergLakeTable(LakeTable):
             if self._table is not None:
                 self._require_unchanged(self._table.refresh())
             fields = self._transaction(schema, anew=True).table_metadata.schema()
-            found = arrow_schema(fields, read_marks(marks_text(schema, fields)))
-        return pa.schema([found.field(field.name) for field in schema])
+            arrow = arrow_schema(fields, read_marks(marks_text(schema, fields)))
+        return pa.schema([arrow.field(field.name) for field in schema])
 
     def _require_unchanged(self, table: Table) -> None:
         """See that nobody has landed the same meanwhile; other programs may have rewritten files."""
@@ -226,7 +227,7 @@ class IcebergLakeTable(LakeTable):
             )
 
     def _transaction(self, schema: pa.Schema, *, anew: bool = False) -> Transaction:
-        """The next commit, begun with the columns that the table will have."""
+        """Return the next commit, begun with the columns that the table will have."""
         if self._next is None or anew or not self._next[0].equals(schema):
             self._next = schema, self._begun(without_marks(schema))
         return self._next[1]
@@ -248,7 +249,7 @@ class IcebergLakeTable(LakeTable):
         self.follow(added, landed, removed)
 
     def prepared(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> PreparedCommit:
-        """A commit, but for making it.
+        """Return a commit, but for making it.
 
         Args:
             added, landed, removed: see :meth:`commit`.
@@ -273,8 +274,8 @@ class IcebergLakeTable(LakeTable):
             with update.overwrite() if removed else update.merge_append() as snapshot:
                 for file in added:
                     snapshot.append_data_file(_iceberg_file(f"{self.staging}/{file.path}", file, fields))
-                for one in known.values():
-                    snapshot.delete_data_file(one)
+                for known_file in known.values():
+                    snapshot.delete_data_file(known_file)
             return PreparedCommit.of(transaction)
 
     def follow(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
@@ -284,7 +285,7 @@ class IcebergLakeTable(LakeTable):
         if self._found is not None:
             gone, fields = set(removed), table.schema()
             self._found = {path: file for path, file in self._found.items() if path not in gone}
-            self._found |= {one.path: _iceberg_file(f"{self.staging}/{one.path}", one, fields) for one in added}
+            self._found |= {file.path: _iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added}
         self._table, self._landed, self._next = table, landed, None
 
     def _read(self) -> Landed:
@@ -298,12 +299,7 @@ class IcebergLakeTable(LakeTable):
                 hint="land to where it lies, or to another namespace",
             )
         commit_lsn, source = _position(table)
-        if source != self._source:
-            raise LakeError(
-                f"the table has rows of {source or 'something else'}, not of {self._source}",
-                file=str(self.place),
-                hint="land another server, or another database, to another place",
-            )
+        require_source(source, self._source, self.place)
         return Landed(commit_lsn, _schema(table), self._source)
 
 
@@ -316,20 +312,20 @@ def _schema(table: Table) -> pa.Schema:
 
 
 def _position(table: Table) -> tuple[int, str]:
-    """How far a table has come, and of what its rows are.
+    """Tell how far a table has come, and of what its rows are.
 
     Raises:
         LakeError: it does not say so.
     """
-    marked = (one for one in history(table) if COMMIT_LSN in _properties(one))
-    found: Mapping[str, str] = next((_properties(one) for one in marked), table.properties)
-    if COMMIT_LSN not in found:
+    marked = (snapshot for snapshot in history(table) if COMMIT_LSN in _properties(snapshot))
+    properties: Mapping[str, str] = next((_properties(snapshot) for snapshot in marked), table.properties)
+    if COMMIT_LSN not in properties:
         return -1, ""
-    return Lsn.parse(found[COMMIT_LSN]), found.get(SOURCE, "")
+    return Lsn.parse(properties[COMMIT_LSN]), properties.get(SOURCE, "")
 
 
 def history(table: Table) -> Iterator[Snapshot]:
-    """The snapshots that have led to what a table is, from the last one back to where they were expired."""
+    """Yield the snapshots that have led to what a table is, from the last one back to where they were expired."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
@@ -338,18 +334,19 @@ def history(table: Table) -> Iterator[Snapshot]:
 
 
 def reachable(table: Table, since: float) -> Iterator[str]:
-    """The paths of all files that a table's snapshots have, and of its metadata.
+    """Yield the paths of all files that a table's snapshots have, and of its metadata.
 
     Args:
         table: it.
         since: seconds since 1970; metadata files that were replaced before are left out.
     """
     yield _path(table.metadata_location)
-    yield from (_path(one.metadata_file) for one in table.metadata.metadata_log if one.timestamp_ms >= since * 1000)
+    log = table.metadata.metadata_log
+    yield from (_path(entry.metadata_file) for entry in log if entry.timestamp_ms >= since * 1000)
     manifests: dict[str, ManifestFile] = {}
     for snapshot in table.snapshots():
         yield _path(snapshot.manifest_list)
-        manifests |= {one.manifest_path: one for one in snapshot.manifests(table.io)}
+        manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
     for path, manifest in manifests.items():
         yield _path(path)
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
@@ -363,14 +360,14 @@ def _properties(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def _summary(added: Sequence[DataFile], landed: Landed) -> dict[str, str]:
-    """Properties of a snapshot."""
-    found = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
+    """Return properties of a snapshot."""
+    summary = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
     first = [file.lower["_commit_lsn"] for file in added if "_commit_lsn" in file.lower]
-    return found | ({FIRST_COMMIT_LSN: str(Lsn(min(first)))} if first else {})
+    return summary | ({FIRST_COMMIT_LSN: str(Lsn(min(first)))} if first else {})
 
 
 def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
-    """A file as manifests have it."""
+    """Return a file as manifests have it."""
     ids = {field.name: field.field_id for field in fields.fields if field.field_type.is_primitive}
     made = IcebergFile.from_args(
         content=DataFileContent.DATA,
@@ -389,15 +386,15 @@ def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
 
 
 def _bounds(values: Mapping[str, Any], fields: Schema, *, up: bool) -> dict[int, bytes]:
-    """Bounds of columns as Iceberg has them, texts cut off, an upper one made greater by that."""
+    """Return bounds of columns as Iceberg has them, texts cut off, an upper one made greater by that."""
     types = {field.name: (field.field_id, field.field_type) for field in fields.fields}
-    found = {}
+    bounds = {}
     for name, value in values.items():
         id, type = types[name]
         bound = _cut(value, up=up)
         if bound is not None and isinstance(type, PrimitiveType):
-            found[id] = to_bytes(type, bound)
-    return found
+            bounds[id] = to_bytes(type, bound)
+    return bounds
 
 
 def _cut(value: Any, *, up: bool) -> Any:
@@ -407,7 +404,7 @@ def _cut(value: Any, *, up: bool) -> Any:
 
 
 def _shown(path: str, file: IcebergFile, fields: Schema) -> DataFile:
-    """A file as others know it."""
+    """Return a file as others know it."""
     names = {field.field_id: field.name for field in fields.fields}
     nulls = {names[id]: count for id, count in (file.null_value_counts or {}).items() if id in names}
     lower, upper = (_values(bounds or {}, fields) for bounds in (file.lower_bounds, file.upper_bounds))
@@ -415,16 +412,16 @@ def _shown(path: str, file: IcebergFile, fields: Schema) -> DataFile:
 
 
 def _values(bounds: Mapping[int, bytes], fields: Schema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields.fields:
         if field.field_id in bounds and isinstance(field.field_type, PrimitiveType):
             value = _value(from_bytes(field.field_type, bounds[field.field_id]), field.field_type)
-            found |= {} if value is None else {field.name: value}
-    return found
+            values |= {} if value is None else {field.name: value}
+    return values
 
 
 def _value(value: Any, type: PrimitiveType) -> Any:
-    """A bound as Python has it; None for a day that it has not."""
+    """Return a bound as Python has it; None for a day that it has not."""
     if not isinstance(value, int) or isinstance(type, IntegerType | LongType | BooleanType):
         return value
     arrow = schema_to_pyarrow(type)

@@ -72,7 +72,7 @@ class LakeSchema:
 
     @classmethod
     def of(cls, schema: pa.Schema) -> LakeSchema:
-        """The source's columns of a table, by what their fields say.
+        """Return the source's columns of a table, by what their fields say.
 
         Raises:
             LakeError: they say something else.
@@ -99,12 +99,12 @@ class LakeSchema:
         return {column.number: column.type for column in self.columns}
 
     def holding(self, column: LakeColumn) -> LakeColumn:
-        """The column that holds the values of a column of the source; there is one."""
-        return next(one for one in reversed(self.columns) if one.number == column.number and holds(one, column))
+        """Return the column that holds the values of a column of the source; there is one."""
+        return next(known for known in reversed(self.columns) if known.number == column.number and holds(known, column))
 
 
 def _mark(oid: int, column: LakeColumn) -> bytes:
-    """``OID.ATTNUM``, and the name in the source where that is another one."""
+    """Return ``OID.ATTNUM``, and the name in the source where that is another one."""
     return ".".join([str(oid), str(column.number), *([] if column.source is None else [column.source])]).encode()
 
 
@@ -120,7 +120,7 @@ def evolved(
     former: frozenset[int] = frozenset(),
     replaces_types: bool = False,
 ) -> LakeSchema:
-    """The lake's columns for a table that has certain columns now.
+    """Return the lake's columns for a table that has certain columns now.
 
     Args:
         lake: those that there are; None for none.
@@ -146,14 +146,14 @@ def evolved(
     if policy == SPLIT:
         return lake  # chosen because it has them
     taken = {name.lower() for name in reserved} | {column.name.lower() for column in lake.columns}
-    found = _Evolution(list(lake.columns), taken, widens, replaces_types).all(lake.oid or oid, columns)
-    if found != lake and policy == FAIL:
-        differing = [column.name for column in found.columns if column not in lake.columns]
+    schema = _Evolution(list(lake.columns), taken, widens, replaces_types).all(lake.oid or oid, columns)
+    if schema != lake and policy == FAIL:
+        differing = [column.name for column in schema.columns if column not in lake.columns]
         raise LakeError(
             f"{table} has other columns than in the lake: {', '.join(differing)}",
             hint="--schema-evolution evolve lets the lake's follow, split begins another table",
         )
-    return found
+    return schema
 
 
 def taken_over(lake: LakeSchema, columns: Iterable[LakeColumn]) -> LakeSchema:
@@ -171,8 +171,8 @@ def taken_over(lake: LakeSchema, columns: Iterable[LakeColumn]) -> LakeSchema:
         firsts.setdefault(column.number, column.source or column.name)
     free = min([0, *firsts]) - 1
     nobodys = {number: number if number < 0 else free - at for at, number in enumerate(firsts)}
-    found = {number: numbers.get(name, nobodys[number]) for number, name in firsts.items()}
-    return replace(lake, columns=tuple(replace(column, number=found[column.number]) for column in lake.columns))
+    newer = {number: numbers.get(name, nobodys[number]) for number, name in firsts.items()}
+    return replace(lake, columns=tuple(replace(column, number=newer[column.number]) for column in lake.columns))
 
 
 @dataclass
@@ -185,13 +185,13 @@ class _Evolution:
     replaces_types: bool
 
     def all(self, oid: int, columns: Iterable[LakeColumn]) -> LakeSchema:
-        """With all columns of the source."""
+        """Return the schema with all columns of the source."""
         for column in columns:
             self._take(column)
         return LakeSchema(oid, tuple(self.columns))
 
     def _take(self, column: LakeColumn) -> None:
-        known = [at for at, one in enumerate(self.columns) if one.number == column.number]
+        known = [at for at, own in enumerate(self.columns) if own.number == column.number]
         if any(holds(self.columns[at], column) for at in known):
             return  # also a type that it had before
         if known and (self.replaces_types or (self.widens and is_wider(self.columns[known[-1]].type, column.type))):
@@ -201,27 +201,27 @@ class _Evolution:
         self.columns.append(replace(column, name=name, source=None if name == column.name else column.name))
 
     def _free(self, name: str) -> str:
-        """A name that no other column has, not even with other cases."""
-        found, number = name, 1
-        while found.lower() in self.taken:
+        """Return a name that no other column has, not even with other cases."""
+        free, number = name, 1
+        while free.lower() in self.taken:
             number += 1
-            found = f"{name}_{number}"
-        self.taken.add(found.lower())
-        return found
+            free = f"{name}_{number}"
+        self.taken.add(free.lower())
+        return free
 
 
 def holds(lake: LakeColumn, column: LakeColumn) -> bool:
-    """Whether a column of the lake has a type for the values of one of the source."""
+    """Tell whether a column of the lake has a type for the values of one of the source."""
     return is_wider(column.type, lake.type)
 
 
 def has_shape(columns: Shape, shape: Shape) -> bool:
-    """Whether a table has all columns of a shape, as they are."""
+    """Tell whether a table has all columns of a shape, as they are."""
     return shape.items() <= columns.items()
 
 
 def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether a type holds all values of another one, as Delta's and Iceberg's type widening has it, or is the same."""
+    """Tell whether a type holds all values of another one, by Delta's and Iceberg's type widening, or is the same."""
     if old == new:
         return True
     if old in _INTEGERS and new in _INTEGERS:

@@ -28,7 +28,7 @@ from headwater.errors import LakeConflictError, LakeError
 
 @contextmanager
 def errors_at(place: Path) -> Iterator[None]:
-    """Errors of the system as ours."""
+    """Raise errors of the system as ours."""
     try:
         yield
     except OSError as error:
@@ -66,10 +66,10 @@ def remove_files(paths: Iterable[Path], older_than: float = math.inf) -> Expired
     files = bytes = 0
     for path in paths:
         with suppress(FileNotFoundError):
-            found = path.stat()
-            if found.st_ctime < older_than:
+            status = path.stat()
+            if status.st_ctime < older_than:
                 path.unlink()
-                files, bytes = files + 1, bytes + found.st_size
+                files, bytes = files + 1, bytes + status.st_size
     return Expired(files, bytes)
 
 
@@ -77,7 +77,7 @@ _NAME = re.compile(r"part-[0-9A-F]{16}-[0-9a-f]{32}\.parquet")
 
 
 def file_name(commit_lsn: int) -> str:
-    """A name that no other attempt to write a file uses.
+    """Return a name that no other attempt to write a file uses.
 
     Args:
         commit_lsn: START of the last commit record in the file.
@@ -90,7 +90,7 @@ UNPLACED = "unplaced"
 
 
 def staged_path(place: str, name: str) -> str:
-    """Where a file is written that a commit will give its name: where a glob finds it, under a name that it does not.
+    """Tell where a file is written that a commit gives its name: where a glob finds it, under a name that it does not.
 
     Args:
         place: the directory that tasks write to; name: the file's.
@@ -100,7 +100,7 @@ def staged_path(place: str, name: str) -> str:
 
 
 def is_written_here(name: str) -> bool:
-    """Whether a file's name is one of ours."""
+    """Tell whether a file's name is one of ours."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -116,6 +116,25 @@ def require_no_others(place: Path) -> None:
             "a directory with files of something else",
             file=str(place),
             hint="land to another place, or move them away: who reads the directory would read both",
+        )
+
+
+def require_source(known: str, source: str, place: Path | None, table: str = "the table") -> None:
+    """See that a table's rows are of the database that lands.
+
+    Args:
+        known: the database that they are of; source: the one that they must be of.
+        place: the table's directory; None for a table of a catalog, which has a namespace.
+        table: what an error calls it.
+
+    Raises:
+        LakeError: they are of another one.
+    """
+    if known != source:
+        raise LakeError(
+            f"{table} has rows of {known or 'something else'}, not of {source}",
+            file=None if place is None else str(place),
+            hint=f"land another server, or another database, to another {'namespace' if place is None else 'place'}",
         )
 
 
@@ -206,7 +225,7 @@ class LakeTable(ABC):
         """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
 
     def concerned(self, sought: Sought) -> Mapping[str, DataFile]:  # noqa: ARG002
-        """Files with the rows of the table that changes may be of, and maybe others; by their paths.
+        """Return files with the rows of the table that changes may be of, and maybe others; by their paths.
 
         What is committed next may take these away, and no others.
 
@@ -217,10 +236,10 @@ class LakeTable(ABC):
 
     @abstractmethod
     def locate(self, path: str) -> str:
-        """Where a file that the table consists of is read: a path on the machine or machines that tasks run on."""
+        """Tell where a file that the table consists of is read: a path on the machine or machines that tasks run on."""
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
-        """The table's columns as tasks write them in files, with what the format wants to know them by.
+        """Return the table's columns as tasks write them in files, with what the format wants to know them by.
 
         Args:
             schema: as the next commit will have them.
@@ -262,9 +281,9 @@ class TableSize:
 
     @classmethod
     def of(cls, files: Iterable[DataFile]) -> TableSize:
-        """That of files."""
-        found = list(files)
-        return cls(sum(file.rows for file in found), len(found), sum(file.size for file in found))
+        """Add up the sizes of files."""
+        known = list(files)
+        return cls(sum(file.rows for file in known), len(known), sum(file.size for file in known))
 
 
 @dataclass(frozen=True)
@@ -326,7 +345,7 @@ class LakeFormat(ABC):
         """
 
     def identifier(self, name: str) -> tuple[str, ...]:
-        """What a table is called where the format keeps it; each has another one.
+        """Return what a table is called where the format keeps it; each has another one.
 
         Args:
             name: that of the source's table.
@@ -337,12 +356,12 @@ class LakeFormat(ABC):
         return (name,)
 
     @abstractmethod
-    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """Remove what only old versions of a table consist of, and what belongs to none; the target is held alone.
 
         Args:
             place: its directory; name: that of the source's table.
-            kept: versions that stay, besides the last one.
+            kept_versions: those that stay, besides the last one.
             older_than: what has left the table later than that stays, too; with a time zone.
 
         Raises:
@@ -351,7 +370,7 @@ class LakeFormat(ABC):
 
     @abstractmethod
     def size(self, place: Path, name: str, version: int) -> TableSize:
-        """What a version of a table is made of; nothing is locked for that.
+        """Return what a version of a table is made of; nothing is locked for that.
 
         Args:
             place: its directory.
@@ -363,7 +382,7 @@ class LakeFormat(ABC):
         """
 
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:  # noqa: ARG002
-        """The columns of a version of a table, which say whose they are; None where only its catalog knows.
+        """Return the columns of a version of a table, which say whose they are; None where only its catalog knows.
 
         Args:
             place, name, version: see :meth:`size`.
@@ -379,8 +398,8 @@ class LakeFormat(ABC):
         Raises:
             LakeError: as :meth:`LakeTable.commit`.
         """
-        for one in commits:
-            one.make()
+        for commit in commits:
+            commit.make()
 
     def close(self) -> None:  # noqa: B027
         """Let go of what the format holds; most hold nothing."""

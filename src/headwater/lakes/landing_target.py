@@ -85,11 +85,11 @@ class LandingTarget:
     @property
     def types(self) -> Target:
         """What the tables' columns can be."""
-        found = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
-        return replace(found, has_variant=True) if self.jsonb == AS_VARIANT else found
+        types = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
+        return replace(types, has_variant=True) if self.jsonb == AS_VARIANT else types
 
     def open_format(self) -> LakeFormat:
-        """The format of the tables, open.
+        """Return the format of the tables, open.
 
         Raises:
             LakeError: it cannot be opened.
@@ -103,7 +103,7 @@ class LandingTarget:
 
     @classmethod
     def at(cls, place: Path) -> LandingTarget:
-        """What a directory says of itself.
+        """Read what a directory says of itself.
 
         Raises:
             LakeError: nothing, or it cannot be read.
@@ -112,14 +112,17 @@ class LandingTarget:
             known = load_object(own_directory(place) / "target.json")
         if "format" not in known:
             raise LakeError("nothing has landed there", file=str(place))
-        chosen = {
-            name: None if known.get(name, ITS_OWN) == ITS_OWN else str(known[name]) for name in ("catalog", "namespace")
-        }
-        mode = str(known.get("mode", "changelog"))
-        snapshot = str(known.get("snapshot", NEVER))
-        impl, jsonb = str(known.get("catalog-impl", PYTHON_IMPL)), str(known.get("jsonb", AS_STRING))
-        own = chosen["catalog"], chosen["namespace"]
-        return cls(place, known["format"], ERROR, EVOLVE, mode, *own, snapshot, impl, jsonb)
+        catalog, namespace = (str(known.get(name, ITS_OWN)) for name in ("catalog", "namespace"))
+        return cls(
+            place,
+            known["format"],
+            mode=str(known.get("mode", "changelog")),
+            iceberg_catalog=None if catalog == ITS_OWN else catalog,
+            namespace=None if namespace == ITS_OWN else namespace,
+            snapshot=str(known.get("snapshot", NEVER)),
+            catalog_impl=str(known.get("catalog-impl", PYTHON_IMPL)),
+            jsonb=str(known.get("jsonb", AS_STRING)),
+        )
 
 
 def numbers_taken(target: LandingTarget) -> bool:
@@ -128,23 +131,23 @@ def numbers_taken(target: LandingTarget) -> bool:
 
 
 def own_directory(place: Path) -> Path:
-    """Where a target keeps what is none of its tables."""
+    """Tell where a target keeps what is none of its tables."""
     return place / "_headwater"
 
 
 def load_object(path: Path) -> dict[str, Any]:
-    """A file of JSON; empty for one that is not there.
+    """Return a file of JSON; empty for one that is not there.
 
     Raises:
         LakeError: it is damaged.
     """
     try:
-        found = json.loads(path.read_text()) if path.exists() else {}
+        value = json.loads(path.read_text()) if path.exists() else {}
     except ValueError as error:
         raise LakeError(f"damaged: {error}", file=str(path)) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise LakeError("damaged: no object of JSON", file=str(path))
-    return found
+    return value
 
 
 def _iceberg(target: LandingTarget) -> LakeFormat:

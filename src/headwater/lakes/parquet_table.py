@@ -51,6 +51,7 @@ from headwater.lakes.lake_table import (
     lock_alone,
     remove_files,
     require_no_others,
+    require_source,
     staged_path,
 )
 from headwater.pg.lsn import Lsn
@@ -195,12 +196,7 @@ class ParquetTable(LakeTable):
             self._files = _followed(self._files, manifest)
             landed = Landed(Lsn.parse(manifest["commit_lsn"]), _schema_of(manifest), manifest["source"])
             self._number = manifest["number"]
-        if landed.source != source:
-            raise LakeError(
-                f"the table has rows of {landed.source}, not of {source}",
-                file=str(self.place),
-                hint="land another server, or another database, to another place",
-            )
+        require_source(landed.source, source, self.place)
         return landed
 
 
@@ -212,11 +208,11 @@ class ParquetFormat(LakeFormat):
         return ParquetTable(place, source)
 
     @override
-    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: files that were taken away; the manifests stay."""
         with errors_at(place):
             last = _last_number(place)
-            used = {path for at in range(1, last + 1) if at in kept for path in _files_at(place, at)[0]}
+            used = {path for at in range(1, last + 1) if at in kept_versions for path in _files_at(place, at)[0]}
             away = (place / "_headwater" / _REMOVED).glob("*.parquet*")
             unused = (path for path in away if path.name.removesuffix(f".{_REMOVED}") not in used)
             return remove_files(unused, older_than.timestamp())
@@ -233,14 +229,14 @@ class ParquetFormat(LakeFormat):
 
 
 def _last_number(place: Path) -> int:
-    """The number of a table's last manifest; 0 for none."""
+    """Return the number of a table's last manifest; 0 for none."""
     log = place / "_headwater"
-    found = (_NAME.fullmatch(name) for name in (os.listdir(log) if log.is_dir() else ()))
-    return max((int(match[1]) for match in found if match is not None), default=0)
+    names = (_NAME.fullmatch(name) for name in (os.listdir(log) if log.is_dir() else ()))
+    return max((int(match[1]) for match in names if match is not None), default=0)
 
 
 def manifests(place: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
-    """Those of a table from its last whole one on, in their order.
+    """Yield the manifests of a table from its last whole one on, in their order.
 
     Args:
         place: the table's directory.
@@ -271,35 +267,35 @@ def _schema_of(manifest: Mapping[str, Any]) -> pa.Schema:
 
 
 def _changed(files: Mapping[str, DataFile], added: Iterable[DataFile], removed: Iterable[str]) -> dict[str, DataFile]:
-    """Files by their paths, behind a commit."""
+    """Return files by their paths, behind a commit."""
     gone = set(removed)
     return {path: file for path, file in files.items() if path not in gone} | {file.path: file for file in added}
 
 
 def _followed(files: Mapping[str, DataFile], manifest: Mapping[str, Any]) -> dict[str, DataFile]:
-    """The same, behind a manifest.
+    """Return files by their paths, behind a manifest.
 
     Raises:
         LakeError: it is damaged.
     """
     try:
-        added = [_read_file(one) for one in manifest["files"]]
+        added = [_read_file(file) for file in manifest["files"]]
         return _changed({} if manifest["is_whole"] else files, added, manifest.get("removed", ()))
     except (KeyError, TypeError, ValueError) as error:
         raise LakeError(f"the files of manifest {manifest['number']} cannot be read: {error}") from None
 
 
 def _shown(file: DataFile) -> dict[str, Any]:
-    """A file in a manifest: bounds with the types that JSON has not."""
+    """Return a file in a manifest: bounds with the types that JSON has not."""
     return asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
 
 
-def _read_file(one: Mapping[str, Any]) -> DataFile:
-    return DataFile(**{**one, "lower": read_bounds(one["lower"]), "upper": read_bounds(one["upper"])})
+def _read_file(note: Mapping[str, Any]) -> DataFile:
+    return DataFile(**{**note, "lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])})
 
 
 def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
-    """The rows of a table as of a commit, wherever its files lie.
+    """Return the rows of a table as of a commit, wherever its files lie.
 
     Args:
         place: its directory.
@@ -320,7 +316,7 @@ def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
 
 
 def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa.Schema | None]:
-    """The files and the columns of a table as of a commit."""
+    """Return the files and the columns of a table as of a commit."""
     files: dict[str, DataFile] = {}
     schema: pa.Schema | None = None
     for manifest in manifests(place, version):
@@ -329,20 +325,20 @@ def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa
 
 
 def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
-    """The rows of files, wherever they are."""
-    found = [_found(place, path) for path in files]
-    return dataset(found, schema=schema, format="parquet").to_table() if found else no_rows(schema)
+    """Return the rows of files, wherever they are."""
+    paths = [_found(place, path) for path in files]
+    return dataset(paths, schema=schema, format="parquet").to_table() if paths else no_rows(schema)
 
 
 def _found(place: Path, path: str) -> str:
-    """Where a file is that its commit has not given its place yet, or a later one has taken away."""
+    """Tell where a file is that its commit has not given its place yet, or a later one has taken away."""
     log = place / "_headwater"
     places = (place / path, *_staged_paths(log, path), _removed_path(log, path), log / _REMOVED / path)
-    return str(next((one for one in places if one.exists()), places[0]))
+    return str(next((place for place in places if place.exists()), places[0]))
 
 
 def _staged_paths(log: Path, path: str) -> tuple[Path, ...]:
-    """Where a file may be that a commit has not given its place yet."""
+    """Tell where a file may be that a commit has not given its place yet."""
     return Path(staged_path(str(log / UNPLACED), path)), log / UNPLACED / path, log / _STAGED_BEFORE / path
 
 

@@ -97,21 +97,21 @@ class PausedTables:
         """Where they stand, by their names; 0 for one that may lack rows."""
         return stand_at(self._tables.values())
 
-    def add(self, table: PausedTable, kept: KeptState | None) -> None:
+    def add(self, table: PausedTable, kept_state: KeptState | None) -> None:
         """Note a table, in place of what is noted of it.
 
         Args:
-            table: it; kept: the state where it stands, None for none.
+            table: it; kept_state: where it stands, None for none.
 
         Raises:
             LakeError: it cannot be written.
             SlotError: likewise.
         """
-        if kept is not None and not self._path(kept.state.lsn).exists():
+        if kept_state is not None and not self._path(kept_state.state.lsn).exists():
             with errors_at(self._states):
                 self._states.mkdir(parents=True, exist_ok=True)
-            keep_state(self._states, kept)
-        noted = replace(table, stands_at=None if kept is None else kept.state.lsn, since=datetime.now(UTC))
+            keep_state(self._states, kept_state)
+        noted = replace(table, stands_at=None if kept_state is None else kept_state.state.lsn, since=datetime.now(UTC))
         self._save({**self._tables, table.oid: noted})
 
     def say(self, oid: int, reason: str) -> None:
@@ -123,7 +123,7 @@ class PausedTables:
         self._save({**self._tables, oid: replace(self._tables[oid], reason=reason, is_excluded=False)})
 
     def remove(self, oids: Iterable[int]) -> None:
-        """Tables land again.
+        """Forget tables, which land again.
 
         Raises:
             LakeError: it cannot be written.
@@ -131,8 +131,8 @@ class PausedTables:
         gone = set(oids)
         self._save({oid: table for oid, table in self._tables.items() if oid not in gone})
 
-    def kept(self, table: PausedTable) -> KeptState | None:
-        """The state where a table stands; None for none.
+    def kept_state(self, table: PausedTable) -> KeptState | None:
+        """Return the state where a table stands; None for none.
 
         Raises:
             SlotError: it is damaged.
@@ -151,22 +151,22 @@ class PausedTables:
             return
         with errors_at(self._directory):
             save_object(self._directory / NAME, {str(oid): _written(table) for oid, table in tables.items()})
-            needed = {self._path(one.stands_at) for one in tables.values() if one.stands_at is not None}
+            needed = {self._path(table.stands_at) for table in tables.values() if table.stands_at is not None}
             for path in set(self._states.glob("*.state")) - needed:
                 path.unlink(missing_ok=True)
         self._tables = tables
 
 
 def stand_at(tables: Iterable[PausedTable]) -> dict[str, int]:
-    """Where tables stand, by their names; of several of one name the first place, 0 for one that may lack rows."""
-    found: dict[str, int] = {}
-    for one in tables:
-        found[one.name] = min(found.get(one.name, one.stands_at or 0), one.stands_at or 0)
-    return found
+    """Tell where tables stand, by their names; of several of one name the first place, 0 for one that may lack rows."""
+    places: dict[str, int] = {}
+    for table in tables:
+        places[table.name] = min(places.get(table.name, table.stands_at or 0), table.stands_at or 0)
+    return places
 
 
 def paused_tables(directory: Path) -> dict[int, PausedTable]:
-    """The paused tables of a target, by their OIDs.
+    """Return the paused tables of a target, by their OIDs.
 
     Args:
         directory: of what is the target's own.
@@ -197,9 +197,17 @@ def _written(table: PausedTable) -> dict[str, Any]:
 def _read(oid: int, value: Mapping[str, Any]) -> PausedTable:
     lsn, stands = (None if value[name] is None else int(Lsn.parse(value[name])) for name in ("lsn", "stands_at"))
     since = datetime.fromisoformat(value["since"])
-    return PausedTable(oid, str(value["name"]), str(value["reason"]), value["state"] == EXCLUDED, lsn, stands, since)
+    return PausedTable(
+        oid=oid,
+        name=str(value["name"]),
+        reason=str(value["reason"]),
+        is_excluded=value["state"] == EXCLUDED,
+        lsn=lsn,
+        stands_at=stands,
+        since=since,
+    )
 
 
 def lsn_text(lsn: int | None) -> str | None:
-    """An LSN as the server prints it; None for None."""
+    """Return an LSN as the server prints it; None for None."""
     return None if lsn is None else str(Lsn(lsn))

@@ -51,8 +51,8 @@ class Resolved:
         tables: Mapping[str, int],
         paused: Mapping[str, int],
     ) -> Resolved:
-        """What belongs together when some tables have other versions."""
-        times = [one for one in (self.commit_time, commit_time) if one is not None]
+        """Return what belongs together when some tables have other versions."""
+        times = [time for time in (self.commit_time, commit_time) if time is not None]
         return Resolved(lsn, max(times, default=None), written, {**self.tables, **tables}, paused)
 
 
@@ -76,7 +76,7 @@ class ResolvedLog:
             self._length = _whole_length(self._path)
 
     def add(self, lsn: int, commit_time: datetime | None, tables: Mapping[str, int], paused: Mapping[str, int]) -> None:
-        """All tables have come to an LSN, but for those that are paused.
+        """Note that all tables have come to an LSN, but for those that are paused.
 
         Args:
             lsn: it; commit_time: the latest up to there that is known; tables: versions of some of them.
@@ -85,18 +85,18 @@ class ResolvedLog:
         Raises:
             LakeError: it cannot be written.
         """
-        found = self.last.behind(lsn, commit_time, datetime.now(UTC), tables, paused)
+        resolved = self.last.behind(lsn, commit_time, datetime.now(UTC), tables, paused)
         changed = {name: version for name, version in tables.items() if self.last.tables.get(name) != version}
         with errors_at(self._path):
             is_new = not self._path.exists()
             with self._path.open("ab") as sink:
                 sink.truncate(self._length)  # of a line that was cut off
-                self._length += sink.write(_line(found, changed))
+                self._length += sink.write(_line(resolved, changed))
                 sink.flush()
                 os.fsync(sink.fileno())
             if is_new:
                 sync_directory(self._path.parent)
-        self.last = found
+        self.last = resolved
 
     def forget(self, older_than: datetime) -> None:
         """Leave out what was followed by something else before a moment.
@@ -108,12 +108,12 @@ class ResolvedLog:
             LakeError: it cannot be written.
         """
         with errors_at(self._path):
-            found = list(resolved_states(self._path.parent))
-            first = max((at for at, one in enumerate(found) if one.written < older_than), default=0)
+            states = list(resolved_states(self._path.parent))
+            first = max((at for at, state in enumerate(states) if state.written < older_than), default=0)
             if first:
                 part = self._path.with_suffix(".part")
                 with part.open("wb") as sink:
-                    self._length = sink.write(b"".join(_lines(found[first:])))
+                    self._length = sink.write(b"".join(_lines(states[first:])))
                     sink.flush()
                     os.fsync(sink.fileno())
                 os.replace(part, self._path)
@@ -122,9 +122,10 @@ class ResolvedLog:
 
 def _lines(states: list[Resolved]) -> Iterator[bytes]:
     last = NOTHING
-    for one in states:
-        yield _line(one, {name: version for name, version in one.tables.items() if last.tables.get(name) != version})
-        last = one
+    for state in states:
+        changed = {name: version for name, version in state.tables.items() if last.tables.get(name) != version}
+        yield _line(state, changed)
+        last = state
 
 
 def _line(state: Resolved, changed: Mapping[str, int]) -> bytes:
@@ -135,12 +136,12 @@ def _line(state: Resolved, changed: Mapping[str, int]) -> bytes:
 
 
 def _whole_length(path: Path) -> int:
-    """Bytes of the lines that are whole."""
+    """Count the bytes of the lines that are whole."""
     return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
 
 
 def resolved_states(directory: Path) -> Iterator[Resolved]:
-    """What a log says, in its order; nothing where there is none.
+    """Yield the states in a log, in their order; none where there is no log.
 
     Raises:
         LakeError: it is damaged.
@@ -165,7 +166,7 @@ def _read(last: Resolved, line: Mapping[str, Any]) -> Resolved:
 
 
 def resolved_at(directory: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
-    """The last state that tables belong together in, or the last one up to somewhere.
+    """Return the last state that tables belong together in, or the last one up to somewhere.
 
     Args:
         directory: the log's.
@@ -175,14 +176,14 @@ def resolved_at(directory: Path, lsn: int | None = None, time: datetime | None =
     Raises:
         LakeError: there is none.
     """
-    found = None
-    for one in resolved_states(directory):
-        if lsn is not None and one.lsn > lsn:
+    last = None
+    for state in resolved_states(directory):
+        if lsn is not None and state.lsn > lsn:
             break
-        if time is not None and one.commit_time is not None and one.commit_time > time:
+        if time is not None and state.commit_time is not None and state.commit_time > time:
             break
-        found = one
-    if found is None:
+        last = state
+    if last is None:
         until = f" up to {time if lsn is None else Lsn(lsn)}" if (lsn, time) != (None, None) else ""
         raise LakeError(f"nothing has been resolved{until}", file=str(directory / NAME))
-    return found
+    return last

@@ -45,23 +45,23 @@ _FOUND = (
 
 
 def quoted(*parts: str) -> str:
-    """A name of several parts, as SQL has it."""
+    """Return a name of several parts, as SQL has it."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
 def literal(text: str) -> str:
-    """A text as SQL has it."""
+    """Return a text as SQL has it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def columns_sql(schema: pa.Schema) -> str:
-    """Columns as SQL declares them."""
+    """Return columns as SQL declares them."""
     return ", ".join(f"{quoted(field.name)} {spark_name(field.type)}" for field in schema)
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """A type of Spark's as Arrow has it, back from :func:`~headwater.rows.columns.column_types.spark_name`.
+    """Return a type of Spark's as Arrow has it, back from :func:`~headwater.rows.columns.column_types.spark_name`.
 
     Raises:
         LakeError: it is none that lands.
@@ -95,7 +95,7 @@ class Connector(ABC):
 
     @abstractmethod
     def positions(self, name: str, source: str) -> Iterator[int]:
-        """STARTs of the last commit records in a table, by its commits, the last one first, as far as it knows.
+        """Yield STARTs of the last commit records in a table, by its commits, the last one first, as far as it knows.
 
         Args:
             name: as SQL has it; source: what its rows are of.
@@ -103,22 +103,22 @@ class Connector(ABC):
 
     @abstractmethod
     def version(self, name: str) -> int:
-        """What the last commit is called; -1 for none."""
+        """Return what the last commit is called; -1 for none."""
 
     @abstractmethod
     def options(self, landed: Landed) -> dict[str, str]:
-        """Of a write, that say what the table has then."""
+        """Return options of a write, that say what the table has then."""
 
     @abstractmethod
     def settings(self, landed: Landed) -> dict[str, str]:
-        """The same as :meth:`options`, of the session, for a MERGE: it has no options."""
+        """Return what :meth:`options` say as settings of the session, for a MERGE: it has no options."""
 
     @abstractmethod
     def size(self, name: str, version: int) -> TableSize:
-        """What a version of a table is made of."""
+        """Return what a version of a table is made of."""
 
     def needed(self, schema: pa.Schema) -> dict[str, str]:  # noqa: ARG002
-        """Properties that a table with these columns must have."""
+        """Return properties that a table with these columns must have."""
         return {}
 
     def widen(self, name: str, column: str, type: pa.DataType) -> None:
@@ -136,15 +136,15 @@ class DeltaConnector(Connector):
         return jvm.io.delta.tables.DeltaTable.forName(self.spark._jsparkSession, name).deltaLog()
 
     def _snapshot(self, name: str) -> Any:
-        """The last one, as of now."""
+        """Return the last snapshot, as of now."""
         log = self._log(name)
         return log.update(False, getattr(log, "update$default$2")(), getattr(log, "update$default$3")())
 
     def positions(self, name: str, source: str) -> Iterator[int]:
         """See :class:`Connector`: the version of a transaction identifier, of which there is the last one."""
-        found = self._snapshot(name).transactions().get(_application(source))
-        if found.isDefined():
-            yield int(found.get())
+        position = self._snapshot(name).transactions().get(_application(source))
+        if position.isDefined():
+            yield int(position.get())
 
     def version(self, name: str) -> int:
         """See :class:`Connector`: Delta's."""
@@ -188,7 +188,7 @@ class IcebergConnector(Connector):
         return -1 if rows is None or not str(rows[1]).isdigit() else int(rows[1])
 
     def _history(self, name: str) -> Iterator[Mapping[str, str]]:
-        """What the snapshots say that have led to the table as it is, from the last one back."""
+        """Return what the snapshots say that have led to the table as it is, from the last one back."""
         at: int | None = self.version(name)
         rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {name}.snapshots").collect()
         known = {row[0]: row for row in rows}
@@ -223,13 +223,13 @@ CONNECTORS: Mapping[str, type[Connector]] = {"delta": DeltaConnector, "iceberg":
 
 
 def _application(source: str) -> str:
-    """Of the transaction identifier; the same as without a JVM, so that either goes on with a table of the other."""
+    """Return the name in the transaction identifier; the same as without a JVM, so that tables of either go on."""
     return f"headwater {source}"
 
 
 @contextmanager
 def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session that hold meanwhile."""
+    """Change settings of a session meanwhile."""
     before = {key: spark.conf.get(key, None) for key in settings}
     try:
         for key, value in settings.items():
@@ -245,24 +245,24 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 
 @contextmanager
 def spark_errors(place: Path) -> Iterator[None]:
-    """Errors of Spark, of its connectors and of the system as ours."""
+    """Raise errors of Spark, of its connectors and of the system as ours."""
     try:
         with errors_at(place):
             yield
     except (PySparkException, Py4JError) as error:
-        found = reason(error)
+        cause = reason(error)
         if _is_conflict(f"{error}".split("\n\tat", 1)[0]):
             raise LakeConflictError(
-                f"the commit was refused: {found}",
+                f"the commit was refused: {cause}",
                 file=str(place),
                 hint="only one land may write to a table; end the other one, and begin again",
             ) from error
         raise LakeError(
-            f"Spark: {found}", file=str(place), hint="begin again: what was committed, the tables say themselves"
+            f"Spark: {cause}", file=str(place), hint="begin again: what was committed, the tables say themselves"
         ) from error
 
 
 def _is_conflict(text: str) -> bool:
-    """Whether an error, as Java tells it, is that another commit was in the way."""
-    is_refused = "ValidationException" in text and any(one in text for one in _FOUND)
+    """Tell whether an error, as Java tells it, is that another commit was in the way."""
+    is_refused = "ValidationException" in text and any(sign in text for sign in _FOUND)
     return is_refused or any(name in text for name in _CONFLICTS)

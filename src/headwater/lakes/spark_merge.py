@@ -53,7 +53,7 @@ class Taken:
     key: tuple[str, ...] = ()
 
     def paths(self, names: Iterable[str]) -> list[str]:
-        """Of files, as Spark has them."""
+        """Return the paths of files, as Spark has them."""
         return [f"file://{self.place}/{name}" for name in names]
 
     def drop(self) -> None:
@@ -88,28 +88,28 @@ def take(spark: SparkSession, name: str, schema: pa.Schema, sought: Sought, plac
 
 
 def _with_keys(rows: DataFrame, sought: Sought) -> DataFrame:
-    """Those whose keys are in the changes."""
+    """Return the rows whose keys are in the changes."""
     keys = rows.sparkSession.read.parquet(*(f"file://{path}" for path in sought.changes))
-    return rows.join(keys.select([quoted(one) for one in sought.key]), list(sought.key), "left_semi")
+    return rows.join(keys.select([quoted(name) for name in sought.key]), list(sought.key), "left_semi")
 
 
 def _in_order(rows: DataFrame, schema: pa.Schema, key: Sequence[str]) -> DataFrame:
-    """Rows by the first column of the key, where that has an order: files have bounds then that do not overlap."""
+    """Sort rows by the key's first column, where that has an order: files then have bounds that do not overlap."""
     return rows.sort(quoted(key[0])) if _are_alike(key[:1], schema) else rows
 
 
 def _written(rows: DataFrame, schema: pa.Schema, place: Path) -> dict[str, DataFile]:
     """Write rows into files; those that have any, by their names."""
     with session_settings(rows.sparkSession, _TIMES):
-        rows.select([quoted(one) for one in schema.names]).write.mode("overwrite").parquet(f"file://{place}")
-    found = (read_data_file(str(place), path.name, schema) for path in sorted(place.glob("part-*.parquet")))
-    return {one.path: one for one in found if one.rows}
+        rows.select([quoted(name) for name in schema.names]).write.mode("overwrite").parquet(f"file://{place}")
+    files = (read_data_file(str(place), path.name, schema) for path in sorted(place.glob("part-*.parquet")))
+    return {file.path: file for file in files if file.rows}
 
 
 def _are_alike(key: Sequence[str], schema: pa.Schema) -> bool:
-    """Whether values of these columns are equal in Spark if, and only if, they are the same bits."""
-    found = [schema.field(name).type for name in key if name in schema.names]
-    return bool(key) and len(found) == len(key) and not any(map(_is_apart, found))
+    """Tell whether values of these columns are equal in Spark if, and only if, they are the same bits."""
+    types = [schema.field(name).type for name in key if name in schema.names]
+    return bool(key) and len(types) == len(key) and not any(map(_is_apart, types))
 
 
 def _is_apart(type: pa.DataType) -> bool:
@@ -134,7 +134,7 @@ def merge(rows: DataFrame, ended: DataFrame, name: str, key: Sequence[str], sett
         settings: of the session meanwhile.
     """
     spark = rows.sparkSession
-    gone = ended.select([quoted(one) for one in key]).join(rows, list(key), "left_anti")
+    gone = ended.select([quoted(name) for name in key]).join(rows, list(key), "left_anti")
     given = rows.withColumn(_ENDED, sql.lit(False))
     source = given.unionByName(gone.withColumn(_ENDED, sql.lit(True)), allowMissingColumns=True)
     view = "headwater_merged"
@@ -147,9 +147,9 @@ def merge(rows: DataFrame, ended: DataFrame, name: str, key: Sequence[str], sett
 
 
 def _statement(name: str, view: str, columns: Sequence[str], key: Sequence[str]) -> str:
-    matched = " AND ".join(f"{_of('t', one)} = {_of('s', one)}" for one in key)
-    assigned = ", ".join(f"{_of('t', one)} = {_of('s', one)}" for one in columns)
-    names, values = ", ".join(map(quoted, columns)), ", ".join(_of("s", one) for one in columns)
+    matched = " AND ".join(f"{_of('t', name)} = {_of('s', name)}" for name in key)
+    assigned = ", ".join(f"{_of('t', column)} = {_of('s', column)}" for column in columns)
+    names, values = ", ".join(map(quoted, columns)), ", ".join(_of("s", column) for column in columns)
     return (
         f"MERGE INTO {name} AS t USING {view} AS s ON {matched} "
         f"WHEN MATCHED AND s.{_ENDED} THEN DELETE WHEN MATCHED THEN UPDATE SET {assigned} "

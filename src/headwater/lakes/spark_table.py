@@ -32,7 +32,16 @@ from pyspark.sql.types import StructType
 from headwater.base.overrides import override
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.lake_schema import COLUMN_MARK
-from headwater.lakes.lake_table import DataFile, Expired, LakeFormat, LakeTable, Landed, Sought, TableSize
+from headwater.lakes.lake_table import (
+    DataFile,
+    Expired,
+    LakeFormat,
+    LakeTable,
+    Landed,
+    Sought,
+    TableSize,
+    require_source,
+)
 from headwater.lakes.spark_catalog import (
     COLUMNS,
     COMING,
@@ -100,7 +109,7 @@ class SparkFormat(LakeFormat):
         return self._catalog, *self._namespace, name.replace(".", "_")
 
     @override
-    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: that is the catalog's own.
 
         Raises:
@@ -114,7 +123,7 @@ class SparkFormat(LakeFormat):
 
 
 def files_are_sparks(place: Path) -> LakeError:
-    """The error of who would rewrite or remove a table's files."""
+    """Return the error of who would rewrite or remove a table's files."""
     return LakeError(
         "the tables are of a catalog of Spark's, whose files are not kept here",
         file=str(place),
@@ -211,7 +220,7 @@ class SparkTable(LakeTable):
 
     def _write(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
         """Put files in the place of others, of rows that were taken, and say with that how far the table has come."""
-        taken, options, staged = self._taken, self._connector.options(landed), [self._staged(one) for one in added]
+        taken, options, staged = self._taken, self._connector.options(landed), [self._staged(file) for file in added]
         assert landed.schema is not None
         if not removed:
             self._rows(staged, landed.schema).writeTo(self._name).options(**options).append()
@@ -228,16 +237,16 @@ class SparkTable(LakeTable):
     def _require(self, expected: Sequence[int]) -> None:
         """See that nobody has landed the same meanwhile; Delta passes over rows that it has, without a word."""
         known = islice(self._connector.positions(self._name, self._source), len(expected))
-        found = [*known, -1][: len(expected)]
-        if found[0] != expected[0] or found[1:] not in ([], [-1], list(expected[1:])):
+        positions = [*known, -1][: len(expected)]
+        if positions[0] != expected[0] or positions[1:] not in ([], [-1], list(expected[1:])):
             raise LakeConflictError(
-                f"table {self._name} has come to {_shown(found)}, it should be at {_shown(expected)}",
+                f"table {self._name} has come to {_shown(positions)}, it should be at {_shown(expected)}",
                 file=str(self._staging),
                 hint="only one land may write to a table; end the other one, and begin again",
             )
 
     def _rows(self, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
-        """Rows of files."""
+        """Return rows of files."""
         columns = StructType.fromDDL(columns_sql(schema))
         return self._spark.read.schema(columns).parquet(*paths) if paths else self._spark.createDataFrame([], columns)
 
@@ -258,13 +267,13 @@ class SparkTable(LakeTable):
         more = [field for field in schema if field.name not in there]
         assert self._landed.schema is not None
         if more or self._hidden or _marks(schema) != _marks(self._landed.schema):
-            said = {COLUMNS: _marks(schema), COMING: self._coming(schema, lsn), **self._connector.needed(schema)}
-            self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({_listed(said)})")
+            properties = {COLUMNS: _marks(schema), COMING: self._coming(schema, lsn), **self._connector.needed(schema)}
+            self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({_listed(properties)})")
         if more:
             self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({columns_sql(pa.schema(more))})")
 
     def _coming(self, schema: pa.Schema, lsn: int) -> str:
-        """Columns that hold nothing before the rows of an LSN; those that an ended run has left never do."""
+        """Return columns that hold nothing before the rows of an LSN; those that an ended run has left never do."""
         assert self._landed.schema is not None
         left = dict.fromkeys(sorted(self._hidden - set(schema.names)), str(Lsn(_NEVER)))
         return json.dumps(
@@ -279,11 +288,7 @@ class SparkTable(LakeTable):
         if not self._is_there:
             return Landed(-1, None, self._source)
         properties = {row[0]: row[1] for row in self._spark.sql(f"SHOW TBLPROPERTIES {self._name}").collect()}
-        if properties.get(SOURCE) != self._source:
-            raise LakeError(
-                f"table {self._name} has rows of {properties.get(SOURCE, 'something else')}, not of {self._source}",
-                hint="land another server, or another database, to another namespace",
-            )
+        require_source(properties.get(SOURCE, ""), self._source, None, f"table {self._name}")
         marks = _read_marks(properties.get(COLUMNS, "{}"))
         last = next(self._connector.positions(self._name, self._source), -1)
         coming = _read_marks(properties.get(COMING, "{}"))
@@ -294,11 +299,11 @@ class SparkTable(LakeTable):
 
 
 def _shown(positions: Sequence[int]) -> str:
-    return ", before that ".join(str(Lsn(one)) if one >= 0 else "nothing" for one in positions)
+    return ", before that ".join(str(Lsn(position)) if position >= 0 else "nothing" for position in positions)
 
 
 def _listed(properties: Mapping[str, str]) -> str:
-    """Properties as SQL has them."""
+    """Return properties as SQL has them."""
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
@@ -307,13 +312,13 @@ def _field(name: str, type: pa.DataType, marks: Mapping[str, str]) -> pa.Field:
 
 
 def _marks(schema: pa.Schema) -> str:
-    """Which columns of the source a table's are, by their names."""
-    found = {field.name: (field.metadata or {}).get(COLUMN_MARK) for field in schema}
-    return json.dumps({name: mark.decode() for name, mark in found.items() if mark is not None})
+    """Tell which columns of the source a table's are, by their names."""
+    marks = {field.name: (field.metadata or {}).get(COLUMN_MARK) for field in schema}
+    return json.dumps({name: mark.decode() for name, mark in marks.items() if mark is not None})
 
 
 def _read_marks(text: str) -> dict[str, str]:
-    """Names by names, as properties have them.
+    """Return names by names, as properties have them.
 
     Raises:
         LakeError: something else.

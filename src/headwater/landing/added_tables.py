@@ -17,7 +17,8 @@ from headwater.catalog.store.bootstrap import list_databases, open_catalog
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.errors import CatalogError, LakeError
-from headwater.lakes.target_directory import Adding, Lake
+from headwater.lakes.target_directory import Lake
+from headwater.lakes.target_registry import Adding
 from headwater.landing.existing_rows import ExistingTable, existing_rows, no_rows_in_export
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.named_catalog import state_in_file
@@ -30,7 +31,7 @@ from headwater.wal.segments.directory import WalDirectory
 
 
 def added_tables(store: CatalogStore, before: SlicePlugin, after: SlicePlugin, lsn: int) -> tuple[ExistingTable, ...]:
-    """The tables that there are as of an LSN and that have not landed so far.
+    """Return the tables that there are as of an LSN and that have not landed so far.
 
     Args:
         store: the catalog, rolled forward to there at least.
@@ -44,14 +45,14 @@ def added_tables(store: CatalogStore, before: SlicePlugin, after: SlicePlugin, l
     for schema in _wanted(view, before):
         if not after.wants(schema, view) and not is_left_out(schema, after, view):
             raise _left_out(qualified_name(schema))
-    found = [one for one in existing_rows(store, after, lsn).tables if not _has_landed(one, before, view)]
-    for one in found:
-        if any(before.wants(version, view) for version in one.source.versions):
+    tables = [table for table in existing_rows(store, after, lsn).tables if not _has_landed(table, before, view)]
+    for table in tables:
+        if any(before.wants(version, view) for version in table.source.versions):
             raise LakeError(
-                f"only some partitions of table {qualified_name(one.source.last)} have landed",
+                f"only some partitions of table {qualified_name(table.source.last)} have landed",
                 hint="leave the others out (--tables), or land the table to another place",
             )
-    return tuple(found)
+    return tuple(tables)
 
 
 def _wanted(view: HistoricCatalog, plugin: SlicePlugin) -> Iterator[RelationSchema]:
@@ -71,7 +72,7 @@ def _has_landed(table: ExistingTable, before: SlicePlugin, view: HistoricCatalog
 
 
 def catalog_of_backup(request: DecodeRequest, database: int, directory: WalDirectory) -> CatalogStore:
-    """The catalog of the backup that a request names.
+    """Return the catalog of the backup that a request names.
 
     Args:
         request: it.
@@ -85,7 +86,7 @@ def catalog_of_backup(request: DecodeRequest, database: int, directory: WalDirec
     """
     if state_in_file(request.catalog) is not None:
         raise no_rows_in_export()
-    row = next((one for one in list_databases(request.catalog) if one.oid == database), None)
+    row = next((row for row in list_databases(request.catalog) if row.oid == database), None)
     if row is None:
         raise CatalogError(
             f"the backup has no database of OID {database}", file=request.catalog, hint="give a newer base backup"
@@ -97,7 +98,7 @@ def catalog_of_backup(request: DecodeRequest, database: int, directory: WalDirec
 
 
 def require_all_chosen(lake: Lake, asked: TablePatterns) -> None:
-    """Whether all tables in a target go on, where there is no catalog to ask: by the names that they have there.
+    """See that all tables in a target go on, where there is no catalog to ask: by the names that they have there.
 
     Raises:
         LakeError: one would not.
@@ -108,15 +109,15 @@ def require_all_chosen(lake: Lake, asked: TablePatterns) -> None:
 
 
 def require_new(lake: Lake, tables: Sequence[ExistingTable]) -> None:
-    """Whether nothing has landed of tables that land without the rows that they have.
+    """See that nothing has landed of tables that land without the rows that they have.
 
     Raises:
         LakeError: something has, and changes since then would be missing.
     """
-    for one in tables:
-        if lake.has(one.source.last):
+    for table in tables:
+        if lake.names.has_relation(table.source.last.oid):
             raise LakeError(
-                f"table {qualified_name(one.source.last)} has landed before, and has had changes since then",
+                f"table {qualified_name(table.source.last)} has landed before, and has had changes since then",
                 hint="land it to another place",
             )
 
@@ -129,7 +130,7 @@ def _left_out(name: str) -> LakeError:
 
 
 def is_adding(adding: Adding) -> LakeError:
-    """The error of a run that asks for other tables than those that are being added."""
+    """Return the error of a run that asks for other tables than those that are being added."""
     return LakeError(
         f"tables are being added as they were at {Lsn(adding.lsn)}, for the choice {adding.tables.as_text}",
         hint="begin again with these --tables and the same backup",
@@ -137,7 +138,7 @@ def is_adding(adding: Adding) -> LakeError:
 
 
 def too_late(adding: Adding) -> LakeError:
-    """The error of a backup that is complete only behind where a run that was ended has begun to add tables."""
+    """Return the error of a backup that is complete only behind where a run that was ended has begun to add tables."""
     return LakeError(
         f"tables are being added as they were at {Lsn(adding.lsn)}, where this backup was not complete yet",
         hint="give the backup that they were begun to be added from, or an older one",

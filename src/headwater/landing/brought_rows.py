@@ -64,7 +64,7 @@ def brought_rows(
     form = replace(landing.changes, staging=str(places[0]), landed=-1)
     loads = [TableLoad(table, form) for table in tables]
     rows = ExistingRows(lsn, copy.start_lsn, tables, arrival.change.lsn)
-    found: list[DataFile] = []
+    staged: list[DataFile] = []
     load = InitialLoad(whole, rows, loads, places[1])
-    load.run(engine, lambda _, files: found.extend(files), progress)
-    return found
+    load.run(engine, lambda _, files: staged.extend(files), progress)
+    return staged

@@ -73,7 +73,7 @@ class ExistingRows:
 
 
 def consistent_point(window: PlannedWindow) -> int | None:
-    """The LSN that rows are landed as of, if decoding can begin in a window or could before it.
+    """Return the LSN that rows are landed as of, if decoding can begin in a window or could before it.
 
     Raises:
         LakeError: the catalog was exported by a server; it has no files of tables.
@@ -87,7 +87,7 @@ def consistent_point(window: PlannedWindow) -> int | None:
 
 
 def no_rows_in_export() -> LakeError:
-    """The error of a catalog that is no copy of a cluster."""
+    """Return the error of a catalog that is no copy of a cluster."""
     return LakeError(
         "a catalog that was exported by a server has no rows of tables",
         hint="take a base backup, or land changes only (--snapshot never)",
@@ -95,7 +95,7 @@ def no_rows_in_export() -> LakeError:
 
 
 def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> ExistingRows:
-    """The tables that there are as of an LSN, and where their rows lie.
+    """Return the tables that there are as of an LSN, and where their rows lie.
 
     Args:
         store: the catalog, rolled forward to there at least.
@@ -117,15 +117,15 @@ def rows_of_table(store: CatalogStore, oid: int, lsn: int, choice: TableChoice) 
         choice: which tables land.
     """
     view = store.view(lsn + 1)
-    found = [schema for one in view.tables() if (schema := view.relation(one)) is not None and schema.topmost == oid]
-    own = [schema for schema in found if schema.kind == "r" or schema.oid == oid]
+    schemas = [schema for schema in map(view.relation, view.tables()) if schema is not None and schema.topmost == oid]
+    own = [schema for schema in schemas if schema.kind == "r" or schema.oid == oid]
     return _tables(store, view, own, choice)
 
 
 def _tables(
     store: CatalogStore, view: HistoricCatalog, wanted: Sequence[RelationSchema], choice: TableChoice
 ) -> tuple[ExistingTable, ...]:
-    """What relations are in the lake."""
+    """Return relations as they are in the lake."""
     groups: dict[int, list[RelationSchema]] = {}
     for schema in wanted:
         groups.setdefault(schema.topmost, []).append(schema)
@@ -135,7 +135,7 @@ def _tables(
         root = view.relation(oid)
         assert root is not None
         leaves = tuple(leaf for schema in own if (leaf := _leaf(store, view, schema)) is not None)
-        without = tuple(one for one in lost if one.relation.topmost == oid)
+        without = tuple(relation for relation in lost if relation.relation.topmost == oid)
         tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves, without))
     return tuple(tables)
 
@@ -156,7 +156,7 @@ def _leaf(store: CatalogStore, view: HistoricCatalog, schema: RelationSchema) ->
 
 
 def _require_heap(view: HistoricCatalog, schema: RelationSchema) -> None:
-    """Whether a relation's rows lie in heap pages; of others the WAL does not tell of changes either.
+    """See that a relation's rows lie in heap pages; of others the WAL does not tell of changes either.
 
     Raises:
         LakeError: they do not.

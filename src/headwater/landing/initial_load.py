@@ -135,7 +135,7 @@ class InitialLoad:
         return self.rows.start_lsn, self.rows.lsn + 1
 
     def _size(self, copy: DataDirectory) -> int:
-        """Bytes of the tables' files, and of the WAL that is gone through for them."""
+        """Return bytes of the tables' files, and of the WAL that is gone through for them."""
         low, high = self._stretch
         return high - low + sum(copy.heap_file(file).blocks * BLCKSZ for file in self._files)
 
@@ -162,7 +162,13 @@ class InitialLoad:
         has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
         numbers = {file: number for number, file in enumerate(files)}
         return _Reader(
-            self.opened.request.catalog, self.rows.start_lsn, numbers, heaps, history, self.place, has_checksums
+            catalog=self.opened.request.catalog,
+            start_lsn=self.rows.start_lsn,
+            numbers=numbers,
+            heaps=heaps,
+            history=history,
+            place=self.place,
+            has_checksums=has_checksums,
         )
 
     def _write(
@@ -174,24 +180,28 @@ class InitialLoad:
         progress: Progress | None,
     ) -> None:
         tasks = list(self._tasks(reader))
-        kept = {file: number for number, file in enumerate(toasts)}
-        numbered = [(load, pages, schema, -1 if toast is None else kept[toast]) for load, pages, schema, toast in tasks]
+        number_of = {file: number for number, file in enumerate(toasts)}
+        numbered = [
+            (load, pages, schema, -1 if toast is None else number_of[toast]) for load, pages, schema, toast in tasks
+        ]
         waiting = Counter(load for load, *_ in tasks)
-        found: list[list[DataFile]] = [[] for _ in self.loads]
+        written: list[list[DataFile]] = [[] for _ in self.loads]
         forms, values = [load.form for load in self.loads], list(toasts.values())
         lsn = self.rows.lsn if self.rows.commit_lsn is None else self.rows.commit_lsn
         write = partial(_write, forms, values, self.opened.session, lsn)
         for number in range(len(self.loads)):
             if not waiting[number]:
                 commit(number, [])
-        with exchange.run("existing rows", write, [_RowsTask(*one) for one in numbered], progress) as arriving:
+        with exchange.run(
+            "existing rows", write, [_RowsTask(*numbered_task) for numbered_task in numbered], progress
+        ) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
                 number, file = arrived.summary
-                found[number] += [] if file is None else [file]
+                written[number] += [] if file is None else [file]
                 waiting[number] -= 1
                 if not waiting[number]:
-                    commit(number, found[number])
+                    commit(number, written[number])
 
     def _tasks(self, reader: _Reader) -> Iterator[tuple[int, HeapPages, RelationSchema, Locator | None]]:
         for number, load in enumerate(self.loads):
@@ -201,7 +211,7 @@ class InitialLoad:
 
 
 def _require_reached(copy: DataDirectory, lsn: int) -> None:
-    """Whether nothing in a copy is of behind an LSN; what a crashed server had cut off or removed no page tells.
+    """See that nothing in a copy is of behind an LSN; what a crashed server had cut off or removed no page tells.
 
     Raises:
         CatalogError: it may be.
@@ -223,7 +233,7 @@ def _require_reached(copy: DataDirectory, lsn: int) -> None:
 
 
 def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection[Locator]) -> None:
-    """Whether the copy has the files of relations, but for those that were made since it began.
+    """See that the copy has the files of relations, but for those that were made since it began.
 
     Raises:
         CatalogError: one is missing, with all its rows.
@@ -248,7 +258,7 @@ class _Reader:
     has_checksums: bool
 
     def parts(self, locator: Locator) -> Iterator[HeapPages]:
-        """A file's pages, in parts for tasks."""
+        """Yield a file's pages, in parts for tasks."""
         file, heap = self.numbers[locator], self.heaps[locator]
         blocks = max(heap.blocks, self.history.blocks(file))
         for first in range(0, blocks, TASK_BLOCKS):
@@ -258,13 +268,13 @@ class _Reader:
     def toasts(
         self, engine: Engine, locators: Sequence[Locator], progress: Progress | None
     ) -> dict[Locator, ToastValues]:
-        """The values out of line of some TOAST tables."""
-        parts = [(locator, pages) for locator in locators for pages in self.parts(locator)]
-        tasks = [ToastTask(pages, self.place, number) for number, (_, pages) in enumerate(parts)]
-        found: dict[Locator, list[ToastPart]] = {locator: [] for locator in locators}
-        for (locator, _), part in zip(parts, engine.run_tasks("TOAST", ToastTask.run, tasks, progress), strict=True):
-            found[locator].append(part)
-        return {locator: ToastValues(self.heaps[locator], tuple(own)) for locator, own in found.items()}
+        """Return the values out of line of some TOAST tables."""
+        pieces = [(locator, pages) for locator in locators for pages in self.parts(locator)]
+        tasks = [ToastTask(pages, self.place, number) for number, (_, pages) in enumerate(pieces)]
+        parts: dict[Locator, list[ToastPart]] = {locator: [] for locator in locators}
+        for (locator, _), part in zip(pieces, engine.run_tasks("TOAST", ToastTask.run, tasks, progress), strict=True):
+            parts[locator].append(part)
+        return {locator: ToastValues(self.heaps[locator], tuple(own)) for locator, own in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -285,13 +295,13 @@ class _RowsTask:
 def _write(
     forms: Sequence[ChangeTable], toasts: Sequence[ToastValues], session: SessionSettings, lsn: int, task: _RowsTask
 ) -> Iterator[Write[tuple[int, DataFile | None]]]:
-    """Runs once a task: one file, or none where no row is visible."""
+    """Write rows, once a task: one file, or none where no row is visible."""
 
     def write(_: BinaryIO) -> tuple[int, DataFile | None]:
         toast, form = toasts[task.toast] if task.toast >= 0 else None, forms[task.load]
         rows = HeapRows(form, task.schema, toast, session, lsn)
         with errors_of_table(*form.source):
-            batches = (batch for found in task.pages.pieces() for batch in rows.batches(found))
+            batches = (batch for tuples in task.pages.pieces() for batch in rows.batches(tuples))
             return task.load, _file(form, lsn, batches)
 
     yield write
@@ -314,55 +324,55 @@ class HeapRows:
         self._form, self._schema, self._toast, self._session, self._lsn = form, schema, toast, session, lsn
         self._layouts: SliceLayouts = compile_layouts([schema], session)
 
-    def batches(self, found: VisibleTuples) -> Iterator[pa.Table]:
-        """Rows of some pages, as many at a time as their values out of line allow.
+    def batches(self, tuples: VisibleTuples) -> Iterator[pa.Table]:
+        """Yield rows of some pages, as many at a time as their values out of line allow.
 
         Raises:
             CatalogError: a tuple is malformed, or a value out of line is not there.
             HeadwaterError: a value does not fit its column.
         """
-        if not len(found.at):
+        if not len(tuples.at):
             return
-        values, sizes, wrong = values_in(found, self._layouts)
+        values, sizes, wrong = values_in(tuples, self._layouts)
         if wrong is not None:
-            raise self._error(f"page {found.block_of(wrong)} has a malformed tuple")
+            raise self._error(f"page {tuples.block_of(wrong)} has a malformed tuple")
         number = np.cumsum(sizes) // _BATCH_BYTES
         cuts = np.append(np.flatnonzero(np.append(True, np.diff(number) > 0)), len(number)).tolist()
         for lo, hi in pairwise(cuts):
             own = values[lo:hi]
-            yield self._batch(found, slice(lo, hi), np.unique(own[own >= 0]))
+            yield self._batch(tuples, slice(lo, hi), np.unique(own[own >= 0]))
 
-    def _batch(self, found: VisibleTuples, which: slice, values: Int64s) -> pa.Table:
-        data, chunk_at, chunk_length = found.data, np.empty(0, np.int64), np.empty(0, np.int64)
+    def _batch(self, tuples: VisibleTuples, which: slice, values: Int64s) -> pa.Table:
+        data, chunk_at, chunk_length = tuples.data, np.empty(0, np.int64), np.empty(0, np.int64)
         if len(values):
             if self._toast is None:
                 raise self._error("a row has a value out of line, and the table has no TOAST table")
             chunks, chunk_at, chunk_length = self._toast.chunks(values)
             chunk_at, data = chunk_at + len(data), np.concatenate([data, chunks])
-        at, length = np.append(chunk_at, found.at[which]), np.append(chunk_length, found.length[which])
+        at, length = np.append(chunk_at, tuples.at[which]), np.append(chunk_length, tuples.length[which])
         items = _items(len(chunk_at), at, length, self._lsn)
         located = locate(data, items, self._layouts)
         if (located.cells.kinds == UNCHANGED).any():
             raise self._error("the TOAST table lacks a value that a row refers to")
         rows = np.arange(len(chunk_at), len(at))
-        tid = found.tid[which]
+        tid = tuples.tid[which]
         typed = typed_columns(
             located, items, self._form.table, self._session, schemas=[self._schema], rows=rows, ctids=tid
         )
         return self._framed(list(typed.rows.columns), tid)
 
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
-        """Rows with the columns of changes."""
+        """Return rows with the columns of changes."""
         count, same = len(tid), np.zeros(len(tid), np.int32)
         lsn = pa.array(np.full(count, self._lsn, np.int64))
-        said = {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
-        said |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
+        described = {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
+        described |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
         offsets = pa.array(np.zeros(count + 1, np.int32))
-        said["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
-        said["_is_key"] = pa.array(np.zeros(count, np.bool_))
+        described["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
+        described["_is_key"] = pa.array(np.zeros(count, np.bool_))
         oids = pa.array(np.full(count, self._schema.oid, np.int64))
-        said |= {"_relation": oids, "_relation_oid": oids, "_heap": pa.array(np.zeros(count, np.int64))}
-        return self._form.framed(columns, said, count)
+        described |= {"_relation": oids, "_relation_oid": oids, "_heap": pa.array(np.zeros(count, np.int64))}
+        return self._form.framed(columns, described, count)
 
     def _error(self, reason: str) -> CatalogError:
         return CatalogError(
@@ -372,7 +382,7 @@ class HeapRows:
 
 
 def _items(chunks: int, at: Int64s, length: Int64s, lsn: int) -> Items:
-    """Chunks first, and the rows that need them: as if one transaction had written all of them."""
+    """Return chunks first, and the rows that need them: as if one transaction had written all of them."""
     count = len(at)
     nothing = np.zeros(count, np.int32)
     return Items(

@@ -43,7 +43,8 @@ from headwater.jobs.local_engine import LocalExchange
 from headwater.jobs.outcome import Progress
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
-from headwater.lakes.target_directory import Adding, Lake
+from headwater.lakes.target_directory import Lake
+from headwater.lakes.target_registry import Adding
 from headwater.landing.added_tables import (
     added_tables,
     catalog_of_backup,
@@ -116,18 +117,26 @@ def land(
     """
     pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
     with Lake(target) as lake:
-        kept = lake.kept()
-        if kept is not None:
-            check_database(kept.state, request, str(target.place))
-        told = None if progress is None else StepProgress(progress)
-        run = LandingRun(engine_of(spark), request, lake, bounds, told, watch, pauses)
+        kept_state = lake.progress.kept_state()
+        if kept_state is not None:
+            check_database(kept_state.state, request, str(target.place))
+        step_progress = None if progress is None else StepProgress(progress)
+        run = LandingRun(
+            engine=engine_of(spark),
+            request=request,
+            lake=lake,
+            bounds=bounds,
+            step_progress=step_progress,
+            watch=watch,
+            pauses=pauses,
+        )
         tell_of_paused(lake, request.tables)
         run.tell_watch()
         if following is None:
-            run.once(kept)
+            run.once(kept_state)
         else:
-            run.follow(kept, following)
-        lake.write_state()
+            run.follow(kept_state, following)
+        lake.progress.write_state()
         run.result.paused = tuple(waiting(lake))
         return run.result
 
@@ -138,7 +147,7 @@ class LandingRun:
 
     Attributes:
         engine: runs the tasks; it may choose one for each pass.
-        bounds, told: see :class:`~headwater.pipeline.window_pipeline.WindowPipeline`.
+        bounds, step_progress: see :class:`~headwater.pipeline.window_pipeline.WindowPipeline`.
         request: the window.
         lake: where to; watch: told of what has landed.
         pauses: a table that cannot go on is paused; else the run stops.
@@ -153,7 +162,7 @@ class LandingRun:
     request: DecodeRequest
     lake: Lake
     bounds: WindowBounds
-    told: StepProgress | None
+    step_progress: StepProgress | None
     watch: LandingWatch
     pauses: bool = False
     only: frozenset[int] | None = None
@@ -167,47 +176,47 @@ class LandingRun:
         """What is kept of the source."""
         return mode_of(self.lake.target)
 
-    def once(self, kept: KeptState | None) -> None:
-        """To the end of the WAL; where tables are added, that is where their rows are loaded first."""
-        while not self.has_all(kept):
-            assert kept is not None
-            behind = self.go(kept)
+    def once(self, kept_state: KeptState | None) -> None:
+        """Land up to the end of the WAL; where tables are added, their rows are loaded there first."""
+        while not self.has_all(kept_state):
+            assert kept_state is not None
+            behind = self.go(kept_state)
             if behind is None or self.until is None or behind.state.lsn < self.until:
-                self._warn_of_waiting(behind or kept)
+                self._warn_of_waiting(behind or kept_state)
                 return
-            kept = behind
-        self.go(kept)
+            kept_state = behind
+        self.go(kept_state)
 
-    def follow(self, kept: KeptState | None, following: Following) -> None:
+    def follow(self, kept_state: KeptState | None, following: Following) -> None:
         """Pass by pass, each to the end of what is there, until it is told to end."""
-        while kept is None:
+        while kept_state is None:
             # An early look may find a copied catalog that is not complete yet: then none of it has landed.
             made = following.when_there(lambda: self._begin(following))
             if made is None:
                 return
-            kept = made
-        while (directory := self._more(kept, following)) is not None:
-            kept = self.go(kept, directory, following) or kept
+            kept_state = made
+        while (directory := self._more(kept_state, following)) is not None:
+            kept_state = self.go(kept_state, directory, following) or kept_state
 
-    def _more(self, kept: KeptState, following: Following) -> WalDirectory | None:
-        """The WAL behind a state, once there is some; None if it is told to end before."""
-        if following.when_there(lambda: self.has_all(kept)) is False and not self.has_warned:
-            self._warn_of_waiting(kept)
-        return following.behind(kept)
+    def _more(self, kept_state: KeptState, following: Following) -> WalDirectory | None:
+        """Return the WAL behind a state, once there is some; None if it is told to end before."""
+        if following.when_there(lambda: self.has_all(kept_state)) is False and not self.has_warned:
+            self._warn_of_waiting(kept_state)
+        return following.behind(kept_state)
 
     def _begin(self, following: Following) -> KeptState | None:
         self.has_all(None)
         return self.go(None, following.look(None), following)
 
     def opened(
-        self, kept: KeptState | None, directory: WalDirectory | None = None, tables: TablePatterns | None = None
+        self, kept_state: KeptState | None, directory: WalDirectory | None = None, tables: TablePatterns | None = None
     ) -> OpenRequest:
-        """The request from where the last run has come to, or from the backup; with the tables that land, or others."""
+        """Open the request where the last run has come to, or at the backup; of the tables that land, or others."""
         request = self._request_of(tables or self.tables or self.request.tables)
-        return open_request(request, partial(self.row_changes, request.tables), kept, directory).of_rows()
+        return open_request(request, partial(self.row_changes, request.tables), kept_state, directory).of_rows()
 
     def row_changes(self, tables: TablePatterns, store: CatalogStore) -> RowChanges:
-        """What says which changes are wanted.
+        """Return what says which changes are wanted.
 
         Args:
             tables: those that are chosen; store: a catalog of the database.
@@ -219,7 +228,7 @@ class LandingRun:
         return replace(self.request, tables=tables)
 
     def go(
-        self, kept: KeptState | None, directory: WalDirectory | None = None, following: Following | None = None
+        self, kept_state: KeptState | None, directory: WalDirectory | None = None, following: Following | None = None
     ) -> KeptState | None:
         """Land from where the last run has come to, to the end of the WAL or to where tables can be added.
 
@@ -227,7 +236,7 @@ class LandingRun:
         take in lands without it, if tables are to be paused.
 
         Args:
-            kept: the state where to begin; None to begin at the backup.
+            kept_state: the state where to begin; None to begin at the backup.
             directory: the WAL as it was just found; None to look.
             following: how it is followed; None where it is not.
 
@@ -238,47 +247,47 @@ class LandingRun:
         causes: dict[int | None, HeadwaterError] = {}
         while True:
             if self.only is not None and not self.only:
-                return kept  # none of the tables that were to catch up can
+                return kept_state  # none of the tables that were to catch up can
             landing_pass = None
             try:
-                with self._pass(kept, directory, cut, following) as landing_pass:
+                with self._pass(kept_state, directory, cut, following) as landing_pass:
                     until = self._until(landing_pass, cut)
-                    behind = landing_pass.run(following, until, goes_on=cut is not None) or kept
+                    behind = landing_pass.run(following, until, goes_on=cut is not None) or kept_state
             except HeadwaterError as error:
-                landed = None if landing_pass is None else landing_pass.kept
-                kept = landed or kept
-                cut = self._begun_again(_cause(error, cut, causes), None if landed else cut, kept)
+                landed = None if landing_pass is None else landing_pass.kept_state
+                kept_state = landed or kept_state
+                cut = self._begun_again(_cause(error, cut, causes), None if landed else cut, kept_state)
                 continue
             if cut is None or self._is_over(behind, following):
                 return behind
-            kept, cut = behind, None
+            kept_state, cut = behind, None
 
     def _until(self, landing_pass: LandingPass, cut: CrowdedWindowError | None) -> int | None:
-        """Where a pass ends early: what is chosen besides is so for its first window only."""
+        """Tell where a pass ends early: what is chosen besides is so for its first window only."""
         return start_of(landing_pass.opened) + 1 if cut is not None and cut.oids else self.until
 
     def _begun_again(
-        self, error: HeadwaterError, cut: CrowdedWindowError | None, kept: KeptState | None
+        self, error: HeadwaterError, cut: CrowdedWindowError | None, kept_state: KeptState | None
     ) -> CrowdedWindowError | None:
-        """How a window is begun once more that could not land; None where a table is left out of it.
+        """Tell how a window is begun once more that could not land; None where a table is left out of it.
 
         Args:
             error: why; cut: how the same window was cut already.
-            kept: the state where it begins.
+            kept_state: the state where it begins.
 
         Raises:
             HeadwaterError: neither would help.
         """
         if isinstance(error, CrowdedWindowError):
             return error.beside(cut)
-        self._pause(error, kept)
+        self._pause(error, kept_state)
         return None
 
-    def _pause(self, error: HeadwaterError, kept: KeptState | None) -> None:
+    def _pause(self, error: HeadwaterError, kept_state: KeptState | None) -> None:
         """Leave the table out from here on that stands in the way.
 
         Args:
-            error: why; kept: the state where it stands, None if it may lack rows that it had at first.
+            error: why; kept_state: the state where it stands, None if it may lack rows that it had at first.
 
         Raises:
             HeadwaterError: no table does alone, or none is to be paused.
@@ -286,8 +295,8 @@ class LandingRun:
         is_left_out = error.table is not None and error.table[0] in self.lake.paused.oids - (self.only or frozenset())
         if not self.pauses or is_left_out:
             raise error
-        oid = pause(self.lake, error, kept)
-        take_back(self.lake, oid, 0 if kept is None else kept.state.lsn)
+        oid = pause(self.lake, error, kept_state)
+        take_back(self.lake, oid, 0 if kept_state is None else kept_state.state.lsn)
         if self.only is not None:
             self.only -= {oid}
         self.tell_watch()
@@ -304,14 +313,14 @@ class LandingRun:
     @contextmanager
     def _pass(
         self,
-        kept: KeptState | None,
+        kept_state: KeptState | None,
         directory: WalDirectory | None,
         cut: CrowdedWindowError | None,
         following: Following | None,
     ) -> Iterator[LandingPass]:
-        """A pass from a state on, to the end or to where its first window is cut."""
+        """Begin a pass from a state on, to the end or to where its first window is cut."""
         tables = self.tables or self.request.tables
-        opened = self.opened(kept, directory, tables if cut is None else replace(tables, oids=cut.oids))
+        opened = self.opened(kept_state, directory, tables if cut is None else replace(tables, oids=cut.oids))
         if cut is not None and cut.cut is not None:
             end = Lsn(scope_of(opened).end_before(cut.cut))
             opened = replace(opened, request=replace(opened.request, end=end))
@@ -321,7 +330,7 @@ class LandingRun:
 
     @contextmanager
     def passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
-        """A pass, with what hands work to tasks.
+        """Begin a pass, with what hands work to tasks.
 
         Args:
             opened: from where; wants_existing: rows that were there before have to land yet.
@@ -336,27 +345,35 @@ class LandingRun:
             is_first = self.result.resolved_lsn is None
             looks_back = is_first and (self.mode.mirrors or (opened.state is None and not wants_existing))
             handing = Handing(
-                exchange.hand,
-                engine.parallel,
-                self.mode,
-                keeps_columns,
-                start_of(opened),
-                wants_existing,
-                looks_back,
-                scope_of(opened),
+                hand=exchange.hand,
+                parallel=engine.parallel,
+                mode=self.mode,
+                keeps_columns=keeps_columns,
+                lo=start_of(opened),
+                wants_existing=wants_existing,
+                looks_back=looks_back,
+                scope=scope_of(opened),
             )
-            ahead = WindowPipeline(engine, exchange, handing, self.bounds, self.told, self.result.seconds, near)
+            ahead = WindowPipeline(
+                engine, exchange, handing, self.bounds, self.step_progress, self.result.seconds, near
+            )
             yield LandingPass(
-                *(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing),
+                ahead=ahead,
+                opened=opened,
+                lake=self.lake,
+                mode=self.mode,
+                result=self.result,
+                watch=self.watch,
+                with_rows=wants_existing,
                 engine=self.engine,
                 catches_up=self.only is not None,
             )
 
-    def has_all(self, kept: KeptState | None) -> bool:
-        """Whether all tables land that are asked for; those that do not yet are added, if that can be done at a state.
+    def has_all(self, kept_state: KeptState | None) -> bool:
+        """Tell whether all tables land that are asked for; others are added, if that can be done at a state.
 
         Args:
-            kept: the state; None before there is any.
+            kept_state: the state; None before there is any.
 
         Raises:
             LakeError: what has landed would not go on, or another choice is being made.
@@ -364,28 +381,28 @@ class LandingRun:
         """
         if self.tables is not None and self.tables == self.request.tables:
             return True
-        known, adding, asked = self.lake.chosen, self.lake.adding, self.request.tables
+        known, adding, asked = self.lake.registry.chosen, self.lake.registry.adding, self.request.tables
         if adding is not None and adding.tables.as_text != asked.as_text:
             raise is_adding(adding)
         if known is not None and (adding is not None or known.as_text != asked.as_text):
-            if kept is None or not kept.state.control.builder.is_consistent:
+            if kept_state is None or not kept_state.state.control.builder.is_consistent:
                 require_all_chosen(self.lake, asked)
                 exclude_by_names(self.lake, asked)
-            elif not self._added(kept, known, adding):
+            elif not self._added(kept_state, known, adding):
                 self.tables = known
                 return False
-        self.lake.choose(asked)
+        self.lake.registry.choose(asked)
         self.tables, self.until = asked, None
         return True
 
-    def _added(self, kept: KeptState, known: TablePatterns, adding: Adding | None) -> bool:
+    def _added(self, kept_state: KeptState, known: TablePatterns, adding: Adding | None) -> bool:
         """Add tables, as they were where a state is; whether that could be done."""
-        lsn = kept.state.lsn
+        lsn = kept_state.state.lsn
         directory = unbroken(GrowingDirectory(self.request.source).look(None), lsn)
-        opened = self.opened(kept, directory, self.request.tables)
+        opened = self.opened(kept_state, directory, self.request.tables)
         before = self.row_changes(known, opened.store)
         for oid, name in excluded_tables(opened.store.view(lsn), before, opened.plugin, self.lake):
-            exclude(self.lake, oid, name, kept)
+            exclude(self.lake, oid, name, kept_state)
         tables = added_tables(opened.store, before, opened.plugin, lsn - 1)
         if not tables:
             return True
@@ -398,7 +415,7 @@ class LandingRun:
             complete = complete_at(copy, directory)
         except AwaitedCatalogError:
             complete = None
-        if complete is None or complete > lsn or not self.lake.is_together(lsn):
+        if complete is None or complete > lsn or not self.lake.tables.is_together(lsn):
             if adding is not None:
                 raise too_late(adding)
             self.until = None if complete is None else max(complete, lsn + 1)
@@ -416,27 +433,27 @@ class LandingRun:
                 self._pause(error, None)
                 rest = (table for table in rows.tables if table.source.last.oid not in self.lake.paused.oids)
                 rows = replace(rows, tables=tuple(rest))
-        self.lake.note_added(rows.lsn + 1)
+        self.lake.progress.note_added(rows.lsn + 1)
 
     def _load_all(self, opened: OpenRequest, known: TablePatterns, rows: ExistingRows) -> None:
         with self.passing(opened, wants_existing=False, is_followed=False) as landing_pass:
             lacking = landing_pass.waiting(rows)
-            self.lake.write_state()
-            self.lake.note_adding(Adding(self.request.tables, rows.lsn + 1))
+            self.lake.progress.write_state()
+            self.lake.registry.note_adding(Adding(self.request.tables, rows.lsn + 1))
             try:
                 landing_pass.load(rows, lacking)
             except (CatalogError, WalError):
                 # Another backup may be of another LSN, which only tables that have landed rule out.
                 if len(landing_pass.waiting(rows)) == len(rows.tables):
-                    self.lake.choose(known)
+                    self.lake.registry.choose(known)
                 raise
 
-    def _warn_of_waiting(self, kept: KeptState) -> None:
+    def _warn_of_waiting(self, kept_state: KeptState) -> None:
         self.has_warned = True
         where = "that is not in the WAL yet" if self.until is None else f"at {Lsn(self.until)}"
         warn(
             f"tables that are added wait until the backup was complete, {where}; the others have landed up to "
-            f"{Lsn(kept.state.lsn)}",
+            f"{Lsn(kept_state.state.lsn)}",
             hint="run it again when there is more WAL",
         )
 
@@ -444,7 +461,7 @@ class LandingRun:
 def _cause(
     error: HeadwaterError, cut: CrowdedWindowError | None, causes: dict[int | None, HeadwaterError]
 ) -> HeadwaterError:
-    """The error that tells most of why a window cannot land.
+    """Return the error that tells most of why a window cannot land.
 
     Args:
         error: what has ended a pass; cut: how that was cut.
@@ -458,14 +475,14 @@ def _cause(
         return cut.cause
     elif isinstance(error, LakeError) and error.lsn in causes and error.lsn is not None:
         # What was known of the window as a whole tells more of a refusal than what is known behind the cut.
-        found = causes[error.lsn]
-        found.table = found.table or error.table
-        return found
+        cause = causes[error.lsn]
+        cause.table = cause.table or error.table
+        return cause
     return error
 
 
 def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
-    """Whether rows that were there before have to land yet.
+    """Tell whether rows that were there before have to land yet.
 
     Raises:
         UsageError: they would, and what follows them is left out.

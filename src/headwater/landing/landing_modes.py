@@ -26,6 +26,7 @@ from headwater.landing.mirrors.mirror_form import MirrorForm, own_fields
 from headwater.landing.mirrors.mirror_merges import settled_mirrors
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import STAGED_FIELDS, StagedChanges
+from headwater.landing.tables.partition_rows import left_with_rows
 from headwater.landing.tables.source_tables import (
     LandedColumns,
     SourceTable,
@@ -36,7 +37,7 @@ from headwater.landing.tables.source_tables import (
     source_tables,
 )
 from headwater.landing.tables.stored_types import Retyped, Rewritten
-from headwater.landing.tables.table_events import Identity, TableStory, identity_of, left_with_rows
+from headwater.landing.tables.table_events import Identity, TableStory, identity_of
 from headwater.pipeline.slices.decode_job import SliceDecoder
 from headwater.pipeline.windows.assemble import Assembly
 from headwater.rows.columns.typed_missing_values import missing_value
@@ -59,15 +60,15 @@ class Mode(ABC):
     def tables(
         self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
-        """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
+        """Return the tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
 
     def shape(self, schema: RelationSchema) -> Shape | None:  # noqa: ARG002
-        """Which columns the lake's table must have, of the several that a table may have there; None for any."""
+        """Tell which columns the lake's table must have, of the several that a table may have there; None for any."""
         return None
 
     @abstractmethod
     def existing(self, source: SourceTable) -> SourceTable:
-        """A table whose rows were there before, with what is to be known of it.
+        """Return a table whose rows were there before, with what is to be known of it.
 
         Raises:
             LakeError: its rows cannot be told apart.
@@ -75,13 +76,13 @@ class Mode(ABC):
 
     @abstractmethod
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """Whether anything of a table is to be done."""
+        """Tell whether anything of a table is to be done."""
 
     @abstractmethod
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
     ) -> Landing:
-        """A table on its way.
+        """Return a table on its way.
 
         Raises:
             LakeError: the window cannot be landed in it.
@@ -91,7 +92,7 @@ class Mode(ABC):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """What is committed of each table of which there is anything.
+        """Return what is committed of each table of which there is anything.
 
         Args:
             landings: of the window.
@@ -104,7 +105,7 @@ class Mode(ABC):
 
     @abstractmethod
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """What is committed of a table whose rows were there before.
+        """Return what is committed of a table whose rows were there before.
 
         Args:
             landing: it.
@@ -141,7 +142,6 @@ class Changelog(Mode):
 
     @override
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """All of them."""
         return True
 
     @override
@@ -156,17 +156,17 @@ class Changelog(Mode):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """The files as they are."""
+        """Yield the files as they are."""
         # Of a table's several the earlier ones first: what they lack, none that comes later is to stand for.
         for number, files in sorted(written.items()):
-            added = [one.file for one in files]
-            last = max(one.last for one in files)
-            yield Settled(landings[number], added, [], last, sum(one.rows for one in added))
+            added = [file.file for file in files]
+            last = max(file.last for file in files)
+            yield Settled(landings[number], added, [], last, sum(file.rows for file in added))
 
     @override
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """The files as they are."""
-        return Settled(landing, files, [], lsn, sum(one.rows for one in files))
+        """Return the files as they are."""
+        return Settled(landing, files, [], lsn, sum(file.rows for file in files))
 
 
 class Mirror(Mode):
@@ -188,13 +188,13 @@ class Mirror(Mode):
         return mirrored_tables(assembly, window, wants, since)
 
     def existing(self, source: SourceTable) -> SourceTable:
-        members = frozenset({source.last.oid, *(one.oid for one in source.versions)})
+        members = frozenset({source.last.oid, *(version.oid for version in source.versions)})
         return replace(source, story=TableStory(identity_of(source.versions, source.last), members))
 
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
-        """Tables that have changes, or that rows come to, or that there are already."""
+        """Tell whether a table has changes, or rows come to it, or it is there already."""
         assert source.story is not None
-        return bool(source.versions or source.story.coming) or lake.has(source.last)
+        return bool(source.versions or source.story.coming) or lake.names.has_relation(source.last.oid)
 
     def landing(
         self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
@@ -203,27 +203,31 @@ class Mirror(Mode):
         assert source.story is not None
         if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:
             raise source.story.refusal
-        if source.versions and lake.is_detached(source.last):
+        if source.versions and lake.registry.is_detached(source.last.oid):
             raise left_with_rows(source.last)
-        lake.note_detached(source.story.detached)
+        lake.registry.note_detached(source.story.detached)
         own = own_fields(has_history=self.has_history, is_partitioned=source.last.kind == "p")
-        columns = landed_columns(source, table, name, lake, [one.name for one in own])
+        columns = landed_columns(source, table, name, lake, [field.name for field in own])
         fills = _fills(columns, source.story, decoder)
         changes = StagedChanges(
-            columns.typed,
-            columns.names,
-            pa.schema([*STAGED_FIELDS, *columns.lake.fields]),
-            table.landed.commit_lsn,
-            lake.staging(number),
-            None,
-            name,
-            source.story.members,
-            fills,
-            tuple(sorted({one.lsn for one in source.story.coming if one.lsn > table.landed.commit_lsn})),
-            () if self.has_history else _replacing(source.last, source.story),
+            table=columns.typed,
+            names=columns.names,
+            schema=pa.schema([*STAGED_FIELDS, *columns.lake.fields]),
+            landed=table.landed.commit_lsn,
+            staging=lake.staging.of_table(number),
+            apart=None,
+            name=name,
+            members=source.story.members,
+            fills=fills,
+            breaks=tuple(
+                sorted({arrival.lsn for arrival in source.story.coming if arrival.lsn > table.landed.commit_lsn})
+            ),
+            rewritten=() if self.has_history else _replacing(source.last, source.story),
         )
         mirror = self._form(name, source, table, columns, fills)
-        return Landing(number, name, table, source, changes, mirror.schema, mirror)
+        return Landing(
+            number=number, name=name, table=table, source=source, changes=changes, schema=mirror.schema, mirror=mirror
+        )
 
     def _form(
         self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Array]
@@ -231,41 +235,47 @@ class Mirror(Mode):
         assert source.story is not None
         is_partitioned = source.last.kind == "p"
         own = own_fields(has_history=self.has_history, is_partitioned=is_partitioned)
-        names = dict(zip([one.number for one in columns.typed.columns], columns.names, strict=True))
-        alive = [one for one in source.last.columns if one.number in names and not _is_gone(one, source)]
-        known = set() if columns.before is None else {one.name for one in columns.before.columns}
+        names = dict(zip([column.number for column in columns.typed.columns], columns.names, strict=True))
+        alive = [column for column in source.last.columns if column.number in names and not _is_gone(column, source)]
+        known = set() if columns.before is None else {column.name for column in columns.before.columns}
         return MirrorForm(
-            name,
-            table.file_schema(pa.schema([*own, *columns.lake.fields])),
-            tuple(names[one.number] for one in alive),
-            source.story.identity,
-            _key(source.story.identity, source.last, names),
-            table.staging,
-            self.has_history,
-            tuple(one for one in source.story.gone if one.lsn > table.landed.commit_lsn),
-            {names[number]: fill for number, fill in fills.items() if names[number] not in known},
-            _becoming(columns),
-            {names[one.number]: one for one in _retyped(source.story, table) if one.number in names},
-            tuple(one for one in source.story.rewritten if one.lsn > table.landed.commit_lsn and one.number in names),
-            names,
-            source.last.topmost != source.last.oid,
-            source.replaces,
-            is_partitioned,
-            f"{source.last.namespace}.{source.last.name}",
-            {names[one.number]: one.name for one in columns.typed.columns},
+            name=name,
+            schema=table.file_schema(pa.schema([*own, *columns.lake.fields])),
+            source_columns=tuple(names[column.number] for column in alive),
+            identity=source.story.identity,
+            key=_key(source.story.identity, source.last, names),
+            staging=table.staging,
+            has_history=self.has_history,
+            gone=tuple(departure for departure in source.story.gone if departure.lsn > table.landed.commit_lsn),
+            fills={names[number]: fill for number, fill in fills.items() if names[number] not in known},
+            becomes=_becoming(columns),
+            retyped={
+                names[column.number]: column for column in _retyped(source.story, table) if column.number in names
+            },
+            rewritten=tuple(
+                column
+                for column in source.story.rewritten
+                if column.lsn > table.landed.commit_lsn and column.number in names
+            ),
+            names=names,
+            is_partition=source.last.topmost != source.last.oid,
+            replaces=source.replaces,
+            is_partitioned=is_partitioned,
+            source=f"{source.last.namespace}.{source.last.name}",
+            source_names={names[column.number]: column.name for column in columns.typed.columns},
         )
 
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """The files that stand for those that had to be rewritten."""
+        """Yield the files that stand for those that had to be rewritten."""
         return settled_mirrors(landings, written, merging)
 
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """The same rows, in the order of the key."""
+        """Merge the same rows, in the order of the key."""
         staged = [Written(landing.number, file, lsn) for file in files]
-        found = list(self.settled([landing], {landing.number: staged}, merging))
-        return replace(found[0], last=lsn) if found else Settled(landing, [], [], lsn, 0)
+        merged = list(self.settled([landing], {landing.number: staged}, merging))
+        return replace(merged[0], last=lsn) if merged else Settled(landing, [], [], lsn, 0)
 
 
 MODES: Mapping[str, Mode] = {
@@ -276,7 +286,7 @@ MODES: Mapping[str, Mode] = {
 
 
 def mode_of(target: LandingTarget) -> Mode:
-    """What a target keeps.
+    """Return what a target keeps.
 
     Raises:
         UsageError: it cannot be kept so.
@@ -296,12 +306,12 @@ def _is_gone(column: Column, source: SourceTable) -> bool:
 
 
 def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> tuple[str, ...]:
-    """Names in the lake of the key's columns.
+    """Return names in the lake of the key's columns.
 
     Raises:
         LakeError: one is not a column of the table any more.
     """
-    numbers = {one.name: one.number for one in last.columns if one.number in names}
+    numbers = {column.name: column.number for column in last.columns if column.number in names}
     lost = [name for name in identity.columns if name not in numbers]
     if lost:
         raise LakeError(
@@ -312,8 +322,8 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
 
 
 def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
-    """What columns that were added hold in rows from before, by their numbers."""
-    own = {one.number: one for one in columns.typed.columns}
+    """Return what columns that were added hold in rows from before, by their numbers."""
+    own = {column.number: column for column in columns.typed.columns}
     return {
         number: missing_value(column, own[number], columns.typed, decoder.session)
         for number, column in story.missing
@@ -322,27 +332,33 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
 
 
 def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]:
-    """Where rows were written anew for the type of a column by which no row is told, and none have left before."""
+    """Tell where rows were written anew for the type of a column by which no row is told, and none have left before."""
     if story.identity.is_whole or story.gone or story.coming:
         return ()
-    key = {one.number for one in last.columns if one.name in story.identity.columns}
-    return tuple(one for one in story.rewritten if one.number not in key)
+    key = {column.number for column in last.columns if column.name in story.identity.columns}
+    return tuple(column for column in story.rewritten if column.number not in key)
 
 
 def _retyped(story: TableStory, table: LakeTable) -> tuple[Retyped, ...]:
-    """Those columns of a story's, unless the window has landed in the table already."""
+    """Return the retyped columns of a story, unless the window has landed in the table already."""
     return story.retyped if story.changed_at > table.landed.commit_lsn else ()
 
 
 def _becoming(columns: LandedColumns) -> dict[str, str]:
-    """Columns of the lake that are new, or of another type, by those of the same one of the source that files have."""
+    """Return columns of the lake that are new or of another type, each with that of the same source that files have."""
     if columns.before is None:
         return {}
-    known = {one.name: one.type for one in columns.before.columns}
-    older = {one.number: one.name for one in columns.before.columns}
+    known = {column.name: column.type for column in columns.before.columns}
+    older = {column.number: column.name for column in columns.before.columns}
     newer = {
-        one.name: older[one.number] for one in columns.lake.columns if one.name not in known and one.number in older
+        column.name: older[column.number]
+        for column in columns.lake.columns
+        if column.name not in known and column.number in older
     }
     if not columns.are_replaced:
         return newer
-    return newer | {one.name: one.name for one in columns.lake.columns if known.get(one.name, one.type) != one.type}
+    return newer | {
+        column.name: column.name
+        for column in columns.lake.columns
+        if known.get(column.name, column.type) != column.type
+    }

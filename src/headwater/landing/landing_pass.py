@@ -92,7 +92,7 @@ class Part:
     Attributes:
         slices: ready for tasks; size: bytes of the records that they are about.
         tables: that they have changes of.
-        kept: the state behind it.
+        kept_state: the state behind it.
         transactions: how many it has.
         commit_time: the latest of its transactions, or that of the last before; None where that is not known.
         last_commit: the latest of its own, None for none.
@@ -108,7 +108,7 @@ class Part:
     slices: list[Handed[Slice]]
     size: int
     tables: list[SourceTable]
-    kept: KeptState
+    kept_state: KeptState
     transactions: int
     commit_time: datetime | None
     last_commit: datetime | None
@@ -126,7 +126,7 @@ class _Staged:
     """A window whose rows tasks write.
 
     Attributes:
-        part: it; lo, hi: LSNs where it begins and ends; turn: see :meth:`Lake.next_turn`.
+        part: it; lo, hi: LSNs where it begins and ends; turn: see :meth:`StagingAreas.next_turn`.
         landings: its tables; written: what each task has written for them; block: at its end no task runs any more.
         began: when it was begun, by the monotonic clock.
         before: what had landed before rows that were there before; None if none have come with it.
@@ -191,43 +191,43 @@ class Handing:
         # Not the last one's: an origin gives its own time, and a clock may be put back.
         latest = _moment(int(times.max())) if len(times) else None
         return Part(
-            [self.hand(one) for one in slices],
-            sum(one.size for one in slices),
-            tables,
-            KeptState(plan.state_behind(behind), settings),
-            len(times),
-            _earlier(assembly.plan.before.time) if latest is None else latest,
-            latest,
-            window.is_last,
-            existing,
-            renamed,
-            columns,
-            without,
-            names,
-            frozenset(catalog.end.tables()) if names else frozenset(),
+            slices=[self.hand(slice) for slice in slices],
+            size=sum(slice.size for slice in slices),
+            tables=tables,
+            kept_state=KeptState(plan.state_behind(behind), settings),
+            transactions=len(times),
+            commit_time=_earlier(assembly.plan.before.time) if latest is None else latest,
+            last_commit=latest,
+            is_last=window.is_last,
+            existing=existing,
+            renamed=renamed,
+            columns=columns,
+            without_wal=without,
+            names=names,
+            living=frozenset(catalog.end.tables()) if names else frozenset(),
         )
 
     def _tables(self, assembly: Assembly, window: CatalogWindow, plugin: RowChanges, since: int) -> list[SourceTable]:
-        """What a window has of tables, and where their definitions change."""
+        """Return what a window has of tables, and where their definitions change."""
 
         def wants(schema: RelationSchema) -> bool:
             return bool(plugin.wants(schema, window.end))
 
         changes = WindowChanges(window)
         try:
-            found = self.mode.tables(assembly, window, wants, since)
+            tables = self.mode.tables(assembly, window, wants, since)
         except LakeError as error:
             raise crowded(error, changes.wanted(wants), self.lo, self.scope) from error
-        return [replace(table, changed_at=changes.of(table.relations)) for table in found]
+        return [replace(table, changed_at=changes.of(table.relations)) for table in tables]
 
     def _without_wal(self, window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
-        found = rows_without_wal(window, choice)
+        lost = rows_without_wal(window, choice)
         if not self.looks_back:
-            return found
+            return lost
         self.looks_back = False
-        known = {one.relation.oid for one in found}
+        known = {relation.relation.oid for relation in lost}
         there = partitions_without_wal(window.end, choice)
-        return *found, *(one for one in there if one.relation.oid not in known)
+        return *lost, *(relation for relation in there if relation.relation.oid not in known)
 
     def _existing(self, plan: DatabaseFold, window: PlannedWindow) -> ExistingRows | None:
         lsn = consistent_point(window) if self.wants_existing else None
@@ -238,7 +238,7 @@ class Handing:
 
 
 def _moment(micros: int) -> datetime:
-    """A commit's time, which counts from 2000; of one that Python has not, infinity too, its first or last moment."""
+    """Return a commit's time, which counts from 2000; Python's first or last moment for one that it has not."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
@@ -246,7 +246,7 @@ def _moment(micros: int) -> datetime:
 
 
 def _earlier(micros: int) -> datetime | None:
-    """The time of a commit before, of which rows changed; None for none."""
+    """Return the time of a commit before, of which rows changed; None for none."""
     return None if micros == NO_TIME else _moment(micros)
 
 
@@ -260,7 +260,7 @@ class LandingPass:
         result: grows; watch: told of it.
         with_rows: rows that were there before land, too.
         engine: runs the tasks that read these; that of the windows is the planner's.
-        kept: the state behind the last window that all tables have; None before there is one.
+        kept_state: the state behind the last window that all tables have; None before there is one.
         catches_up: the pass is of tables that lag behind the others, of which the target's own notes tell.
     """
 
@@ -272,7 +272,7 @@ class LandingPass:
     watch: LandingWatch
     with_rows: bool
     engine: Engine
-    kept: KeptState | None = None
+    kept_state: KeptState | None = None
     catches_up: bool = False
     _has_other_columns: bool = True
 
@@ -288,12 +288,12 @@ class LandingPass:
             the state behind the last one; None if there was none.
 
         Raises:
-            CrowdedWindowError: a window is to be cut; what was before it has landed (:attr:`kept`).
+            CrowdedWindowError: a window is to be cut; what was before it has landed (:attr:`kept_state`).
         """
-        self.lake.require_source(self._source)
+        self.lake.registry.require_source(self._source)
         output = OpenOutput(self.opened, scope_of(self.opened))
         plan = DatabaseFold([output], goes_on=goes_on or following is not None, has_rows=self.with_rows)
-        kept: KeptState | None = None
+        kept_state: KeptState | None = None
         lo = start_of(self.opened)
         end = self._end(None, lo) if following is None else end_of_log(self.opened.directory, lo)
         self.ahead.end = None if following is None else end
@@ -304,17 +304,17 @@ class LandingPass:
                 with self._cutting(part, lo):
                     staged = self._staged(part, lo, window.hi, behind)
                 behind.begin(partial(self._settle, staged, following), staged.block.close)
-                kept, lo = part.kept, window.hi
+                kept_state, lo = part.kept_state, window.hi
                 is_told = following is not None and following.stopping.is_told
-                if is_told or (until is not None and kept.state.lsn >= until):
+                if is_told or (until is not None and kept_state.state.lsn >= until):
                     break
-        return kept
+        return kept_state
 
     def _staged(self, part: Part, lo: int, hi: int, behind: BackgroundStep) -> _Staged:
         """Have tasks write a window's rows, while the one before is written and committed, unless that matters."""
         if part.existing is not None or part.columns or not self._is_apart(part):
             behind.wait()
-        began, before, since, turn = time.monotonic(), None, -1, self.lake.next_turn()
+        began, before, since, turn = time.monotonic(), None, -1, self.lake.staging.next_turn()
         if part.existing is not None:
             before, since = self._so_far, part.existing.lsn
             self.load(part.existing, self.waiting(part.existing))
@@ -324,27 +324,41 @@ class LandingPass:
         require_wal(part.without_wal, is_mirror=self.mode.mirrors)
         self._require_columns(part.columns)
         tables = part.tables if replacing is None else replacing.sources(part.tables)
-        concerned = [one for one in tables if self.mode.concerns(one, self.lake)]
+        concerned = [table for table in tables if self.mode.concerns(table, self.lake)]
         landings = []
         for number, table in enumerate(concerned):
             with self._cutting(part, lo, table.changed_at):
                 landings.append(self._landing(number, table))
         bringing = {} if replacing is None else replacing.rows(landings, self._merged, self._brought)
-        self._has_other_columns = bool(replacing) or any(one.schema != one.table.landed.schema for one in landings)
-        changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
+        self._has_other_columns = bool(replacing) or any(
+            landing.schema != landing.table.landed.schema for landing in landings
+        )
+        changes = [replace(landing.changes, landed=max(landing.changes.landed, since)) for landing in landings]
         block = ExitStack()
         written = block.enter_context(self._job(part, partial(write_changes, self._decoder, changes)))
-        return _Staged(part, lo, hi, turn, landings, written, block, began, before, replacing, bringing)
+        return _Staged(
+            part=part,
+            lo=lo,
+            hi=hi,
+            turn=turn,
+            landings=landings,
+            written=written,
+            block=block,
+            began=began,
+            before=before,
+            replacing=replacing,
+            bringing=bringing,
+        )
 
     def _replacing(self, part: Part, lo: int, behind: BackgroundStep) -> Replacing | None:
-        """What a window begins with, once the one before it is committed and a run would begin behind that."""
+        """Return what a window begins with, once the one before it is committed and a run would begin behind that."""
         if not part.names:
             return None
         warn_of_names_without_table(part.names, self.lake, is_mirror=self.mode.mirrors)
 
         def ready() -> None:
             behind.wait()
-            self.lake.write_state()
+            self.lake.progress.write_state()
 
         living = part.living | {version.oid for table in part.tables for version in table.versions}
         naming = Naming(self.lake, self.mode.mirrors, living, self._left_out)
@@ -352,7 +366,7 @@ class LandingPass:
 
     def _brought(self, arrival: Arrival, landing: Landing) -> list[DataFile]:
         """Stage rows that a table had before it came into the choice."""
-        if self.kept is not None:  # the catalog is that of where the pass begins
+        if self.kept_state is not None:  # the catalog is that of where the pass begins
             raise CrowdedWindowError(LakeError("a window is planned once more"), None)
         progress = self.ahead.job_progress()
         places = self.lake.replaced, self.lake.scratch
@@ -361,7 +375,7 @@ class LandingPass:
 
     @contextmanager
     def _cutting(self, part: Part, lo: int, changes: Iterable[int] | None = None) -> Iterator[None]:
-        """Errors of the ``with`` block say where the window can be cut, if that may help.
+        """Let errors of the ``with`` block say where the window can be cut, if that may help.
 
         Args:
             part: the window; lo: where it begins.
@@ -376,21 +390,21 @@ class LandingPass:
 
     def _require_columns(self, changes: Iterable[ColumnChange]) -> None:
         """See that tables that have landed have the same columns still."""
-        for one in changes:
-            if self.lake.has(one.table):
-                name, table = self._table(SourceTable(one.table, ()))
-                if -1 < table.landed.commit_lsn < one.lsn:
-                    with errors_of_table(one.table.oid, name):
-                        raise one.refusal(name)
+        for change in changes:
+            if self.lake.names.has_relation(change.table.oid):
+                name, table = self._table(SourceTable(change.table, ()))
+                if -1 < table.landed.commit_lsn < change.lsn:
+                    with errors_of_table(change.table.oid, name):
+                        raise change.refusal(name)
 
     def _is_apart(self, part: Part) -> bool:
-        """Whether a window is staged the same way before and behind the commit of the one before.
+        """Tell whether a window is staged the same way before and behind the commit of the one before.
 
         A transaction of it has committed later than all that were, so tables that have not heard of those yet leave out
         the same: only their columns matter, and which tables there are.
         """
-        is_known = all(self.lake.is_open(one.last, one.shape) for one in part.tables)
-        return is_known and self.lake.stages_ahead and not self._has_other_columns
+        is_known = all(self.lake.tables.is_open(table.last, table.shape) for table in part.tables)
+        return is_known and self.lake.tables.stages_ahead and not self._has_other_columns
 
     @property
     def _so_far(self) -> LandingResult:
@@ -406,19 +420,19 @@ class LandingPass:
                 settled = list(self.mode.settled(staged.landings, written, self._merging))
         with timed(self.ahead.seconds, "commit"):
             self._commit(settled)
-            self.lake.clear_staging(staged.turn)
+            self.lake.staging.clear(staged.turn if self.lake.tables.stages_ahead else None)
             if not self.catches_up:
-                self.lake.resolve(part.kept, part.commit_time)
+                self.lake.progress.resolve(part.kept_state, part.commit_time)
             if staged.replacing is not None:
-                self.lake.write_state()
+                self.lake.progress.write_state()
                 staged.replacing.is_over()
-        self.kept = part.kept
+        self.kept_state = part.kept_state
         self.result.resolved_lsn = staged.hi
         seconds = time.monotonic() - staged.began
         self.watch.passed(self._passed(staged.lo, staged.hi, part, before, seconds, following))
 
     def _end(self, following: Following | None, lsn: int) -> int:
-        """Where the log ends, as far as that is known."""
+        """Tell where the log ends, as far as that is known."""
         if following is not None:
             return following.end(lsn)
         asked, there = self.opened.request.end, self.opened.directory.stop_lsn
@@ -454,7 +468,7 @@ class LandingPass:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
         # Rows that were there before have no stage of a window, but a shape as well.
         shape = self.mode.shape(source.last) if source.shape is None else source.shape
-        return self.lake.table(source.last, self._source, begins_at, shape)
+        return self.lake.tables.of_relation(source.last, begins_at, shape)
 
     @property
     def _decoder(self) -> SliceDecoder:
@@ -467,22 +481,22 @@ class LandingPass:
         return self.opened.plugin.choice.left_out
 
     def waiting(self, rows: ExistingRows) -> list[ExistingTable]:
-        """The tables that have not the rows yet that they had before.
+        """Return the tables that have not the rows yet that they had before.
 
         Raises:
             LakeError: one has others.
         """
-        self.lake.require_source(self._source)
-        return [one for one in rows.tables if self._waits(one.source, rows.lsn)]
+        self.lake.registry.require_source(self._source)
+        return [table for table in rows.tables if self._waits(table.source, rows.lsn)]
 
     def lacking(self, rows: ExistingRows) -> list[ExistingTable]:
-        """The tables that have not the rows of an LSN, whatever others they have.
+        """Return the tables that have not the rows of an LSN, whatever others they have.
 
         Raises:
             LakeError: one is further than that.
         """
-        self.lake.require_source(self._source)
-        landed = [self._table(one.source) for one in rows.tables]
+        self.lake.registry.require_source(self._source)
+        landed = [self._table(table.source) for table in rows.tables]
         for name, table in landed:
             if table.landed.commit_lsn > rows.lsn:
                 raise LakeError(
@@ -490,7 +504,11 @@ class LandingPass:
                     file=str(self.lake.target.place),
                     hint="headwater land brings these there first",
                 )
-        return [one for one, (_, table) in zip(rows.tables, landed, strict=True) if table.landed.commit_lsn < rows.lsn]
+        return [
+            existing
+            for existing, (_, table) in zip(rows.tables, landed, strict=True)
+            if table.landed.commit_lsn < rows.lsn
+        ]
 
     def load(self, rows: ExistingRows, waiting: Sequence[ExistingTable], *, replaces: bool = False) -> None:
         """Land rows that were there before.
@@ -502,10 +520,10 @@ class LandingPass:
         Raises:
             HeadwaterError: they cannot be read or written; tables that were committed have theirs.
         """
-        require_wal([lost for one in waiting for lost in one.without_wal], is_mirror=self.mode.mirrors)
-        sources = [self._existing(one.source, rows.lsn, replaces) for one in waiting]
+        require_wal([lost for table in waiting for lost in table.without_wal], is_mirror=self.mode.mirrors)
+        sources = [self._existing(table.source, rows.lsn, replaces) for table in waiting]
         landings = [self._landing(number, source) for number, source in enumerate(sources)]
-        loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
+        loads = [TableLoad(table, landing.changes) for table, landing in zip(waiting, landings, strict=True)]
 
         def commit(number: int, files: list[DataFile]) -> None:
             landing = landings[number]
@@ -516,19 +534,19 @@ class LandingPass:
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
             load.run(self.engine, commit, self.ahead.job_progress())
-        self.lake.clear_staging()
+        self.lake.staging.clear()
 
     def _existing(self, source: SourceTable, lsn: int, replaces: bool) -> SourceTable:
-        """A table whose rows were there before; what it has ends just before these come, if they replace it."""
+        """Return a table whose rows were there before; what it has ends just before these come, if they replace it."""
         with errors_of_table(source.last.oid, qualified_name(source.last)):
-            found = self.mode.existing(source)
+            existing = self.mode.existing(source)
         if not replaces or self._table(source)[1].landed.commit_lsn < 0:
-            return found
+            return existing
         # Without versions: that it has been a partition, and has rows from then, does not matter any more.
-        return replace(found, versions=(), replaces=Departure(source.last.oid, lsn - 1))
+        return replace(existing, versions=(), replaces=Departure(source.last.oid, lsn - 1))
 
     def _waits(self, source: SourceTable, lsn: int) -> bool:
-        """Whether a table has not the rows of an LSN yet.
+        """Tell whether a table has not the rows of an LSN yet.
 
         Raises:
             LakeError: it has others.
@@ -545,7 +563,7 @@ class LandingPass:
     def _job(
         self, part: Part, work: Work[Handed[Slice], list[Written]]
     ) -> AbstractContextManager[Iterator[list[Arrived[list[Written]]]]]:
-        """The job that writes a window's rows."""
+        """Return the job that writes a window's rows."""
         return self.ahead.exchange_for(part.size).run("land", work, part.slices, self.ahead.job_progress())
 
     @property
@@ -553,23 +571,23 @@ class LandingPass:
         return Merging(self._merged, self.ahead.parallel)
 
     def _merged(self, merges: Sequence[MergeTask]) -> list[Merged]:
-        """What tasks have merged."""
-        found: list[Merged] = []
+        """Have tasks merge files."""
+        results: list[Merged] = []
         exchange = self.ahead.exchange_for(sum(merge.size for merge in merges))
         with exchange.run("merge", run_merge, merges, self.ahead.job_progress()) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
-                found.append(arrived.summary)
-        return found
+                results.append(arrived.summary)
+        return results
 
     def _commit(self, settled: Sequence[Settled]) -> None:
         began = time.monotonic()
         # No format has a table without columns: a mirror begins when its table has one.
-        settled = [one for one in settled if len(one.landing.schema)]
-        self.lake.commit([self._commit_of(one) for one in settled])
+        settled = [table for table in settled if len(table.landing.schema)]
+        self.lake.tables.commit([self._commit_of(table) for table in settled])
         tables = [
-            CommittedTable(one.landing.name, one.rows, len(one.added), sum(file.size for file in one.added))
-            for one in settled
+            CommittedTable(table.landing.name, table.rows, len(table.added), sum(file.size for file in table.added))
+            for table in settled
         ]
         for table in tables:
             if table.rows:

@@ -30,10 +30,10 @@ def write_changes(
 
     def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
-        found = [(number, _rows(form, located)) for number, form in enumerate(forms)]
+        rows_of = [(number, _rows(form, located)) for number, form in enumerate(forms)]
         return [
             _file(number, forms[number], part)
-            for number, rows in found
+            for number, rows in rows_of
             if rows is not None
             for part in forms[number].parts(rows)
         ]
@@ -48,12 +48,12 @@ def _rows(form: ChangeTable, located: LocatedSlice) -> pa.Table | None:
 
 def files_by_table(arriving: Iterable[list[Arrived[list[Written]]]], bringing: Bringing) -> dict[int, list[Written]]:
     """Return what tasks have written, by table, in the order of the output, behind what comes before that."""
-    found = {number: list(files) for number, files in bringing.items() if files}
+    files_of = {number: list(files) for number, files in bringing.items() if files}
     for (arrived,) in arriving:
         arrived.remove()
-        for one in arrived.summary:
-            found.setdefault(one.table, []).append(one)
-    return found
+        for file in arrived.summary:
+            files_of.setdefault(file.table, []).append(file)
+    return files_of
 
 
 def run_merge(task: MergeTask) -> Iterator[Write[Merged]]:

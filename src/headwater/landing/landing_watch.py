@@ -65,24 +65,24 @@ class LandingWatch:
     """Is told; does nothing with it."""
 
     def begins(self, lo: int, end: int) -> None:
-        """A pass over WAL begins: a run is one, or many where the log is followed.
+        """Hear that a pass over WAL begins: a run is one, or many where the log is followed.
 
         Args:
             lo: LSN where it begins; end: see :attr:`LandedWindow.end`.
         """
 
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
-        """Tables got their parts of a window.
+        """Hear that tables got their parts of a window.
 
         Args:
             tables: them; seconds: that their commits took, without the writing of files.
         """
 
     def passed(self, window: LandedWindow) -> None:
-        """All tables have a window."""
+        """Hear that all tables have a window."""
 
     def paused(self, tables: Sequence[PausedTable]) -> None:
-        """These tables are paused, and no others: at the beginning of a run, and whenever that changes."""
+        """Hear that these tables are paused, and no others: as a run begins, and whenever that changes."""
 
 
 class SeveralWatch(LandingWatch):
@@ -96,20 +96,20 @@ class SeveralWatch(LandingWatch):
         self._watches = watches
 
     def begins(self, lo: int, end: int) -> None:
-        for one in self._watches:
-            one.begins(lo, end)
+        for watch in self._watches:
+            watch.begins(lo, end)
 
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
-        for one in self._watches:
-            one.committed(tables, seconds)
+        for watch in self._watches:
+            watch.committed(tables, seconds)
 
     def passed(self, window: LandedWindow) -> None:
-        for one in self._watches:
-            one.passed(window)
+        for watch in self._watches:
+            watch.passed(window)
 
     def paused(self, tables: Sequence[PausedTable]) -> None:
-        for one in self._watches:
-            one.paused(tables)
+        for watch in self._watches:
+            watch.paused(tables)
 
 
 NOBODY_WATCHES = LandingWatch()

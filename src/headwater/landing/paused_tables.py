@@ -47,13 +47,13 @@ def is_of_one_table(error: HeadwaterError) -> bool:
     return error.file is None or isinstance(error, LakeNameError)
 
 
-def pause(lake: Lake, error: HeadwaterError, kept: KeptState | None) -> int:
+def pause(lake: Lake, error: HeadwaterError, kept_state: KeptState | None) -> int:
     """Pause the table that an error is about; gives its OID.
 
     Args:
         lake: where it lands.
         error: it.
-        kept: the state where the table stands; None if it may lack the rows that it had at first.
+        kept_state: the state where the table stands; None if it may lack the rows that it had at first.
 
     Raises:
         HeadwaterError: the error, if it is not of one table; or the note cannot be written.
@@ -61,26 +61,26 @@ def pause(lake: Lake, error: HeadwaterError, kept: KeptState | None) -> int:
     if error.table is None or not is_of_one_table(error):
         raise error
     oid, name = error.table
-    is_sure = kept is not None and kept.state.control.builder.is_consistent
+    is_sure = kept_state is not None and kept_state.state.control.builder.is_consistent
     table = PausedTable(oid, lake.names.name_of(oid) or name, " ".join(at_door(error.message).split()), lsn=error.lsn)
-    lake.paused.add(table, kept if is_sure else None)
+    lake.paused.add(table, kept_state if is_sure else None)
     warn(f"table {table.name} is paused, the others go on: {table.reason}", lsn=table.lsn, hint=error.hint)
     return oid
 
 
-def exclude(lake: Lake, oid: int, name: str, kept: KeptState | None) -> None:
+def exclude(lake: Lake, oid: int, name: str, kept_state: KeptState | None) -> None:
     """Note that a table lands no further because the user has said so.
 
     Args:
         lake: where it has landed; oid, name: of the source's table.
-        kept: see :func:`pause`.
+        kept_state: see :func:`pause`.
 
     Raises:
         HeadwaterError: it cannot be written.
     """
     if oid not in lake.paused.oids:
         name = lake.names.name_of(oid) or name
-        lake.paused.add(PausedTable(oid, name, "--exclude leaves it out", is_excluded=True), kept)
+        lake.paused.add(PausedTable(oid, name, "--exclude leaves it out", is_excluded=True), kept_state)
 
 
 def exclude_by_names(lake: Lake, asked: TablePatterns) -> None:
@@ -113,7 +113,7 @@ def excluded_tables(
         if not before.wants(schema, view) or not after.choice.patterns.excludes(schema, view):
             continue
         root = view.relation(schema.topmost) or schema
-        if not lake.has(root):
+        if not lake.names.has_relation(root.oid):
             continue
         if not after.choice.patterns.excludes(root, view):
             raise LakeError(
@@ -142,7 +142,9 @@ def tell_of_paused(lake: Lake, asked: TablePatterns) -> None:
 
 def waiting(lake: Lake) -> list[PausedTable]:
     """Return the tables that would land, and are paused."""
-    return sorted((one for one in lake.paused.tables.values() if not one.is_excluded), key=lambda one: one.name)
+    return sorted(
+        (table for table in lake.paused.tables.values() if not table.is_excluded), key=lambda table: table.name
+    )
 
 
 def _place(table: PausedTable) -> str:
@@ -169,9 +171,9 @@ def named(lake: Lake, names: Iterable[str]) -> list[PausedTable]:
     asked = list(names)
     known = lake.paused.tables.values()
     for name in asked:
-        if not any(one.name == name for one in known):
-            shown = ", ".join(sorted({one.name for one in known})) or "none is"
+        if not any(table.name == name for table in known):
+            shown = ", ".join(sorted({table.name for table in known})) or "none is"
             raise LakeError(
                 f'no table "{name}" is paused', file=str(lake.target.place), hint=f"those that are: {shown}"
             )
-    return [one for one in known if not asked or one.name in asked]
+    return [table for table in known if not asked or table.name in asked]

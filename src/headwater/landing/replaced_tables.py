@@ -102,8 +102,8 @@ class Naming:
         Raises:
             LakeError: a table takes another one's place, and that is not wanted.
         """
-        chosen = [one for one in changes if one.after is not None and one.is_chosen]
-        return [found for one in chosen if (found := self._arrival(one, one.after)) is not None]
+        chosen = [change for change in changes if change.after is not None and change.is_chosen]
+        return [arrival for change in chosen if (arrival := self._arrival(change, change.after)) is not None]
 
     def _arrival(self, change: NameChange, table: RelationSchema | None) -> Arrival | None:
         assert table is not None
@@ -122,7 +122,7 @@ class Naming:
         return self._renamed(change, table, giver)
 
     def _renamed(self, change: NameChange, table: RelationSchema, giver: str | None) -> Arrival | None:
-        """What becomes of a mirror whose table got a name that no other one has in the lake."""
+        """Return what becomes of a mirror whose table got a name that no other one has in the lake."""
         if not change.was_known:  # rows and changes of it are in no mirror, or are missing in its own
             return Arrival(change, table, None, replaces=giver == change.name)
         if giver is None:
@@ -188,39 +188,44 @@ class Replacing:
             LakeError: it cannot be written.
         """
         if _Note.read(self.lake) is None:
-            own = {one.change.name: Bound(one.table.oid, one.giver, one.replaces) for one in self.arrivals}
-            _Note(self.lsn, own, None, dict(self.lake.names.by_key)).write(self.lake)
-        self.lake.bind({one.change.name: one.table.oid for one in self.arrivals})
+            bound = {new.change.name: Bound(new.table.oid, new.giver, new.replaces) for new in self.arrivals}
+            _Note(self.lsn, bound, None, dict(self.lake.names.by_key)).write(self.lake)
+        self.lake.tables.bind({arrival.change.name: arrival.table.oid for arrival in self.arrivals})
 
     def sources(self, tables: Iterable[SourceTable]) -> list[SourceTable]:
         """Return the tables of the window as they land now, those that another one has taken the place of left out."""
-        due = {one.table.oid: one for one in self.arrivals}
-        gone = {one.change.before.oid for one in self.arrivals if one.change.before is not None} - due.keys()
-        found = {table.last.oid: table for table in tables if not self._has_left(table, gone)}
-        for oid, one in due.items():
-            table = found.get(oid) or _quiet(one.table, is_mirror=self.is_mirror)
-            found[oid] = replace(table, replaces=one.departure) if self._is_due(one) else table
-        return list(found.values())
+        due = {arrival.table.oid: arrival for arrival in self.arrivals}
+        befores = (arrival.change.before for arrival in self.arrivals)
+        gone = {before.oid for before in befores if before is not None} - due.keys()
+        sources = {table.last.oid: table for table in tables if not self._has_left(table, gone)}
+        for oid, arrival in due.items():
+            table = sources.get(oid) or _quiet(arrival.table, is_mirror=self.is_mirror)
+            sources[oid] = replace(table, replaces=arrival.departure) if self._is_due(arrival) else table
+        return list(sources.values())
 
     def not_chosen_again(self, changes: Iterable[ChoiceChange]) -> list[ChoiceChange]:
         """Return the changes of the choice of tables that are no tables of these."""
-        own = {one.table.oid for one in self.arrivals}
-        for one in self.arrivals if not self.is_mirror else ():
-            if one.lacks_rows:
-                warn(f'table "{one.change.name}": what it had under another name has not landed', lsn=self.lsn)
-        return [one for one in changes if not (one.is_chosen and one.lsn == self.lsn and one.after.oid in own)]
+        own = {arrival.table.oid for arrival in self.arrivals}
+        for arrival in self.arrivals if not self.is_mirror else ():
+            if arrival.lacks_rows:
+                warn(f'table "{arrival.change.name}": what it had under another name has not landed', lsn=self.lsn)
+        return [
+            change
+            for change in changes
+            if not (change.is_chosen and change.lsn == self.lsn and change.after.oid in own)
+        ]
 
     def _has_left(self, table: SourceTable, gone: Container[int]) -> bool:
         return table.last.oid in gone and self.lake.names.name_of(table.last.oid) is None
 
-    def _is_due(self, one: Arrival) -> bool:
+    def _is_due(self, arrival: Arrival) -> bool:
         """Tell whether rows of another table are there still: nothing has been committed since."""
-        landed = self._landed(one)
-        return one.replaces and -1 < landed < one.change.lsn
+        landed = self._landed(arrival)
+        return arrival.replaces and -1 < landed < arrival.change.lsn
 
-    def _landed(self, one: Arrival) -> int:
-        """How far the table of a name has come."""
-        table = self.lake.landed(one.change.name)
+    def _landed(self, arrival: Arrival) -> int:
+        """Tell how far the table of a name has come."""
+        table = self.lake.tables.of_name(arrival.change.name)
         return -1 if table is None else table.landed.commit_lsn
 
     def rows(
@@ -242,46 +247,48 @@ class Replacing:
             LakeError: they cannot be read or written, or columns are others by the window's end.
         """
         if not self.is_mirror:
-            return {one.number: [replace_marker(one)] for one in landings if one.source.replaces is not None}
+            return {
+                landing.number: [replace_marker(landing)] for landing in landings if landing.source.replaces is not None
+            }
         note = _Note.read(self.lake)
         assert note is not None
         by_oid = {landing.source.last.oid: landing for landing in landings}
-        coming = [(one, by_oid[one.table.oid]) for one in self.arrivals if one.table.oid in by_oid]
-        coming = [(one, landing) for one, landing in coming if self._landed(one) < self.lsn]
+        coming = [(arrival, by_oid[arrival.table.oid]) for arrival in self.arrivals if arrival.table.oid in by_oid]
+        coming = [(arrival, landing) for arrival, landing in coming if self._landed(arrival) < self.lsn]
         if note.staged is None:
             with errors_at(self.lake.replaced):
                 rmtree(self.lake.replaced, ignore_errors=True)
                 self.lake.replaced.mkdir(parents=True)
-            tasks = [task for one, landing in coming for task in self._tasks(one, landing)]
+            tasks = [task for arrival, landing in coming for task in self._tasks(arrival, landing)]
             staged: dict[str, list[DataFile]] = {}
             for merged in run(tasks) if tasks else ():
                 for moved in merged.moved:
                     staged.setdefault(landings[moved.table].name, []).append(moved.file)
-            staged |= {one.change.name: load(one, landing) for one, landing in coming if one.lacks_rows}
+            staged |= {arrival.change.name: load(arrival, landing) for arrival, landing in coming if arrival.lacks_rows}
             note = replace(note, staged=staged)
             note.write(self.lake)
         assert note.staged is not None
         return {
-            landing.number: [self._written(landing, file) for file in note.staged.get(one.change.name, ())]
-            for one, landing in coming
+            landing.number: [self._written(landing, file) for file in note.staged.get(arrival.change.name, ())]
+            for arrival, landing in coming
         }
 
     def _written(self, landing: Landing, file: DataFile) -> Written:
         place = os.path.relpath(self.lake.replaced, landing.changes.staging)
         return Written(landing.number, replace(file, path=f"{place}/{file.path}"), self.lsn)
 
-    def _tasks(self, one: Arrival, landing: Landing) -> Iterator[RowsOfMirror]:
-        giver = None if one.giver is None else self.lake.landed(one.giver)
+    def _tasks(self, arrival: Arrival, landing: Landing) -> Iterator[RowsOfMirror]:
+        giver = None if arrival.giver is None else self.lake.tables.of_name(arrival.giver)
         if giver is None or giver.landed.schema is None:
             return
-        handover = self._handover(one, landing, giver)
+        handover = self._handover(arrival, landing, giver)
         has_history = landing.mirror is not None and landing.mirror.has_history
         for path, file in giver.concerned(Sought((), (), True, has_history)).items():
             if not (has_history and is_closed(file)):
                 yield RowsOfMirror(giver.locate(path), file.size, handover, has_history)
 
-    def _handover(self, one: Arrival, landing: Landing, giver: LakeTable) -> Handover:
-        """How rows of a mirror become those of another one of the same table of the source."""
+    def _handover(self, arrival: Arrival, landing: Landing, giver: LakeTable) -> Handover:
+        """Tell how rows of a mirror become those of another one of the same table of the source."""
         assert isinstance(landing.changes, StagedChanges)
         assert giver.landed.schema is not None
         columns = LakeSchema.of(giver.landed.schema).columns
@@ -292,17 +299,25 @@ class Replacing:
             column = here.get(number)
             if column is not None:
                 if column.type != changes.schema.field(name).type:
-                    raise changes_besides(str(one.giver), landing.name, self.lsn)
+                    raise changes_besides(str(arrival.giver), landing.name, self.lsn)
                 names.append((column.name, name))
         held = {name for _, name in names}
         fills = {there[number]: fill for number, fill in changes.fills.items() if there[number] not in held}
-        moving = Moving(one.table.oid, one.table.oid, (), self.lsn, one.change.time)
+        moving = Moving(arrival.table.oid, arrival.table.oid, (), self.lsn, arrival.change.time)
         schema, place = changes.schema, str(self.lake.replaced)
-        relations = PARTITION.name if one.table.kind == "p" else ""
-        return Handover(moving, landing.number, tuple(names), fills, schema, place, relations)
+        relations = PARTITION.name if arrival.table.kind == "p" else ""
+        return Handover(
+            arrival=moving,
+            table=landing.number,
+            names=tuple(names),
+            fills=fills,
+            schema=schema,
+            staging=place,
+            relations=relations,
+        )
 
     def is_over(self) -> None:
-        """The window has landed in all tables, and where a run would go on is behind it.
+        """Forget the note: the window has landed in all tables, and where a run would go on is behind it.
 
         Raises:
             LakeError: what is not needed any more cannot be removed.
@@ -313,7 +328,7 @@ class Replacing:
 
 
 def replace_marker(landing: Landing) -> Written:
-    """A row of a table of changes: those behind it are of another table of the source."""
+    """Return a row of a table of changes: those behind it are of another table of the source."""
     source, gone = landing.source, landing.source.replaces
     assert gone is not None
     columns = {
@@ -354,9 +369,9 @@ def replacing_at(
         LakeError: it is not wanted, or cannot be noted.
     """
     lake, note = naming.lake, _Note.read(naming.lake)
-    begins = [one for one in changes if scope.end_before(one.lsn) <= lo]
-    if note is not None and any(one.lsn == note.lsn for one in begins):
-        found = note.arrivals(begins)
+    begins = [change for change in changes if scope.end_before(change.lsn) <= lo]
+    if note is not None and any(change.lsn == note.lsn for change in begins):
+        due = note.arrivals(begins)
     else:
         arrivals = naming.arrivals(changes)
         if not arrivals:
@@ -367,12 +382,12 @@ def replacing_at(
         ready()
         if note is not None:  # of a window that has landed
             lake.replacing.unlink(missing_ok=True)
-        found = [one for one in arrivals if one.change.lsn == first]
-    begun = Replacing(lake, naming.is_mirror, found)
+        due = [arrival for arrival in arrivals if arrival.change.lsn == first]
+    begun = Replacing(lake, naming.is_mirror, due)
     begun.bind()
     if naming.is_mirror:
-        _require_changes(found)
-    for later in naming.arrivals(one for one in changes if one.lsn > begun.lsn):
+        _require_changes(due)
+    for later in naming.arrivals(change for change in changes if change.lsn > begun.lsn):
         raise _too_much(later)
     return begun
 
@@ -412,7 +427,7 @@ def take_back(lake: Lake, oid: int, lo: int) -> None:
     note = _Note.read(lake)
     if note is None or not note.before or note.lsn < lo or all(bound.oid != oid for bound in note.bound.values()):
         return
-    lake.bind_again(note.before)
+    lake.tables.bind_again(note.before)
     with errors_at(lake.replaced):
         lake.replacing.unlink(missing_ok=True)
         rmtree(lake.replaced, ignore_errors=True)
@@ -420,16 +435,16 @@ def take_back(lake: Lake, oid: int, lo: int) -> None:
 
 def _require_changes(arrivals: Iterable[Arrival]) -> None:
     """See that the window has the changes that the tables got before they were called so."""
-    lacking = [one for one in arrivals if one.change.has_passed_over]
+    lacking = [arrival for arrival in arrivals if arrival.change.has_passed_over]
     if lacking:
         (first, *_) = lacking
         cause = LakeError(f'table "{first.change.name}" has changes under another name', lsn=first.change.lsn)
-        raise CrowdedWindowError(cause, None, frozenset(one.table.oid for one in lacking))
+        raise CrowdedWindowError(cause, None, frozenset(arrival.table.oid for arrival in lacking))
 
 
-def _too_much(one: Arrival) -> CrowdedWindowError:
-    cause = LakeError(f'table "{one.change.name}" is another table from there on', lsn=one.change.lsn)
-    return CrowdedWindowError(cause, one.change.lsn)
+def _too_much(arrival: Arrival) -> CrowdedWindowError:
+    cause = LakeError(f'table "{arrival.change.name}" is another table from there on', lsn=arrival.change.lsn)
+    return CrowdedWindowError(cause, arrival.change.lsn)
 
 
 @dataclass(frozen=True)
@@ -467,26 +482,30 @@ class _Note:
             known = load_object(lake.replacing)
         if not known:
             return None
-        bound = {name: Bound(**one) for name, one in known["bound"].items()}
+        bound = {name: Bound(**fields) for name, fields in known["bound"].items()}
         staged = known["staged"]
-        files = None if staged is None else {name: [DataFile(**one) for one in own] for name, own in staged.items()}
+        files = (
+            None if staged is None else {name: [DataFile(**fields) for fields in own] for name, own in staged.items()}
+        )
         return cls(int(Lsn.parse(known["lsn"])), bound, files, known.get("before", {}))
 
     def write(self, lake: Lake) -> None:
         """Write it."""
         staged = self.staged
-        files = None if staged is None else {name: [_shown(one) for one in own] for name, own in staged.items()}
-        bound = {name: asdict(one) for name, one in self.bound.items()}
+        files = None if staged is None else {name: [_shown(file) for file in own] for name, own in staged.items()}
+        bound = {name: asdict(table) for name, table in self.bound.items()}
         with errors_at(lake.target.place):
-            said = {"lsn": str(Lsn(self.lsn)), "bound": bound, "staged": files, "before": dict(self.before)}
-            save_object(lake.replacing, said)
+            note = {"lsn": str(Lsn(self.lsn)), "bound": bound, "staged": files, "before": dict(self.before)}
+            save_object(lake.replacing, note)
 
     def arrivals(self, changes: Iterable[NameChange]) -> list[Arrival]:
         """Return the tables, with what the source has done."""
         return [
-            Arrival(one, one.after, bound.giver, bound.replaces)
-            for one in changes
-            if one.lsn == self.lsn and one.after is not None and (bound := self.bound.get(one.name)) is not None
+            Arrival(change, change.after, bound.giver, bound.replaces)
+            for change in changes
+            if change.lsn == self.lsn
+            and change.after is not None
+            and (bound := self.bound.get(change.name)) is not None
         ]
 
 

@@ -96,16 +96,16 @@ def resume(
         LakeError: a table is not paused, or stands where its state is not kept.
         HeadwaterError: any reason not to decode. What was committed stays.
     """
-    with _held(target, request) as (lake, kept, chosen):
-        tables = [one for one in named(lake, names) if _is_chosen(one, chosen, asked=bool(names))]
+    with _held(target, request) as (lake, kept_state, chosen):
+        tables = [table for table in named(lake, names) if _is_chosen(table, chosen, asked=bool(names))]
         run = _run(spark, request, lake, chosen, settings)
         with _hinted(lake, tables):
             directory = GrowingDirectory(request.source).look(None)
-            end = Lsn(Scope(directory.segment_size).end_before(kept.state.lsn))
+            end = Lsn(Scope(directory.segment_size).end_before(kept_state.state.lsn))
             run.request = replace(run.request, end=end)
             for begin, group in _groups(lake, tables):
-                run.only = frozenset(one.oid for one in group)
-                _catch_up(run, begin, group, kept, directory)
+                run.only = frozenset(table.oid for table in group)
+                _catch_up(run, begin, group, kept_state, directory)
         run.result.paused = _left(lake, tables)
         return run.result
 
@@ -130,45 +130,50 @@ def reload(
         LakeError: there is no such table, or the backup was complete only later.
         HeadwaterError: the rows cannot be read or written; tables that were committed have theirs.
     """
-    with _held(target, request) as (lake, kept, chosen):
+    with _held(target, request) as (lake, kept_state, chosen):
         run = _run(spark, request, lake, chosen, settings)
-        directory = unbroken(GrowingDirectory(request.source).look(None), kept.state.lsn)
+        directory = unbroken(GrowingDirectory(request.source).look(None), kept_state.state.lsn)
         for name in dict.fromkeys(names):
-            _reload(run, name, kept, directory)
+            _reload(run, name, kept_state, directory)
         return run.result
 
 
 @contextmanager
 def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake, KeptState, TablePatterns]]:
-    """A target, the state where it stands, and which tables land there."""
+    """Hold a target; gives the state where it stands, and which tables land there, too."""
     with Lake(target) as lake:
-        kept = lake.kept()
-        if kept is None or not kept.state.control.builder.is_consistent:
+        kept_state = lake.progress.kept_state()
+        if kept_state is None or not kept_state.state.control.builder.is_consistent:
             raise LakeError(
                 "nothing has landed there yet that tables could catch up with",
                 file=str(target.place),
                 hint="headwater land",
             )
-        check_database(kept.state, request, str(target.place))
-        if lake.adding is not None:
-            raise is_adding(lake.adding)
-        yield lake, kept, lake.chosen or EVERY_TABLE
+        check_database(kept_state.state, request, str(target.place))
+        adding = lake.registry.adding
+        if adding is not None:
+            raise is_adding(adding)
+        yield lake, kept_state, lake.registry.chosen or EVERY_TABLE
 
 
 def _run(
     spark: SparkSession | Engine, request: DecodeRequest, lake: Lake, chosen: TablePatterns, settings: Settings
 ) -> LandingRun:
-    told = None if settings.progress is None else StepProgress(settings.progress)
-    request = replace(request, tables=chosen)
-    run = LandingRun(
-        engine_of(spark), request, lake, settings.bounds, told, settings.watch, pauses=True, only=frozenset()
+    return LandingRun(
+        engine=engine_of(spark),
+        request=replace(request, tables=chosen),
+        lake=lake,
+        bounds=settings.bounds,
+        step_progress=None if settings.progress is None else StepProgress(settings.progress),
+        watch=settings.watch,
+        pauses=True,
+        only=frozenset(),
+        tables=chosen,
     )
-    run.tables = chosen
-    return run
 
 
 def _is_chosen(table: PausedTable, chosen: TablePatterns, *, asked: bool) -> bool:
-    """Whether a table is to land.
+    """Tell whether a table is to land.
 
     Raises:
         UsageError: it is asked for, and excluded.
@@ -182,18 +187,22 @@ def _is_chosen(table: PausedTable, chosen: TablePatterns, *, asked: bool) -> boo
 
 
 def _groups(lake: Lake, tables: Iterable[PausedTable]) -> Iterator[tuple[KeptState | None, list[PausedTable]]]:
-    """Tables that begin together: those that may lack rows at the backup, the others at the oldest of their states."""
+    """Yield tables that begin together: where rows may lack, at the backup, else at the oldest of the states."""
     known = list(tables)
-    lacking = [one for one in known if one.stands_at is None]
+    lacking = [table for table in known if table.stands_at is None]
     if lacking:
         yield None, lacking
-    standing = sorted((one for one in known if one.stands_at is not None), key=lambda one: one.stands_at or 0)
+    standing = sorted((table for table in known if table.stands_at is not None), key=lambda table: table.stands_at or 0)
     if standing:
-        yield lake.paused.kept(standing[0]), standing
+        yield lake.paused.kept_state(standing[0]), standing
 
 
 def _catch_up(
-    run: LandingRun, begin: KeptState | None, group: Sequence[PausedTable], kept: KeptState, directory: WalDirectory
+    run: LandingRun,
+    begin: KeptState | None,
+    group: Sequence[PausedTable],
+    kept_state: KeptState,
+    directory: WalDirectory,
 ) -> None:
     if begin is None and not run.request.catalog:
         raise UsageError(
@@ -201,39 +210,40 @@ def _catch_up(
             hint="--catalog BACKUP, the one that it was begun with",
         )
     behind = begin
-    if begin is None or begin.state.lsn < kept.state.lsn:
+    if begin is None or begin.state.lsn < kept_state.state.lsn:
         behind = run.go(begin, directory)
     assert run.only is not None
     if not run.only:
         return
-    if behind is None or behind.state.lsn < kept.state.lsn:
+    if behind is None or behind.state.lsn < kept_state.state.lsn:
         where = "" if behind is None else f" at {Lsn(behind.state.lsn)}"
         raise SegmentError(
-            f"the WAL ends{where} before the others stand, at {Lsn(kept.state.lsn)}", file=run.request.source.address
+            f"the WAL ends{where} before the others stand, at {Lsn(kept_state.state.lsn)}",
+            file=run.request.source.address,
         )
-    run.lake.note_resumed(kept.state.lsn, run.only)
+    run.lake.progress.note_resumed(kept_state.state.lsn, run.only)
     run.tell_watch()
 
 
 @contextmanager
 def _hinted(lake: Lake, tables: Sequence[PausedTable]) -> Iterator[None]:
-    """Errors of WAL that is gone say what helps."""
+    """Let errors of WAL that is gone say what helps."""
     try:
         yield
     except SegmentError as error:
-        names = " ".join(dict.fromkeys(one.name for one in tables))
+        names = " ".join(dict.fromkeys(table.name for table in tables))
         other = f"headwater lake reload {lake.target.place} {names} takes their rows from a backup"
         error.hint = f"{error.hint}; or {other}" if error.hint else other
         raise
 
 
 def _left(lake: Lake, tables: Iterable[PausedTable]) -> tuple[PausedTable, ...]:
-    """Those of the tables that are paused still, as they are now."""
-    return tuple(lake.paused.tables[one.oid] for one in tables if one.oid in lake.paused.oids)
+    """Return the tables that are paused still, as they are now."""
+    return tuple(lake.paused.tables[table.oid] for table in tables if table.oid in lake.paused.oids)
 
 
-def _reload(run: LandingRun, name: str, kept: KeptState, directory: WalDirectory) -> None:
-    lake, lsn = run.lake, kept.state.lsn
+def _reload(run: LandingRun, name: str, kept_state: KeptState, directory: WalDirectory) -> None:
+    lake, lsn = run.lake, kept_state.state.lsn
     if lake.target.catalog_impl == SPARK_IMPL and lake.target.mode == HISTORY:
         raise LakeError(
             f"table {name} is a history of Spark's own writers, whose versions cannot be ended all at once",
@@ -242,26 +252,26 @@ def _reload(run: LandingRun, name: str, kept: KeptState, directory: WalDirectory
         )
     former = lake.names.holder(name)
     run.only = frozenset()
-    table = _table_of(run, run.opened(kept, directory), name, lsn)
+    table = _table_of(run, run.opened(kept_state, directory), name, lsn)
     run.only = frozenset({table.oid})
-    opened = run.opened(kept, directory)
-    rows = _rows(opened, table, kept, directory)
+    opened = run.opened(kept_state, directory)
+    rows = _rows(opened, table, kept_state, directory)
     if table.oid not in lake.paused.oids:
         lake.paused.add(
-            PausedTable(table.oid, name, "it was to get its rows from a backup, and that has not ended"), kept
+            PausedTable(table.oid, name, "it was to get its rows from a backup, and that has not ended"), kept_state
         )
     if former not in (None, table.oid):
-        lake.bind({name: table.oid})
+        lake.tables.bind({name: table.oid})
     with run.passing(opened, wants_existing=False, is_followed=False) as landing_pass:
         waiting = landing_pass.lacking(rows)
         landing_pass.load(rows, waiting, replaces=True)
-    lake.forget_detached(table.oid)
-    lake.note_resumed(lsn, {table.oid, former or table.oid})
+    lake.registry.forget_detached(table.oid)
+    lake.progress.note_resumed(lsn, {table.oid, former or table.oid})
     run.tell_watch()
 
 
 def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> RelationSchema:
-    """The table of the source that a name in the lake is of, as of an LSN.
+    """Return the table of the source that a name in the lake is of, as of an LSN.
 
     Raises:
         LakeError: there is none, or it is not to land.
@@ -270,7 +280,9 @@ def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> Rela
     own = view.relation(lake.names.holder(name) or 0)
     follows_name = run.mode.mirrors and not lake.target.follows_oid
     if own is None or (follows_name and qualified_name(own) != name):
-        own = next((one for one in map(view.relation, view.tables()) if one and qualified_name(one) == name), own)
+        own = next(
+            (schema for schema in map(view.relation, view.tables()) if schema and qualified_name(schema) == name), own
+        )
     if own is None or own.topmost != own.oid:
         raise LakeError(
             f'there is no table "{name}" of the source at {Lsn(lsn)}, or it is a partition of another one',
@@ -285,13 +297,13 @@ def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> Rela
     return own
 
 
-def _rows(opened: OpenRequest, table: RelationSchema, kept: KeptState, directory: WalDirectory) -> ExistingRows:
-    """A table's rows where the target stands, in a backup.
+def _rows(opened: OpenRequest, table: RelationSchema, kept_state: KeptState, directory: WalDirectory) -> ExistingRows:
+    """Return a table's rows where the target stands, in a backup.
 
     Raises:
         HeadwaterError: the backup does not have them.
     """
-    lsn = kept.state.lsn
+    lsn = kept_state.state.lsn
     copy = catalog_of_backup(opened.request, opened.store.database_oid, directory)
     try:
         complete = complete_at(copy, directory)

@@ -14,7 +14,7 @@ MODULE = "headwater.landing.worker_daemon"
 
 
 def preload_landing(_: int = 0) -> int:
-    """What :func:`headwater.spark.worker_daemon.preload` does, for tasks that land."""
+    """Do what :func:`headwater.spark.worker_daemon.preload` does, for tasks that land."""
     return preload(_ROOMS)
 
 

@@ -44,6 +44,18 @@ def test_names_are_bound_anew(tmp_path: Path) -> None:
     assert again.first_names == ["public.a", "public.c", "public.b"]
 
 
+def test_names_are_as_they_were_when_that_is_taken_back(tmp_path: Path) -> None:
+    names = names_at(tmp_path)
+    names.give(table(1, "a"))
+    before = dict(names.by_key)
+    names.bind({"public.a": 2, "public.a_old": 1})
+    assert (names.holder("public.a"), names.name_of(1)) == (2, "public.a_old")
+    names.bind_again(before)
+    assert names.by_key == names_at(tmp_path).by_key == before
+    assert (names.holder("public.a"), names.keys(1), names.keys(2)) == (1, ["1"], [])
+    assert not names.has("public.a_old")
+
+
 def test_a_name_that_is_taken_is_an_error_or_gets_a_number(tmp_path: Path) -> None:
     names_at(tmp_path).give(table(1, "a"))
     with pytest.raises(LakeError, match=r'"public\.a" is another table now, of OID 2'):

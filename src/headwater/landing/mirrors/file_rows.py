@@ -53,7 +53,7 @@ class FileRows:
     is_told: bool
 
     def column(self, wanted: pa.Field) -> pa.ChunkedArray:
-        """One of the mirror's columns.
+        """Return a column of the mirror.
 
         Raises:
             LakeError: values cannot be had in its type.
@@ -79,7 +79,7 @@ class FileRows:
         return self.form.valid(self.path, [name])[name]
 
     def _widened(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """A column that has another type now; rows that are there still have not been written anew."""
+        """Return a column that has another type now; rows that are there still have not been written anew."""
         if values.type == wanted.type:
             return values
         is_longer = pa.types.is_decimal(values.type) and pa.types.is_decimal(wanted.type)
@@ -88,7 +88,7 @@ class FileRows:
         raise self._cannot_become(values.type, wanted)
 
     def _converted(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """Values in the type that took them over as they were stored, without a rewrite."""
+        """Return values in the type that took them over as they were stored, without a rewrite."""
         if self.are_killed:
             return self._as_key(values, wanted)
         is_moment = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted.type)
@@ -100,7 +100,7 @@ class FileRows:
         raise self._cannot_become(values.type, wanted)
 
     def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """What changes from before a rewrite have in a column that the rewrite gave another type."""
+        """Return what changes from before a rewrite have in a column that the rewrite gave another type."""
         if not self.is_told:
             return pa.chunked_array([pa.nulls(len(values), wanted.type)])
         try:
@@ -117,23 +117,23 @@ class FileRows:
 
 
 def _digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decimals as text with all digits: Arrow writes few of them far behind the point as 1E-10."""
+    """Return decimals as text with all digits: Arrow writes few of them far behind the point as 1E-10."""
     texts = values.cast(pa.string())
     is_odd = pc.match_substring(texts, "E")
     if not pc.any(is_odd).as_py():
         return texts
-    digits = [None if one is None else f"{one:f}" for one in values.filter(is_odd).to_pylist()]
-    found = pc.replace_with_mask(texts.combine_chunks(), is_odd.combine_chunks(), pa.array(digits, pa.string()))
-    return pa.chunked_array([found])
+    digits = [None if value is None else f"{value:f}" for value in values.filter(is_odd).to_pylist()]
+    printed = pc.replace_with_mask(texts.combine_chunks(), is_odd.combine_chunks(), pa.array(digits, pa.string()))
+    return pa.chunked_array([printed])
 
 
 def _printed(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values as text."""
+    """Return values as text."""
     if pa.types.is_decimal(values.type):
         return _digits(values)
     if not _is_printed(values.type):
         return values.cast(pa.string())
-    texts = [None if one is None else _PRINTED[type(one)](one) for one in values.to_pylist()]
+    texts = [None if value is None else _PRINTED[type(value)](value) for value in values.to_pylist()]
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
@@ -142,7 +142,7 @@ def _is_printed(type: pa.DataType) -> bool:
 
 
 def unlike_key(form: MirrorForm, lsn: int) -> LakeError:
-    """The error of a change whose row is not found by a key that has another type behind it.
+    """Return the error of a change whose row is not found by a key that has another type behind it.
 
     Args:
         form: of the mirror; lsn: of the change.

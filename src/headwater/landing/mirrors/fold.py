@@ -66,8 +66,8 @@ class Folded:
     @property
     def is_left(self) -> NDArray[np.bool_]:
         """bool[n] the rows that are there in the end."""
-        found: NDArray[np.bool_] = self.end == NEVER
-        return found
+        is_left: NDArray[np.bool_] = self.end == NEVER
+        return is_left
 
 
 def fold_keys(events: Events, kills: Kills) -> Folded:
@@ -91,12 +91,12 @@ def fold_keys(events: Events, kills: Kills) -> Folded:
     is_there = np.zeros(len(order), np.bool_)
     is_there[1:] = follows[1:] & is_row[:-1] & (killed[:-1] > place[1:])
     wants = (kind == GONE) | (kind == CHANGED)
-    found = np.full(len(events.kind), -1, np.int64)
+    older = np.full(len(events.kind), -1, np.int64)
     before = np.flatnonzero(is_there)
-    found[order[before]] = order[before - 1]
+    older[order[before]] = order[before - 1]
     end = np.zeros(len(events.kind), np.int64)
     end[order] = ends
-    return Folded(end, found, np.sort(order[is_there != wants]))
+    return Folded(end, older, np.sort(order[is_there != wants]))
 
 
 def fold_wholes(events: Events, kills: Kills) -> Folded:
@@ -120,51 +120,51 @@ def fold_wholes(events: Events, kills: Kills) -> Folded:
     end = np.zeros(len(events.kind), np.int64)
     end[rows] = _next_kills(events, kills)[rows]
     end[taken[is_right]] = events.place[ending[is_right]]
-    found = np.full(len(events.kind), -1, np.int64)
-    found[ending[is_right]] = taken[is_right]
-    return Folded(end, found, np.sort(ending[~is_right]))
+    older = np.full(len(events.kind), -1, np.int64)
+    older[ending[is_right]] = taken[is_right]
+    return Folded(end, older, np.sort(ending[~is_right]))
 
 
 def _numbers(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each element in its group, from 0; groups are sorted."""
+    """Return the number of each element in its group, from 0; groups are sorted."""
     places = np.arange(len(groups))
     is_first = np.ones(len(groups), np.bool_)
     is_first[1:] = groups[1:] != groups[:-1]
-    found: NDArray[np.int64] = places - np.maximum.accumulate(np.where(is_first, places, 0))
-    return found
+    numbers: NDArray[np.int64] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return numbers
 
 
 def _with_epochs(events: Events, kills: Kills) -> Codes:
-    """Codes that differ on both sides of a kill: what ended there, no later event finds."""
+    """Return codes that differ on both sides of a kill: what ended there, no later event finds."""
     epoch = np.zeros(len(events.code), np.int64)
     for oid, places in kills.items():
         own = events.relation == oid
         epoch[own] = np.searchsorted(places, events.place[own], "right")
-    found: Codes = events.code * (int(epoch.max(initial=0)) + 1) + epoch
-    return found
+    codes: Codes = events.code * (int(epoch.max(initial=0)) + 1) + epoch
+    return codes
 
 
 def _next_kills(events: Events, kills: Kills) -> NDArray[np.int64]:
-    """int64[n] the next place behind each event at which all rows of its relation ended."""
-    found = np.full(len(events.kind), NEVER)
+    """Return int64[n] the next place behind each event at which all rows of its relation ended."""
+    next_kill = np.full(len(events.kind), NEVER)
     for oid, places in kills.items():
         own = np.flatnonzero(events.relation == oid)
         at = np.searchsorted(places, events.place[own], "right")
-        found[own] = np.append(places, NEVER)[at]
-    return found
+        next_kill[own] = np.append(places, NEVER)[at]
+    return next_kill
 
 
-def sources(unchanged: NDArray[np.bool_], found: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where a column's values are that updates did not write again.
+def sources(unchanged: NDArray[np.bool_], older: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tell where a column's values are that updates did not write again.
 
     Args:
         unchanged: bool[n] of each event whether its value is that of the row which it found.
-        found: int64[n] see :class:`Folded`.
+        older: int64[n] ``found``, see :class:`Folded`.
 
     Returns:
         int64[n] the event that has the value; -1 if a row that is needed was not found.
     """
-    source = np.where(unchanged, found, np.arange(len(found)))
+    source = np.where(unchanged, older, np.arange(len(older)))
     while True:
         # Each step goes twice as far.
         further = np.where(source >= 0, source[source], -1)

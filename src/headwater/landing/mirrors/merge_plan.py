@@ -48,14 +48,14 @@ class Group:
 
 
 def is_small(file: DataFile) -> bool:
-    """Whether new rows go to a file."""
+    """Tell whether new rows go to a file."""
     return file.size < FILE_BYTES // 4 and file.rows < FILE_ROWS // 4
 
 
 def groups(
     files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, touches_all: bool, tasks: int = 1
 ) -> list[Group]:
-    """The groups of a mirror.
+    """Return the groups of a mirror.
 
     Args:
         files: of the mirror.
@@ -66,10 +66,10 @@ def groups(
     """
     if not has_place(values.type) or pa.types.is_floating(values.type):
         return [Group(None, None, tuple(files.values()))]
-    if any(key not in one.lower or key not in one.upper or one.nulls.get(key, 0) for one in files.values()):
+    if any(key not in file.lower or key not in file.upper or file.nulls.get(key, 0) for file in files.values()):
         return [Group(None, None, tuple(files.values()))]
     try:
-        share = max(sum(one.rows for one in files.values()) // tasks, LEAST_ROWS)
+        share = max(sum(file.rows for file in files.values()) // tasks, LEAST_ROWS)
         grouping = _Grouping.of(list(files.values()), key, values, touches_all, share)
     except (pa.ArrowException, AttributeError):  # bounds of another type, which the column had
         return [Group(None, None, tuple(files.values()))]
@@ -101,24 +101,24 @@ class _Grouping:
         cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray, touches_all: bool, share: int
     ) -> _Grouping:
         """Number them."""
-        bounds = [one.lower[key] for one in files] + [one.upper[key] for one in files]
+        bounds = [file.lower[key] for file in files] + [file.upper[key] for file in files]
         shown = pc.unique(comparable(values.drop_null()))
         known = comparable(pa.chunked_array([_bounds(bounds, values.type)]))
         ranks = pc.rank(pa.chunked_array([*known.chunks, shown]), tiebreaker="dense").to_numpy().astype(np.int64)
         lower, upper, changed = ranks[: len(files)], ranks[len(files) : len(bounds)], ranks[len(bounds) :]
         order, by_value = np.argsort(lower, kind="stable"), np.argsort(changed, kind="stable")
         return cls(
-            [files[at] for at in order.tolist()],
-            lower[order],
-            upper[order],
-            changed[by_value],
-            shown.take(pa.array(by_value)),
-            touches_all,
-            share,
+            files=[files[at] for at in order.tolist()],
+            lower=lower[order],
+            upper=upper[order],
+            values=changed[by_value],
+            scalars=shown.take(pa.array(by_value)),
+            touches_all=touches_all,
+            share=share,
         )
 
     def groups(self) -> Iterator[Group]:
-        """The blocks that are touched, as many together as a task takes."""
+        """Yield the blocks that are touched, as many together as a task takes."""
         above: pa.Scalar | None = None
         files: list[DataFile] = []
         first = done = 0
@@ -138,10 +138,10 @@ class _Grouping:
             yield Group(above, None, tuple(files))
 
     def _is_full(self, files: Sequence[DataFile]) -> bool:
-        return sum(one.size for one in files) >= GROUP_BYTES or sum(one.rows for one in files) >= self.share
+        return sum(file.size for file in files) >= GROUP_BYTES or sum(file.rows for file in files) >= self.share
 
     def _territories(self) -> Iterator[tuple[int, list[DataFile]]]:
-        """By block: how many values are up to where the next one begins, and which of its files are concerned."""
+        """Yield by block how many values are up to where the next one begins, and which of its files are concerned."""
         starts = self._block_starts()
         ends = [*starts[1:], len(self.files)]
         bounds = [int(np.searchsorted(self.values, self.lower[at], "left")) for at in ends[:-1]] + [len(self.values)]
@@ -163,20 +163,20 @@ class _Grouping:
         return [0, *(np.flatnonzero(self.lower[1:] > before) + 1).tolist()]
 
     def _touched(self, start: int, end: int, begin: int, bound: int) -> list[DataFile]:
-        """Files of a block that its values concern."""
+        """Return files of a block that its values concern."""
         own = self.values[begin:bound]
         inside = np.searchsorted(own, self.upper[start:end], "right") > np.searchsorted(
             own, self.lower[start:end], "left"
         )
-        found = []
+        touched = []
         for file, is_inside in zip(self.files[start:end], inside.tolist(), strict=True):
             if self.touches_all or is_inside or (len(own) and is_small(file)):
-                found.append(file)
-        return found
+                touched.append(file)
+        return touched
 
 
 def _bounds(values: Sequence[object], type: pa.DataType) -> pa.Array:
-    """Bounds as values of a column, which may have become wider since."""
+    """Return bounds as values of a column, which may have become wider since."""
     if type == pa.uuid():
         return pa.ExtensionArray.from_storage(type, pa.array([value.bytes for value in values], pa.binary(16)))  # type: ignore[attr-defined]
     return pa.array(values, type)

@@ -160,7 +160,7 @@ class Staged:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Staged:
-        """Of rows as tasks stage them."""
+        """Make events of rows as tasks stage them."""
         is_pre, is_post = _is(rows, "update_preimage"), _is(rows, "update_postimage")
         has_pre = np.zeros(len(rows), np.bool_)
         has_pre[1:] = is_pre[:-1] & is_post[1:]
@@ -176,26 +176,23 @@ class Staged:
         return 4 * np.arange(len(self.kind)) + 2
 
     def kills(self, gone: Sequence[Departure]) -> dict[int, NDArray[np.int64]]:
-        """Where all rows of a relation ended; see :data:`headwater.landing.mirrors.fold.Kills`.
+        """Tell where all rows of a relation ended; see :data:`headwater.landing.mirrors.fold.Kills`.
 
         Args:
             gone: relations that took their rows with them.
         """
-        found: dict[int, set[int]] = {}
-        relation, heap, place = (
-            _numbers(self.rows[STAGED["_relation"]]),
-            _numbers(self.rows[STAGED["_heap"]]),
-            self.place,
-        )
+        ends: dict[int, set[int]] = {}
+        relation, heap = (_numbers(self.rows[STAGED[name]]) for name in ("_relation", "_heap"))
+        place = self.place
         for at in np.flatnonzero(_is(self.rows, "truncate")).tolist():
-            found.setdefault(int(relation[at]), set()).add(int(place[at]))
+            ends.setdefault(int(relation[at]), set()).add(int(place[at]))
         heaps, first = np.unique(heap, return_index=True)
         for at in first[heaps != 0].tolist():
-            found.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
+            ends.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
         commits = _numbers(self.rows[STAGED["_commit_lsn"]])
-        for one in gone:
-            found.setdefault(one.relation, set()).add(_place_behind(commits, one.lsn))
-        return {oid: np.array(sorted(places), np.int64) for oid, places in found.items()}
+        for departure in gone:
+            ends.setdefault(departure.relation, set()).add(_place_behind(commits, departure.lsn))
+        return {oid: np.array(sorted(places), np.int64) for oid, places in ends.items()}
 
     @property
     def moves_unchanged(self) -> bool:
@@ -205,22 +202,22 @@ class Staged:
 
 
 def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
-    """The place behind all rows of a commit."""
+    """Return the place behind all rows of a commit."""
     return 4 * int(np.searchsorted(commits, lsn, "right"))
 
 
 def _is(rows: pa.Table, type: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], type).to_numpy()
-    return found
+    mask: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], type).to_numpy()
+    return mask
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = column.to_numpy()
-    return found
+    numbers: NDArray[np.int64] = column.to_numpy()
+    return numbers
 
 
 def staged_rows(paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """Staged changes, in their order.
+    """Return staged changes, in their order.
 
     Args:
         paths: of the files; one at least.
@@ -249,15 +246,15 @@ class _Merging:
         return Staged.of(staged_rows(self.merge.changes, wanted))
 
     def _changes(self) -> pa.Table:
-        """Those of the group, whole; file by file, as all of the window's may be many times as many."""
-        found, first = [no_rows(_staged_schema(self.form))], 0
+        """Return the whole changes of the group; file by file, as all of the window's may be many times as many."""
+        parts, first = [no_rows(_staged_schema(self.form))], 0
         for path in self.merge.changes:
             end = first + int(pq.read_metadata(path).num_rows)
             own = self.picks[np.searchsorted(self.picks, first) : np.searchsorted(self.picks, end)] - first
             if len(own):
-                found.append(pq.read_table(path, partitioning=None).take(pa.array(own)))
+                parts.append(pq.read_table(path, partitioning=None).take(pa.array(own)))
             first = end
-        return pa.concat_tables(found)
+        return pa.concat_tables(parts)
 
     @cached_property
     def kills(self) -> dict[int, NDArray[np.int64]]:
@@ -272,18 +269,18 @@ class _Merging:
         return np.flatnonzero(is_own)
 
     def _in_range(self, values: pa.ChunkedArray) -> NDArray[np.bool_]:
-        found = np.ones(len(values), np.bool_)
+        inside = np.ones(len(values), np.bool_)
         values = comparable(values)
         for bound, compare in ((self.merge.above, pc.greater), (self.merge.upto, pc.less_equal)):
             if bound is not None:
-                found &= pc.fill_null(compare(values, bound), True).to_numpy()
-        return found
+                inside &= pc.fill_null(compare(values, bound), True).to_numpy()
+        return inside
 
     def run(self) -> Merged:
-        told = [self._told_by(path) for _, path in self.merge.files]
-        counts = [len(rows) for rows in told]
+        identities = [self._told_by(path) for _, path in self.merge.files]
+        counts = [len(rows) for rows in identities]
         changes = self._changes()
-        folded = self._folded(told, changes)
+        folded = self._folded(identities, changes)
         starts = np.cumsum([0, *counts])
         chosen = [
             number
@@ -298,19 +295,19 @@ class _Merging:
         return self.form.rewrites_all or takes_in or bool((ends != NEVER).any())
 
     def _told_by(self, path: str) -> pa.Table:
-        """By what the rows of a file are told, and their partition."""
+        """Read by what the rows of a file are told, and their partition."""
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
         wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
         there = pq.read_schema(path).names
         rows = self.form.valid(path, [name for name in dict.fromkeys(wanted) if name in there])
         return self._as_landed(rows, list(dict.fromkeys(wanted)), path, is_told=True)
 
-    def _folded(self, told: Sequence[pa.Table], changes: pa.Table) -> Folded:
-        old = sum(len(rows) for rows in told)
+    def _folded(self, identities: Sequence[pa.Table], changes: pa.Table) -> Folded:
+        old = sum(len(rows) for rows in identities)
         events = Events(
             np.concatenate([np.full(old, OLD, np.uint8), self.staged.kind[self.picks]]),
-            self._codes(told, changes, old + len(changes)),
-            np.concatenate([*map(self._relations, told), _numbers(changes[STAGED["_relation"]])]),
+            self._codes(identities, changes, old + len(changes)),
+            np.concatenate([*map(self._relations, identities), _numbers(changes[STAGED["_relation"]])]),
             np.concatenate([np.full(old, -1), self.staged.place[self.picks]]),
         )
         folded = (fold_wholes if self.form.identity.is_whole else fold_keys)(self._told_apart(events), self.kills)
@@ -322,20 +319,20 @@ class _Merging:
     def _require_rewritten(self, events: Events, folded: Folded) -> None:
         """See that no row is left from before the server wrote its relation anew for another type of a column."""
         commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
-        for one in self.form.rewritten:
-            is_before = events.place < 4 * int(np.searchsorted(commits, one.lsn))
+        for column in self.form.rewritten:
+            is_before = events.place < 4 * int(np.searchsorted(commits, column.lsn))
             if self.form.is_partitioned:
-                is_before &= events.relation == one.relation
-            if (folded.end[is_before] > _place_behind(commits, one.lsn)).any():
+                is_before &= events.relation == column.relation
+            if (folded.end[is_before] > _place_behind(commits, column.lsn)).any():
                 raise LakeError(
-                    f"{self.form.column(self.form.names[one.number])} has got another type, and the server has not "
+                    f"{self.form.column(self.form.names[column.number])} has got another type, and the server has not "
                     "written its rows anew",
-                    lsn=one.lsn,
+                    lsn=column.lsn,
                     hint=RELOADED_OR_CHANGES,
                 )
 
     def _told_apart(self, events: Events) -> Events:
-        """Rows that are told as wholes do not change: the old one goes, the new one comes."""
+        """Split updates of rows that are told as wholes: the old one goes, the new one comes."""
         if not self.form.identity.is_whole or not (events.kind == CHANGED).any():
             return events
         raise LakeError(f"{self.form.table}: an update under REPLICA IDENTITY FULL has no old row")
@@ -346,7 +343,7 @@ class _Merging:
         # All rows are of one relation: the one that can be killed.
         return np.full(len(rows), next(iter(self.kills), 0), np.int64)
 
-    def _codes(self, told: Sequence[pa.Table], changes: pa.Table, rows: int) -> NDArray[np.int64]:
+    def _codes(self, identities: Sequence[pa.Table], changes: pa.Table, rows: int) -> NDArray[np.int64]:
         if self.form.identity.is_none:
             return np.arange(rows)
         columns = []
@@ -356,7 +353,9 @@ class _Merging:
             if name in self.form.key and own.null_count:
                 raise self._no_key(changes, name, own)
             type = self.form.schema.field(name).type
-            columns.append(pa.chunked_array([chunk for part in told for chunk in part[name].chunks] + own.chunks, type))
+            columns.append(
+                pa.chunked_array([chunk for part in identities for chunk in part[name].chunks] + own.chunks, type)
+            )
         return row_codes(columns, rows, are_dense=self.form.identity.is_whole)
 
     def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray) -> LakeError:
@@ -378,7 +377,7 @@ class _Merging:
         )
 
     def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
-        """Whether a change is of a row that was written anew behind it, with another type in its key."""
+        """Tell whether a change is of a row that was written anew behind it, with another type in its key."""
         first = self.kills.get(changes[STAGED["_relation"]][at].as_py(), np.zeros(1, np.int64))[0]
         is_before = bool(self.staged.place[self.picks[at]] < first)
         return is_before and not self.form.becomes.keys().isdisjoint(self.form.told_by)
@@ -413,14 +412,14 @@ class _Merging:
             )
 
     def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:
-        """Rows that were there when they left."""
+        """Yield rows that were there when they left."""
         commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
-        for one in self.merge.leaving:
-            which = is_row & (end == _place_behind(commits, one.arrival.lsn))
+        for handover in self.merge.leaving:
+            which = is_row & (end == _place_behind(commits, handover.arrival.lsn))
             if self.form.is_partitioned:
-                which &= _numbers(merged[PARTITION.name]) == one.arrival.relation
+                which &= _numbers(merged[PARTITION.name]) == handover.arrival.relation
             if which.any():
-                yield Moved(one.table, one.arrival.lsn, one.write(merged.filter(pa.array(which))))
+                yield Moved(handover.table, handover.arrival.lsn, handover.write(merged.filter(pa.array(which))))
 
     def _completed(
         self,
@@ -431,16 +430,16 @@ class _Merging:
         at: NDArray[np.int64],
         old: int,
     ) -> pa.Table:
-        """With the values that updates did not write again."""
+        """Fill in the values that updates did not write again."""
         lists = changes[STAGED["_unchanged"]].combine_chunks()
         names = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
-        found = self._found_rows(folded, old)
+        rows_of = self._found_rows(folded, old)
         for name in names:
             unchanged = np.zeros(len(folded.end), np.bool_)
             flat = pc.list_flatten(lists)
             parents = pc.list_parent_indices(lists).to_numpy()[pc.equal(flat, name).to_numpy(zero_copy_only=False)]
             unchanged[old + parents] = True
-            source = sources(unchanged, found)[rows]
+            source = sources(unchanged, rows_of)[rows]
             if ((source < 0) & unchanged[rows]).any():
                 raise LakeError(f"an unchanged value of {self.form.column(name)} has no row that it is in")
             column = merged.schema.get_field_index(name)
@@ -448,49 +447,49 @@ class _Merging:
         return merged
 
     def _found_rows(self, folded: Folded, old: int) -> NDArray[np.int64]:
-        """int64[n] which row each new version is a version of; -1 for none."""
-        found = folded.found.copy()
+        """Return int64[n] which row each new version is a version of; -1 for none."""
+        numbers = folded.found.copy()
         moved = self.staged.moved_from[self.picks]
         which = np.flatnonzero(moved >= 0)
         # The old row was found by the event before, if that is of the group.
         before = np.searchsorted(self.picks, moved[which])
         is_own = self.picks[np.minimum(before, len(self.picks) - 1)] == moved[which]
-        found[old + which] = np.where(is_own, folded.found[old + np.minimum(before, len(self.picks) - 1)], -1)
-        return found
+        numbers[old + which] = np.where(is_own, folded.found[old + np.minimum(before, len(self.picks) - 1)], -1)
+        return numbers
 
     def _new_rows(self, changes: pa.Table) -> pa.Table:
-        """Changes as rows of the mirror."""
-        given = {one: STAGED[_GIVEN[one]] if one in _GIVEN else None for one in self.form.own}
+        """Return changes as rows of the mirror."""
+        given = {name: STAGED[_GIVEN[name]] if name in _GIVEN else None for name in self.form.own}
         arrays = []
-        for one in self.form.schema:
-            name = given.get(one.name, one.name)
+        for field in self.form.schema:
+            name = given.get(field.name, field.name)
             there = name in changes.column_names
-            arrays.append(changes[name].cast(one.type) if there else pa.nulls(len(changes), one.type))
+            arrays.append(changes[name].cast(field.type) if there else pa.nulls(len(changes), field.type))
         return pa.table(arrays, schema=self.form.schema)
 
     def _whole(self, path: str) -> pa.Table:
-        """All columns of a file."""
+        """Read all columns of a file."""
         return self._as_landed(self.form.valid(path), self.form.schema.names, path)
 
     def _ended(self, path: str) -> list[DataFile]:
-        """Versions of a file that had ended before; there are some where another program has made the file."""
+        """Return versions of a file that had ended before; there are some where another program has made the file."""
         return self._files(ended_rows(path, self.form.schema))
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
-        """Rows of a file with columns as the mirror has them now; or only by what they are told."""
+        """Return rows of a file with columns as the mirror has them now; or only by what they are told."""
         is_gone = self._are_killed(rows) or (bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(path)))
         file = FileRows(self.form, rows, path, is_gone, is_told)
         fields = [self.form.schema.field(name) for name in names]
-        return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))
+        return pa.table([file.column(field) for field in fields], schema=pa.schema(fields))
 
     def _are_killed(self, rows: pa.Table) -> bool:
-        """No row of a file is left in the end."""
+        """Tell whether no row of a file is left in the end."""
         if not self.form.is_partitioned:
             return bool(self.kills)
         return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
 
     def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array:
-        """Numbers of rows, in the order of their keys."""
+        """Return numbers of rows, in the order of their keys."""
         keys, chosen = [name for name in self.form.key if has_place(self.form.schema.field(name).type)], pa.array(which)
         if not keys or not len(which):
             return chosen
@@ -499,7 +498,7 @@ class _Merging:
         return chosen.take(pc.sort_indices(pa.table(ordered), sort_keys=[(number, "ascending") for number in ordered]))
 
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
-        """Versions that have ended, with what ended them."""
+        """Return versions that have ended, with what ended them."""
         at = np.flatnonzero(which)
         rows, place = merged.take(pa.array(at)), end[at]
         lsns, times = self._commits(place, self._relations(rows))
@@ -509,15 +508,15 @@ class _Merging:
         return rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
 
     def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
-        """LSNs and times of the commits of places at which rows of relations ended."""
+        """Return LSNs and times of the commits of places at which rows of relations ended."""
         rows, gone = self.staged.rows, self.form.gone
         commits = _numbers(rows[STAGED["_commit_lsn"]])
         row = place // 4
         # Of several that no change lies between, a relation's first one has ended its rows.
-        for number, one in reversed(list(enumerate(gone))):
-            is_there = place == _place_behind(commits, one.lsn)
-            row[is_there & ((relation == one.relation) | (not self.form.is_partitioned))] = len(commits) + number
-        lsns = np.append(commits, np.array([one.lsn for one in gone], np.int64))
+        for number, departure in reversed(list(enumerate(gone))):
+            is_there = place == _place_behind(commits, departure.lsn)
+            row[is_there & ((relation == departure.relation) | (not self.form.is_partitioned))] = len(commits) + number
+        lsns = np.append(commits, np.array([departure.lsn for departure in gone], np.int64))
         times = pa.concat_arrays([*rows[STAGED["_commit_time"]].chunks, commit_times(gone)])
         return pa.array(lsns[row]), times.take(pa.array(row))
 
@@ -526,7 +525,7 @@ class _Merging:
 
 
 def _staged_schema(form: MirrorForm) -> pa.Schema:
-    return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in form.own)])
+    return pa.schema([*STAGED_FIELDS, *(field for field in form.schema if field.name not in form.own)])
 
 
 def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:

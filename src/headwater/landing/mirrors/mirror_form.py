@@ -17,7 +17,7 @@ PARTITION = pa.field("_partition_oid", pa.int64())
 
 
 def own_fields(*, has_history: bool, is_partitioned: bool) -> tuple[pa.Field, ...]:
-    """Columns of a mirror that are none of the source's, before those."""
+    """Return columns of a mirror that are none of the source's, before those."""
     return (*(VALID_FIELDS if has_history else ()), *((PARTITION,) if is_partitioned else ()))
 
 
@@ -70,14 +70,14 @@ class MirrorForm:
         return f"table {self.source or self.name}"
 
     def column(self, name: str) -> str:
-        """A column in a message, by its name in the lake."""
+        """Return a column in a message, by its name in the lake."""
         return f'column "{self.source_names.get(name, name)}" of {self.table}'
 
     @property
     def own(self) -> tuple[str, ...]:
         """Names of the columns that are none of the source's."""
         own = own_fields(has_history=self.has_history, is_partitioned=self.is_partitioned)
-        return tuple(one.name for one in own)
+        return tuple(field.name for field in own)
 
     @property
     def rewrites_all(self) -> bool:
@@ -90,8 +90,8 @@ class MirrorForm:
         return not (self.becomes or self.retyped or self.rewritten)
 
     def is_rewritten(self, file: pa.Schema) -> bool:
-        """Whether rows of a file are from before the server wrote all of them anew, so that none is left in the end."""
-        rewritten = {self.names[one.number] for one in self.rewritten}
+        """Tell whether rows of a file are from before the server wrote all of them anew, so that none is left."""
+        rewritten = {self.names[column.number] for column in self.rewritten}
         held = {name: name if name in file.names else self.becomes.get(name) for name in rewritten}
         return any(
             there in file.names and file.field(there).type != self.schema.field(name).type
@@ -99,7 +99,7 @@ class MirrorForm:
         )
 
     def valid(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a file that are there still; some columns, or all."""
+        """Return rows of a file that are there still; some columns, or all."""
         return valid_rows(path, columns) if self.has_history else read_rows(path, columns)
 
     @property

@@ -26,7 +26,7 @@ from headwater.landing.tables.change_rows import STAGED, StagedChanges
 def settled_mirrors(
     landings: Sequence[Landing], written: Mapping[int, Sequence[Written]], merging: Merging
 ) -> Iterator[Settled]:
-    """What is committed of mirrors; of one that rows come to before the one that they leave.
+    """Return what is committed of mirrors; of one that rows come to before the one that they leave.
 
     Args:
         landings: of a window.
@@ -45,8 +45,8 @@ def settled_mirrors(
     stages = list(_stages(landings, leaving))
     for stage in stages:
         merges: list[MergeTask] = []
-        merges += [one for landing in stage for one in _merges(landing, staged, leaving, merging.parallel)]
-        merges += [one for landing in stage for one in _endings(landing)]
+        merges += [merge for landing in stage for merge in _merges(landing, staged, leaving, merging.parallel)]
+        merges += [ending for landing in stage for ending in _endings(landing)]
         for merged in merging.run(merges) if merges else []:
             done[merged.table].append(merged)
             for moved in merged.moved:
@@ -58,7 +58,7 @@ def settled_mirrors(
         if files or parts or replaced or landing.schema != landing.table.landed.schema:
             added = [file for part in parts for file in part.added]
             removed = [*replaced, *(path for part in parts for path in part.removed)]
-            yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
+            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files))
 
 
 def _replaced(landing: Landing) -> list[str]:
@@ -70,7 +70,7 @@ def _replaced(landing: Landing) -> list[str]:
 
 
 def _endings(landing: Landing) -> Iterator[Ending]:
-    """The tasks that end a history's versions, as another table has taken the place of theirs."""
+    """Yield the tasks that end a history's versions, as another table has taken the place of theirs."""
     form = landing.mirror
     assert form is not None
     if form.replaces is None or not form.has_history:
@@ -78,22 +78,30 @@ def _endings(landing: Landing) -> Iterator[Ending]:
     for path, file in landing.table.concerned(Sought((), (), True, has_history=True)).items():
         if not is_closed(file):
             place = landing.table.locate(path)
-            yield Ending(landing.number, path, place, file.size, form.schema, form.staging, form.replaces)
+            yield Ending(
+                table=landing.number,
+                name=path,
+                path=place,
+                size=file.size,
+                schema=form.schema,
+                staging=form.staging,
+                gone=form.replaces,
+            )
 
 
 def _last(landing: Landing, files: Sequence[Written]) -> int:
-    """START of the last commit record that a table has."""
+    """Return the START of the last commit record that a table has."""
     assert landing.source.story is not None
-    return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
+    return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(file.last for file in files)])
 
 
 def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
-    """Rows that go from one mirror to another, by the number of the one that they leave.
+    """Return rows that go from one mirror to another, by the number of the one that they leave.
 
     Raises:
         LakeError: columns of one become others besides.
     """
-    found: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
+    handovers: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
     givers = {landing.source.last.oid: landing for landing in landings}
     for landing in landings:
         assert landing.source.story is not None
@@ -108,25 +116,25 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
                 if not giver.mirror.is_steady:
                     raise changes_besides(giver.name, landing.name, arrival.lsn)
                 handover = Handover.of(arrival, giver.changes, landing.number, landing.changes)
-            found[giver.number].append(handover)
-    return found
+            handovers[giver.number].append(handover)
+    return handovers
 
 
 def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover]]) -> Iterator[list[Landing]]:
-    """Mirrors that can be merged at once; each behind those whose rows come to it.
+    """Yield mirrors that can be merged at once; each behind those whose rows come to it.
 
     Raises:
         LakeError: rows go in a circle.
     """
     known = {landing.number: landing for landing in landings}
     sorter = TopologicalSorter[int]({landing.number: () for landing in landings})
-    for giver, found in leaving.items():
-        for one in found:
-            sorter.add(one.table, giver)
+    for giver, handovers in leaving.items():
+        for handover in handovers:
+            sorter.add(handover.table, giver)
     try:
         sorter.prepare()
     except CycleError:
-        (first, *_) = (one for found in leaving.values() for one in found)
+        (first, *_) = (handover for handovers in leaving.values() for handover in handovers)
         with errors_of_table(*known[first.table].changes.source):
             raise LakeError(
                 "partitions with rows go from one table to another, and others back, in one window",
@@ -141,53 +149,53 @@ def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover
 
 def _insert(files: list[Written], moved: Moved) -> None:
     """Put rows that come with a commit before what it, and later ones, have changed."""
-    at = next((number for number, one in enumerate(files) if one.last >= moved.lsn), len(files))
+    at = next((number for number, file in enumerate(files) if file.last >= moved.lsn), len(files))
     files.insert(at, Written(moved.table, moved.file, moved.lsn))
 
 
 def _merges(
     landing: Landing, staged: Mapping[int, Sequence[Written]], leaving: Mapping[int, Sequence[Handover]], parallel: int
 ) -> Iterator[Merge]:
-    """The tasks of a mirror; as many as can run at once, if there is enough for them."""
+    """Yield the tasks of a mirror; as many as can run at once, if there is enough for them."""
     files = staged[landing.number]
-    form, kills = landing.mirror, any(one.kills for one in files)
+    form, kills = landing.mirror, any(file.kills for file in files)
     assert form is not None
     if not files and not form.gone and not form.rewrites_all:
         return
-    paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
+    paths = tuple(f"{landing.changes.staging}/{file.file.path}" for file in files)
     touches_all = kills or bool(form.gone) or form.rewrites_all
     sought = Sought(paths, form.key, touches_all or form.identity.is_whole, form.has_history)
     mine = {} if form.replaces is not None else _of_valid_rows(landing.table, sought)
-    is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
+    is_one = form.identity.is_whole or not form.key or any(file.moves_unchanged for file in files) or not paths
     if is_one:
-        found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
+        touched = [Group(None, None, tuple(file for file in mine.values() if _concerns(form, file, touches_all)))]
     else:
         values = staged_rows(paths, [form.key[0]])[0]
-        found = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
-    for group in found:
+        touched = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
+    for group in touched:
         yield Merge(
-            landing.number,
-            form,
-            paths,
-            group.above,
-            group.upto,
-            tuple((one.path, landing.table.locate(one.path)) for one in group.files),
-            frozenset(one.path for one in group.files if is_small(one)),
-            _last(landing, files),
-            sum(one.size for one in group.files) + sum(one.file.size for one in files),
-            tuple(leaving[landing.number]),
-            landing.changes.source,
+            table=landing.number,
+            form=form,
+            changes=paths,
+            above=group.above,
+            upto=group.upto,
+            files=tuple((file.path, landing.table.locate(file.path)) for file in group.files),
+            small=frozenset(file.path for file in group.files if is_small(file)),
+            last=_last(landing, files),
+            size=sum(file.size for file in group.files) + sum(file.file.size for file in files),
+            leaving=tuple(leaving[landing.number]),
+            source=landing.changes.source,
         )
 
 
 def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:
-    """Files that changes may be of; versions that have ended are in such as nobody rewrites."""
-    found = table.concerned(sought)
-    return {path: file for path, file in found.items() if not (sought.has_history and is_closed(file))}
+    """Return files that changes may be of; versions that have ended are in such as nobody rewrites."""
+    files = table.concerned(sought)
+    return {path: file for path, file in files.items() if not (sought.has_history and is_closed(file))}
 
 
 def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
-    """Whether rows can be had in a mirror.
+    """See that rows can be had in a mirror.
 
     Raises:
         LakeError: their table has no columns.
@@ -204,7 +212,7 @@ def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
 
 
 def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
-    """Whether changes that are not told by a key's first column may be of a file's rows."""
+    """Tell whether changes that are not told by a key's first column may be of a file's rows."""
     return not form.identity.is_none or touches_all or is_small(file)
 
 

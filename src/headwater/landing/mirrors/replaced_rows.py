@@ -72,8 +72,8 @@ class Ending:
 
     def _closed(self) -> pa.Table:
         rows = valid_rows(self.path)
-        said = {TO_LSN: pa.scalar(self.gone.lsn), TO_TIME: commit_times([self.gone])[0]}
-        for name, value in said.items():
+        ends = {TO_LSN: pa.scalar(self.gone.lsn), TO_TIME: commit_times([self.gone])[0]}
+        for name, value in ends.items():
             number = rows.schema.get_field_index(name)
             field = rows.schema.field(number)
             column = pa.repeat(value.cast(field.type), len(rows)) if value.is_valid else pa.nulls(len(rows), field.type)

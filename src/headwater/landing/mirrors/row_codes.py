@@ -17,7 +17,7 @@ Codes = NDArray[np.int64]
 
 
 def row_codes(columns: Sequence[pa.ChunkedArray], rows: int, *, are_dense: bool = True) -> Codes:
-    """int64[rows] a number for each row, dense from 0 on where columns differ at all.
+    """Return int64[rows] a number for each row, dense from 0 on where columns differ at all.
 
     Args:
         columns: of equal length; none makes all rows equal.
@@ -34,7 +34,7 @@ def row_codes(columns: Sequence[pa.ChunkedArray], rows: int, *, are_dense: bool 
 
 
 def value_codes(values: pa.Array | pa.ChunkedArray) -> Codes:
-    """int64[n] the same of the values of one column."""
+    """Return int64[n] a number for each value of one column."""
     array = _whole(values)
     if isinstance(array, pa.ExtensionArray):
         return value_codes(array.storage)
@@ -56,7 +56,7 @@ def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _bits(array: pa.Array) -> pa.Array:
-    """Floating-point numbers as the integers of their bits."""
+    """Return floating-point numbers as the integers of their bits."""
     return array.view(pa.int64() if array.type == pa.float64() else pa.int32())
 
 
@@ -66,7 +66,7 @@ def _dictionary_codes(array: pa.Array) -> Codes:
 
 
 def _list_codes(array: pa.ListArray) -> Codes:
-    """A list is the bytes of the codes of its elements."""
+    """Take a list for the bytes of the codes of its elements."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     elements = value_codes(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
     places = pa.py_buffer((offsets - offsets[0]) * 8)
@@ -75,7 +75,7 @@ def _list_codes(array: pa.ListArray) -> Codes:
 
 
 def _masked(array: pa.Array, codes: Codes) -> Codes:
-    """Nulls apart from what lies below them."""
+    """Return nulls apart from what lies below them."""
     if not array.null_count:
         return codes
     masked: Codes = np.where(array.is_null().to_numpy(zero_copy_only=False), np.int64(-1), codes)
@@ -83,12 +83,12 @@ def _masked(array: pa.Array, codes: Codes) -> Codes:
 
 
 def _joined(first: Codes, second: Codes) -> Codes:
-    """Codes of pairs, dense again."""
+    """Return codes of pairs, dense again."""
     if not len(first):
         return first
     low = second - second.min()
     if not first.any():
         return np.asarray(low, np.int64)
-    _, found = np.unique(first * (int(low.max()) + 1) + low, return_inverse=True)
-    joined: Codes = found.astype(np.int64)
+    _, codes = np.unique(first * (int(low.max()) + 1) + low, return_inverse=True)
+    joined: Codes = codes.astype(np.int64)
     return joined

@@ -1,6 +1,6 @@
 """Rows that go with their relation from one mirror to another, as ATTACH and DETACH PARTITION have them go.
 
-    ATTACH or DETACH of the window  ->  an Arrival at the table that has the rows from then on      (mirrored.py)
+    ATTACH or DETACH of the window  ->  an Arrival at the table that has the rows from then on      (partition_rows.py)
     the task that merges the mirror they leave, at that commit's end of them
                                     ->  a staged file of the other mirror: inserts of that commit   (Handover)
     the tasks that merge the other mirror, when the first ones are done                             (modes.py)
@@ -43,13 +43,13 @@ class Departure:
     time: int | None = None
 
 
-def commit_times(found: Sequence[Departure | Arrival]) -> pa.TimestampArray:
-    """When rows come or go; null where that is not known.
+def commit_times(moves: Sequence[Departure | Arrival]) -> pa.TimestampArray:
+    """Return when rows come or go; null where that is not known.
 
     Args:
-        found: they.
+        moves: departures or arrivals.
     """
-    return moments(np.array([_NO_TIME if one.time is None else one.time for one in found], np.int64))
+    return moments(np.array([_NO_TIME if move.time is None else move.time for move in moves], np.int64))
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Arrival:
 
     @classmethod
     def of(cls, giver: RelationSchema, table: RelationSchema, gone: Departure) -> Arrival:
-        """Of tables whose columns are called alike at the commit.
+        """Match columns of two tables by their names, which are alike at the commit.
 
         Args:
             giver, table: they, as of then.
             gone: what leaves the former.
         """
-        numbers = {one.name: one.number for one in giver.columns if is_shown(one)}
-        shared = [one for one in table.columns if is_shown(one) and one.name in numbers]
-        columns = tuple((numbers[one.name], one.number) for one in shared)
+        numbers = {column.name: column.number for column in giver.columns if is_shown(column)}
+        shared = [column for column in table.columns if is_shown(column) and column.name in numbers]
+        columns = tuple((numbers[column.name], column.number) for column in shared)
         return cls(gone.relation, giver.oid, columns, gone.lsn, gone.time)
 
 
@@ -108,7 +108,7 @@ class Handover:
 
     @classmethod
     def of(cls, arrival: Arrival, giver: StagedChanges, number: int, taker: StagedChanges) -> Handover:
-        """From one table to another.
+        """Hand rows over from one table to another.
 
         Args:
             arrival: see there.
@@ -126,7 +126,9 @@ class Handover:
                 raise changes_besides(giver.name, taker.name, arrival.lsn)
             names.append((here[own], there[other]))
         held = {name for _, name in names}
-        fills = {there[one]: fill for one, fill in taker.fills.items() if one in there and there[one] not in held}
+        fills = {
+            there[number]: fill for number, fill in taker.fills.items() if number in there and there[number] not in held
+        }
         return cls(arrival, number, tuple(names), fills, taker.schema, taker.staging)
 
     def write(self, rows: pa.Table) -> DataFile:
@@ -138,7 +140,7 @@ class Handover:
         return write_data_file(self._staged(rows), self.staging, file_name(self.arrival.lsn), self.schema)
 
     def _staged(self, rows: pa.Table) -> pa.Table:
-        said = {
+        described = {
             "_change_type": pa.scalar("insert"),
             "_commit_lsn": pa.scalar(self.arrival.lsn),
             "_lsn": pa.scalar(self.arrival.lsn),
@@ -147,36 +149,36 @@ class Handover:
             "_relation": pa.scalar(self.arrival.relation),
             "_heap": pa.scalar(0),
         }
-        assert said.keys() == STAGED.keys()
-        said = {STAGED[name]: one for name, one in said.items()}
+        assert described.keys() == STAGED.keys()
+        described = {STAGED[name]: value for name, value in described.items()}
         held = {there: rows[here] for here, there in self.names}
         if self.relations in rows.column_names:
             held[STAGED["_relation"]] = rows[self.relations]
-        held |= {name: pa.chunked_array([repeated(one, len(rows))]) for name, one in self.fills.items()}
-        return pa.table([_column(one, held, said, len(rows)) for one in self.schema], schema=self.schema)
+        held |= {name: pa.chunked_array([repeated(fill, len(rows))]) for name, fill in self.fills.items()}
+        return pa.table([_column(field, held, described, len(rows)) for field in self.schema], schema=self.schema)
 
 
 def _names(changes: StagedChanges) -> dict[int, str]:
-    """Of columns in the lake, by their numbers."""
-    return {one.number: name for one, name in zip(changes.table.columns, changes.names, strict=True)}
+    """Return names of columns in the lake, by their numbers."""
+    return {column.number: name for column, name in zip(changes.table.columns, changes.names, strict=True)}
 
 
-def _are_alike(one: pa.Field, other: pa.Field) -> bool:
-    return bool(one.type == other.type)
+def _are_alike(field: pa.Field, other: pa.Field) -> bool:
+    return bool(field.type == other.type)
 
 
 def _column(
-    wanted: pa.Field, held: Mapping[str, pa.ChunkedArray], said: Mapping[str, pa.Scalar], rows: int
+    wanted: pa.Field, held: Mapping[str, pa.ChunkedArray], described: Mapping[str, pa.Scalar], rows: int
 ) -> pa.ChunkedArray:
     if wanted.name in held:
         return held[wanted.name].cast(wanted.type)
-    if wanted.name in said and said[wanted.name].is_valid:
-        return pa.chunked_array([pa.repeat(said[wanted.name].cast(wanted.type), rows)])
+    if wanted.name in described and described[wanted.name].is_valid:
+        return pa.chunked_array([pa.repeat(described[wanted.name].cast(wanted.type), rows)])
     return pa.chunked_array([pa.nulls(rows, wanted.type)])
 
 
 def changes_besides(giver: str, taker: str, lsn: int) -> LakeError:
-    """The error of rows that go from one table to another in a window in which columns become others.
+    """Return the error of rows that go from one table to another in a window in which columns become others.
 
     Args:
         giver, taker: names of the tables; lsn: START of the commit record.

@@ -28,7 +28,7 @@ class CatalogWindow:
     hi: int
 
     def __contains__(self, lsn: int) -> bool:
-        """Whether a commit whose record starts there is one of them."""
+        """Tell whether a commit whose record starts there is one of them."""
         return self.lo <= lsn < self.hi
 
     @cached_property
@@ -37,7 +37,7 @@ class CatalogWindow:
         return self.store.view(self.hi)
 
     def made(self, catalog: int) -> Places:
-        """Rows that were made, or changed.
+        """Return rows that were made, or changed.
 
         Args:
             catalog: OID of it.
@@ -45,31 +45,31 @@ class CatalogWindow:
         return self._places(self.store.tables[catalog])[0]
 
     def removed(self, catalog: int) -> Places:
-        """Rows that are no more, or that others are in the place of; see :meth:`made`."""
+        """Return rows that are no more, or that others are in the place of; see :meth:`made`."""
         return self._places(self.store.tables[catalog])[1]
 
     def changed(self, catalog: int) -> Places:
-        """All of them; see :meth:`made`."""
+        """Return rows that were made, changed or removed; see :meth:`made`."""
         born, died = self._places(self.store.tables[catalog])
         return born | died
 
     def updated(self, catalog: int) -> Places:
-        """The same of rows that were there before, under their key; see :meth:`made`."""
+        """Return rows that were there before, under their key, and were changed; see :meth:`made`."""
         born, died = self._places(self.store.tables[catalog])
         return born & died
 
     def _places(self, table: CatalogTable) -> tuple[Places, Places]:
-        """Where rows were made, and where they went."""
+        """Tell where rows were made, and where they went."""
         born, died = Places(), Places()
         for version in table.versions_between(self.lo, self.hi):
             oid = table.first_key(version)
             assert isinstance(oid, int)
-            for lsn, found in zip(self.store.fates.lifetime(version), (born, died), strict=True):
+            for lsn, places in zip(self.store.fates.lifetime(version), (born, died), strict=True):
                 if lsn in self:
-                    found.add((oid, lsn))
+                    places.add((oid, lsn))
         return born, died
 
 
 def of_relations(places: Places) -> list[tuple[int, int]]:
-    """LSNs and OIDs of relations that are no catalogs, in the order of the commits."""
+    """Return LSNs and OIDs of relations that are no catalogs, in the order of the commits."""
     return sorted((lsn, oid) for oid, lsn in places if oid >= FIRST_NORMAL_OBJECT_ID)

@@ -67,7 +67,7 @@ STAGED = {
     for name in ("_change_type", "_commit_lsn", "_lsn", "_commit_time", "_unchanged", "_relation", "_heap")
 }
 STAGED_FIELDS = (
-    *(one.with_name(STAGED[one.name]) for one in CHANGE_FIELDS if one.name in STAGED),
+    *(field.with_name(STAGED[field.name]) for field in CHANGE_FIELDS if field.name in STAGED),
     pa.field(STAGED["_relation"], pa.int64()),
     pa.field(STAGED["_heap"], pa.int64()),
 )
@@ -119,7 +119,7 @@ class ChangeTable:
         return self.table.schema.oid, qualified_name(self.table.schema)
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
-        """The table's rows of a slice that have not landed yet; None for none.
+        """Return the table's rows of a slice that have not landed yet; None for none.
 
         Raises:
             HeadwaterError: a value does not fit its column.
@@ -127,14 +127,18 @@ class ChangeTable:
         items, transactions = located.changes.items, located.changes.transactions
         is_new = transactions.commit_lsn > self.landed
         own = np.array([self._has(use.schema) for use in located.changes.relations] or [False], np.bool_)
-        found = change_rows(items)
-        found = found[own[items.layout[found]]]
+        chosen = change_rows(items)
+        chosen = chosen[own[items.layout[chosen]]]
         if not is_new.all():
-            found = found[is_new[items.txn[found]]]
-        told = [one for one in told_of(located) if self._is_told(one, located) and is_new[items.txn[one.item]]]
-        if not len(found) and not told:
+            chosen = chosen[is_new[items.txn[chosen]]]
+        truncates = [
+            truncate
+            for truncate in told_of(located)
+            if self._is_told(truncate, located) and is_new[items.txn[truncate.item]]
+        ]
+        if not len(chosen) and not truncates:
             return None
-        parts = [self._changes(located, found), *([self._truncates(located, told)] if told else [])]
+        parts = [self._changes(located, chosen), *([self._truncates(located, truncates)] if truncates else [])]
         places = np.concatenate([part.place for part in parts])
         rows = pa.concat_tables([part.rows for part in parts])
         if (np.diff(places) >= 0).all():
@@ -142,50 +146,50 @@ class ChangeTable:
         return rows.take(pa.array(np.argsort(places, kind="stable")))
 
     def parts(self, rows: pa.Table) -> list[pa.Table]:
-        """Rows by the files that they go to."""
+        """Return rows by the files that they go to."""
         return [rows]
 
     def _has(self, version: RelationSchema) -> bool:
-        """Whether changes of a relation, as it was then, go there."""
+        """Tell whether changes of a relation, as it was then, go there."""
         is_own = version.topmost == self.table.schema.oid
         return is_own and (self.apart is None or version in self.apart.versions)
 
-    def _is_told(self, told: Told, located: LocatedSlice) -> bool:
-        """Whether a truncate goes there."""
-        is_own = told.topmost == self.table.schema.oid
-        return is_own and (self.apart is None or int(located.changes.items.lsn[told.item]) in self.apart.truncates)
+    def _is_told(self, truncate: Told, located: LocatedSlice) -> bool:
+        """Tell whether a truncate goes there."""
+        is_own = truncate.topmost == self.table.schema.oid
+        return is_own and (self.apart is None or int(located.changes.items.lsn[truncate.item]) in self.apart.truncates)
 
     def _as_read(self, version: RelationSchema) -> RelationSchema:
-        """What says where columns are in rows of a relation."""
+        """Return what says where columns are in rows of a relation."""
         return version
 
     def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:  # noqa: ARG002
-        """Columns of new rows, with what rows have of columns that were added later."""
+        """Return columns of new rows, with what rows have of columns that were added later."""
         return columns
 
     def _replaced(
         self,
         located: LocatedSlice,  # noqa: ARG002
-        found: Rows,  # noqa: ARG002
+        chosen: Rows,  # noqa: ARG002
         schemas: Sequence[RelationSchema],  # noqa: ARG002
     ) -> dict[int, NDArray[np.bool_]]:
-        """By columns that get another type, which rows are written anew for that behind them."""
+        """Tell of columns that get another type which rows are written anew for that behind them."""
         return {}
 
-    def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
-        """Rows as they are written.
+    def framed(self, columns: Sequence[pa.Array], described: Mapping[str, pa.Array], rows: int) -> pa.Table:
+        """Return rows as they are written.
 
         Args:
-            columns: the source's, in the order of their names; said: what is known of the changes besides.
+            columns: the source's, in the order of their names; described: what is known of the changes besides.
             rows: how many.
         """
-        return framed({**said, **dict(zip(self.names, columns, strict=True))}, rows, self.schema)
+        return framed({**described, **dict(zip(self.names, columns, strict=True))}, rows, self.schema)
 
-    def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
-        """More columns of rows, or of truncates."""
-        return {"_relation_oid": _relations(located, found, told)}
+    def _more(self, located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> dict[str, pa.Array]:
+        """Return more columns of rows, or of truncates."""
+        return {"_relation_oid": _relations(located, chosen, truncates)}
 
-    def _changes(self, located: LocatedSlice, found: Rows) -> _Placed:
+    def _changes(self, located: LocatedSlice, chosen: Rows) -> _Placed:
         items, relations = located.changes.items, located.changes.relations
         schemas = [self._as_read(use.schema) if self._has(use.schema) else self.table.schema for use in relations]
         typed = typed_columns(
@@ -194,74 +198,77 @@ class ChangeTable:
             self.table,
             located.session,
             schemas=schemas,
-            rows=found,
+            rows=chosen,
             names=self.names,
-            replaced=self._replaced(located, found, schemas),
+            replaced=self._replaced(located, chosen, schemas),
         )
-        kinds = items.kind[found]
+        kinds = items.kind[chosen]
         types = _TYPE_OF_KIND[kinds]
-        is_key = items.flags[found] & OLD_IS_KEY != 0
+        is_key = items.flags[chosen] & OLD_IS_KEY != 0
         after = self._placed(
             located,
-            found,
+            chosen,
             types,
             pa.array(is_key & (kinds == DELETE)),
             typed.unchanged,
-            self._filled(list(typed.rows.columns), schemas, items.layout[found].astype(np.int64)),
+            self._filled(list(typed.rows.columns), schemas, items.layout[chosen].astype(np.int64)),
             1,
         )
-        old = np.flatnonzero((kinds == UPDATE) & (located.located.old_first[found] >= 0))
+        old = np.flatnonzero((kinds == UPDATE) & (located.located.old_first[chosen] >= 0))
         if not len(old):
             return after
         which = (kinds == UPDATE)[typed.has_old]
-        before = self._preimages(located, found[old], typed, which, pa.array(is_key[old]), schemas)
+        before = self._preimages(located, chosen[old], typed, which, pa.array(is_key[old]), schemas)
         return _Placed(np.concatenate([before.place, after.place]), pa.concat_tables([before.rows, after.rows]))
 
     def _preimages(
         self,
         located: LocatedSlice,
-        found: Rows,
+        chosen: Rows,
         typed: TypedRows,
         which: NDArray[np.bool_],
         is_key: pa.BooleanArray,
         schemas: Sequence[RelationSchema],
     ) -> _Placed:
         columns = [column.filter(pa.array(which)) for column in typed.old.flatten()]
-        columns = self._filled(columns, schemas, located.changes.items.layout[found].astype(np.int64))
-        unchanged = pa.array([[]] * len(found), NAMES)
-        return self._placed(located, found, np.full(len(found), _PREIMAGE), is_key, unchanged, columns, 0)
+        columns = self._filled(columns, schemas, located.changes.items.layout[chosen].astype(np.int64))
+        unchanged = pa.array([[]] * len(chosen), NAMES)
+        return self._placed(located, chosen, np.full(len(chosen), _PREIMAGE), is_key, unchanged, columns, 0)
 
-    def _truncates(self, located: LocatedSlice, told: list[Told]) -> _Placed:
-        found = np.array([one.item for one in told], np.int64)
-        nothing = [pa.nulls(len(told), field.type) for field in self.table.arrow_schema]
-        places = np.arange(len(told))
-        names = [named([one.namespace or "" for one in told], places), named([one.name or "" for one in told], places)]
-        numbers = np.array([one.number for one in told], np.int64)
-        no_key, unchanged = pa.array([False] * len(told), pa.bool_()), pa.array([[]] * len(told), NAMES)
-        types = np.full(len(told), _TRUNCATE)
-        return self._placed(located, found, types, no_key, unchanged, nothing, 1, (names, numbers, told))
+    def _truncates(self, located: LocatedSlice, truncates: list[Told]) -> _Placed:
+        chosen = np.array([truncate.item for truncate in truncates], np.int64)
+        nothing = [pa.nulls(len(truncates), field.type) for field in self.table.arrow_schema]
+        places = np.arange(len(truncates))
+        names = [
+            named([truncate.namespace or "" for truncate in truncates], places),
+            named([truncate.name or "" for truncate in truncates], places),
+        ]
+        numbers = np.array([truncate.number for truncate in truncates], np.int64)
+        no_key, unchanged = pa.array([False] * len(truncates), pa.bool_()), pa.array([[]] * len(truncates), NAMES)
+        types = np.full(len(truncates), _TRUNCATE)
+        return self._placed(located, chosen, types, no_key, unchanged, nothing, 1, (names, numbers, truncates))
 
     def _placed(
         self,
         located: LocatedSlice,
-        found: Rows,
+        chosen: Rows,
         types: NDArray[np.integer],
         is_key: pa.BooleanArray,
         unchanged: pa.ListArray,
         columns: list[pa.Array],
         behind: int,
-        told: tuple[list[pa.Array], Rows, list[Told]] | None = None,
+        truncated: tuple[list[pa.Array], Rows, list[Told]] | None = None,
     ) -> _Placed:
-        """Rows with the columns of changes; `behind` orders those of one change."""
-        names, numbers, truncates = told or (_names(located, found), located.numbers[found], [])
-        said = place_columns(located, found, numbers)
-        said |= {
+        """Return rows with the columns of changes; `behind` orders those of one change."""
+        names, numbers, truncates = truncated or (_names(located, chosen), located.numbers[chosen], [])
+        described = place_columns(located, chosen, numbers)
+        described |= {
             "_change_type": named(CHANGE_TYPES, types),
             "_is_key": is_key,
             "_unchanged": unchanged,
         }
-        said |= dict(zip(("_schema", "_table"), names, strict=True)) | self._more(located, found, truncates)
-        return _Placed(2 * found + behind, self.framed(columns, said, len(found)))
+        described |= dict(zip(("_schema", "_table"), names, strict=True)) | self._more(located, chosen, truncates)
+        return _Placed(2 * chosen + behind, self.framed(columns, described, len(chosen)))
 
 
 @dataclass(frozen=True)
@@ -297,42 +304,44 @@ class StagedChanges(ChangeTable):
     def parts(self, rows: pa.Table) -> list[pa.Table]:
         """See :class:`ChangeTable`; rows are in the order of their commits."""
         cuts = [
-            int(one) for one in np.searchsorted(rows[STAGED["_commit_lsn"]].to_numpy(), np.array(self.breaks, np.int64))
+            int(cut) for cut in np.searchsorted(rows[STAGED["_commit_lsn"]].to_numpy(), np.array(self.breaks, np.int64))
         ]
         spans = pairwise([0, *cuts, len(rows)])
         return [rows.slice(start, end - start) for start, end in spans if start < end]
 
-    def framed(self, columns: Sequence[pa.Array], said: Mapping[str, pa.Array], rows: int) -> pa.Table:
+    def framed(self, columns: Sequence[pa.Array], described: Mapping[str, pa.Array], rows: int) -> pa.Table:
         """See :class:`ChangeTable`; whatever the source's columns are called."""
-        return super().framed(columns, {STAGED[name]: values for name, values in said.items() if name in STAGED}, rows)
+        return super().framed(
+            columns, {STAGED[name]: values for name, values in described.items() if name in STAGED}, rows
+        )
 
     def _replaced(
-        self, located: LocatedSlice, found: Rows, schemas: Sequence[RelationSchema]
+        self, located: LocatedSlice, chosen: Rows, schemas: Sequence[RelationSchema]
     ) -> dict[int, NDArray[np.bool_]]:
-        if not self.rewritten or not len(found):
+        if not self.rewritten or not len(chosen):
             return {}
         items = located.changes.items
-        oids = np.array([one.oid for one in schemas], np.int64)[items.layout[found]]
-        commits = located.changes.transactions.commit_lsn[items.txn[found]]
+        oids = np.array([schema.oid for schema in schemas], np.int64)[items.layout[chosen]]
+        commits = located.changes.transactions.commit_lsn[items.txn[chosen]]
         masks: dict[int, NDArray[np.bool_]] = {}
-        for one in self.rewritten:
-            lost = (oids == one.relation) & (commits <= one.lsn)
-            masks[one.number] = masks.get(one.number, np.zeros(len(found), np.bool_)) | lost
+        for column in self.rewritten:
+            lost = (oids == column.relation) & (commits <= column.lsn)
+            masks[column.number] = masks.get(column.number, np.zeros(len(chosen), np.bool_)) | lost
         return masks
 
     def _require_identities(self, located: LocatedSlice) -> None:
         items, relations = located.changes.items, located.changes.relations
         lacks = [self._has(use.schema) and not has_identity(use.schema) for use in relations]
-        found = change_rows(items)
-        kinds = items.kind[found]
-        commits = located.changes.transactions.commit_lsn[items.txn[found]]
-        wrong = np.array(lacks or [False], np.bool_)[items.layout[found]] & (kinds != INSERT) & (commits > self.landed)
+        chosen = change_rows(items)
+        kinds = items.kind[chosen]
+        commits = located.changes.transactions.commit_lsn[items.txn[chosen]]
+        wrong = np.array(lacks or [False], np.bool_)[items.layout[chosen]] & (kinds != INSERT) & (commits > self.landed)
         for at in np.flatnonzero(wrong)[:1].tolist():
-            version = relations[items.layout[found[at]]].schema
+            version = relations[items.layout[chosen[at]]].schema
             raise LakeError(
                 f'table "{version.namespace}.{version.name}" has no replica identity, and a row of it '
                 f"{'is updated' if kinds[at] == UPDATE else 'is deleted'}: the WAL does not say which",
-                lsn=int(items.lsn[found[at]]),
+                lsn=int(items.lsn[chosen[at]]),
                 hint="land its changes (--mode changelog), or leave it out (--exclude)",
             )
 
@@ -356,31 +365,31 @@ class StagedChanges(ChangeTable):
         fill = self.fills.get(number)
         if fill is None:
             return values
-        (column,) = (one for one in self.table.columns if one.number == number)
+        (column,) = (column for column in self.table.columns if column.number == number)
         lacks = np.array([self.table.column_in(column, schema) is None for schema in schemas], np.bool_)[layout]
         if not lacks.any():
             return values
         at = np.where(lacks, len(values), np.arange(len(values)))
         return pa.concat_arrays([values, fill]).take(pa.array(at))
 
-    def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
-        schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
-        heaps = np.array([one.oid if one.rewrite_of else 0 for one in schemas] or [0], np.int64)
-        own = np.zeros(len(found), np.int64) if told or not len(found) else heaps[layout]
-        return {"_relation": _relations(located, found, told), "_heap": pa.array(own)}
+    def _more(self, located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> dict[str, pa.Array]:
+        schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[chosen]
+        heaps = np.array([schema.oid if schema.rewrite_of else 0 for schema in schemas] or [0], np.int64)
+        own = np.zeros(len(chosen), np.int64) if truncates or not len(chosen) else heaps[layout]
+        return {"_relation": _relations(located, chosen, truncates), "_heap": pa.array(own)}
 
 
-def _relations(located: LocatedSlice, found: Rows, told: Sequence[Told]) -> pa.Array:
-    """OIDs of the relations that rows, or truncates, are of; of a heap written anew that of the one before."""
-    if told:
-        return pa.array([one.oid for one in told], pa.int64())
-    schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
-    oids = np.array([one.rewrite_of or one.oid for one in schemas] or [0], np.int64)
-    return pa.array(oids[layout] if len(found) else np.zeros(0, np.int64))
+def _relations(located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> pa.Array:
+    """Return OIDs of the relations that rows, or truncates, are of; of a heap written anew that of the one before."""
+    if truncates:
+        return pa.array([truncate.oid for truncate in truncates], pa.int64())
+    schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[chosen]
+    oids = np.array([schema.rewrite_of or schema.oid for schema in schemas] or [0], np.int64)
+    return pa.array(oids[layout] if len(chosen) else np.zeros(0, np.int64))
 
 
 def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArray:
-    """Names as a column.
+    """Return names as a column.
 
     Args:
         names: the different ones, or more; which: n numbers of names.
@@ -391,7 +400,7 @@ def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArra
 
 
 def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.Table:
-    """Rows of a change table.
+    """Return rows of a change table.
 
     Args:
         columns: by name, in the schema's types or such as are cast to them; those that are missing are null.
@@ -399,16 +408,16 @@ def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.
         schema: of the table; what is :data:`NAMED` stays so.
     """
     arrays, fields = [], []
-    for one in schema:
-        found = columns[one.name] if one.name in columns else pa.nulls(rows, one.type)
-        is_named = found.type == NAMED
-        arrays.append(found if is_named else found.cast(one.type))
-        fields.append(one.with_type(NAMED) if is_named else one)
+    for wanted in schema:
+        column = columns[wanted.name] if wanted.name in columns else pa.nulls(rows, wanted.type)
+        is_named = column.type == NAMED
+        arrays.append(column if is_named else column.cast(wanted.type))
+        fields.append(wanted.with_type(NAMED) if is_named else wanted)
     return pa.table(arrays, schema=pa.schema(fields))
 
 
 def has_identity(version: RelationSchema) -> bool:
-    """Whether the WAL tells which row an update or a delete is of."""
+    """Tell whether the WAL tells which row an update or a delete is of."""
     return version.replica_identity == "f" or (version.replica_identity in "di" and bool(version.identity_columns))
 
 
@@ -420,7 +429,7 @@ class _Placed:
     rows: pa.Table
 
 
-def _names(located: LocatedSlice, found: Rows) -> list[pa.Array]:
-    """The names that relations had."""
-    schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
-    return [named([one.namespace for one in schemas], layout), named([one.name for one in schemas], layout)]
+def _names(located: LocatedSlice, chosen: Rows) -> list[pa.Array]:
+    """Return the names that relations had."""
+    schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[chosen]
+    return [named([schema.namespace for schema in schemas], layout), named([schema.name for schema in schemas], layout)]

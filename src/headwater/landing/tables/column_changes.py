@@ -34,7 +34,7 @@ class ColumnChange:
     what: tuple[str, ...]
 
     def refusal(self, name: str) -> LakeError:
-        """The error of where that is not wanted.
+        """Return the error of a change that is not wanted.
 
         Args:
             name: of the table in the lake.
@@ -47,15 +47,15 @@ class ColumnChange:
 
 
 def column_changes(window: CatalogWindow, choice: TableChoice) -> tuple[ColumnChange, ...]:
-    """Those of a window, in the order of the commits.
+    """Find the changes of columns in a window, in the order of the commits.
 
     Args:
         window: it.
         choice: which tables land.
     """
     places = window.updated(PG_ATTRIBUTE)
-    found = (_change(window.store, choice, oid, lsn) for lsn, oid in of_relations(places))
-    return tuple(one for one in found if one is not None)
+    changes = (_change(window.store, choice, oid, lsn) for lsn, oid in of_relations(places))
+    return tuple(change for change in changes if change is not None)
 
 
 def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> ColumnChange | None:

@@ -51,7 +51,7 @@ class NameChange:
 
 
 def name_changes(window: CatalogWindow, choice: TableChoice, assembly: Assembly) -> tuple[NameChange, ...]:
-    """Those of a window, in the order of the commits.
+    """Find the changes of names in a window, in the order of the commits.
 
     Args:
         window: it.
@@ -93,15 +93,15 @@ class _Naming:
         was_in, is_in = self.window.store.view(lsn), self.window.store.view(lsn + 1)
         was = _table(was_in, after.oid)
         return NameChange(
-            lsn,
-            time,
-            name,
-            before,
-            after,
-            was,
-            self.choice.chooses(after, is_in),
-            was is not None and self.choice.chooses(was, was_in),
-            self.assembly.unwanted.has_before(after.oid, self.window.hi),
+            lsn=lsn,
+            time=time,
+            name=name,
+            before=before,
+            after=after,
+            was=was,
+            is_chosen=self.choice.chooses(after, is_in),
+            was_chosen=was is not None and self.choice.chooses(was, was_in),
+            has_passed_over=self.assembly.unwanted.has_before(after.oid, self.window.hi),
         )
 
 

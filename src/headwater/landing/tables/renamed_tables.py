@@ -6,7 +6,7 @@ In: a planned window, in the thread that plans, and which tables are chosen; lat
 a table that leaves, as its changes do not land from then on; of one that comes, an error where something has landed of
 it, or where it is mirrored: rows or changes of the time before would be missing.
 
-What becomes a partition or is one no more is told of by others (:mod:`headwater.landing.tables.table_events`).
+What becomes a partition or is one no more, others say (:mod:`headwater.landing.tables.partition_rows`).
 
 Known gap: a table that goes out of the choice and back in one transaction, which truncates it or has ALTER TABLE write
 it anew in between.
@@ -55,7 +55,7 @@ class ChoiceChange:
 
 
 def choice_changes(window: CatalogWindow, choice: TableChoice, unwanted: PassedOver) -> tuple[ChoiceChange, ...]:
-    """Those of a window, in the order of the commits.
+    """Find the changes of the choice in a window, in the order of the commits.
 
     Args:
         window: it.
@@ -67,9 +67,9 @@ def choice_changes(window: CatalogWindow, choice: TableChoice, unwanted: PassedO
     store, places = window.store, window.updated(PG_CLASS)
     for _, lsn in window.updated(PG_NAMESPACE):
         places |= {(oid, lsn) for oid in store.view(lsn).tables()}
-    found = [_change(store, choice, oid, lsn) for lsn, oid in of_relations(places)]
+    renamed = [_change(store, choice, oid, lsn) for lsn, oid in of_relations(places)]
     inside = [_inside(store, choice, version, lsn) for lsn, version in unwanted.beside_ddl() if lsn in window]
-    by_place = {(one.lsn, one.after.oid): one for one in (*inside, *found) if one is not None}
+    by_place = {(change.lsn, change.after.oid): change for change in (*inside, *renamed) if change is not None}
     return tuple(by_place[place] for place in sorted(by_place))
 
 
@@ -92,14 +92,14 @@ def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Cho
 def _detached(
     choice: TableChoice, before: RelationSchema, was_in: HistoricCatalog, after: RelationSchema, is_in: HistoricCatalog
 ) -> ChoiceChange | None:
-    """A table that is chosen, and was a partition of one that is left out."""
+    """Return a table that is chosen, and was a partition of one that is left out."""
     if after.is_partition or not choice.leaves_out(before, was_in) or not choice.chooses(after, is_in):
         return None
     return ChoiceChange(was_in.lsn, after, before, after, True, is_detached=True)
 
 
 def _inside(store: CatalogStore, choice: TableChoice, version: RelationSchema, lsn: int) -> ChoiceChange | None:
-    """A table that was not chosen when it was changed, and is by the end of that transaction."""
+    """Return a table that was not chosen when it was changed, and is by the end of that transaction."""
     view = store.view(lsn + 1)
     after = view.relation(version.oid)
     if after is None or after.kind not in "rp" or version.topmost != after.topmost or version.rewrite_of:
@@ -124,49 +124,49 @@ def require_whole(changes: Iterable[ChoiceChange], lake: Lake, *, is_mirror: boo
         LakeError: something is, or may be.
         CrowdedWindowError: it is in the window, which is to be planned once more with these tables chosen.
     """
-    for one in changes:
-        with errors_of_table(one.root.oid, qualified_name(one.root)):
-            _require_whole(one, lake, is_mirror)
+    for change in changes:
+        with errors_of_table(change.root.oid, qualified_name(change.root)):
+            _require_whole(change, lake, is_mirror)
 
 
-def _require_whole(one: ChoiceChange, lake: Lake, is_mirror: bool) -> None:
-    if one.is_detached:
+def _require_whole(change: ChoiceChange, lake: Lake, is_mirror: bool) -> None:
+    if change.is_detached:
         if is_mirror:
-            raise _without_rows(one)
+            raise _without_rows(change)
         return
-    if one.is_inside:
-        raise CrowdedWindowError(_gap(one, _UNCHOSEN), None, frozenset({one.root.oid, one.after.oid}))
-    if not one.is_chosen:
-        warn(f"{_renamed(one)}, which --tables does not choose: its changes do not land from there on")
-    elif lake.has(one.root):
-        raise _gap(one, _UNCHOSEN)
+    if change.is_inside:
+        raise CrowdedWindowError(_gap(change, _UNCHOSEN), None, frozenset({change.root.oid, change.after.oid}))
+    if not change.is_chosen:
+        warn(f"{_renamed(change)}, which --tables does not choose: its changes do not land from there on")
+    elif lake.names.has_relation(change.root.oid):
+        raise _gap(change, _UNCHOSEN)
     elif is_mirror:
-        raise _gap(one, "the rows that it had before have not landed")
+        raise _gap(change, "the rows that it had before have not landed")
     else:
-        warn(f"{_renamed(one)}, which --tables chooses: what it had before has not landed")
+        warn(f"{_renamed(change)}, which --tables chooses: what it had before has not landed")
 
 
-def _without_rows(one: ChoiceChange) -> LakeError:
+def _without_rows(change: ChoiceChange) -> LakeError:
     return LakeError(
-        f'table "{qualified_name(one.after)}" was a partition of a table that is left out: the rows that it has from '
-        "then are not known",
-        lsn=one.lsn,
+        f'table "{qualified_name(change.after)}" was a partition of a table that is left out: the rows that it has '
+        "from then are not known",
+        lsn=change.lsn,
         hint="leave it out, too (--exclude), or take its rows from a backup of after that (headwater lake reload)",
     )
 
 
-def _renamed(one: ChoiceChange) -> str:
+def _renamed(change: ChoiceChange) -> str:
     return (
-        f'table "{qualified_name(one.before)}" is called "{qualified_name(one.after)}" from {Lsn(one.lsn)} on'
-        if qualified_name(one.before) != qualified_name(one.after)
-        else f'table "{qualified_name(one.after)}" is in another place from {Lsn(one.lsn)} on'
+        f'table "{qualified_name(change.before)}" is called "{qualified_name(change.after)}" from {Lsn(change.lsn)} on'
+        if qualified_name(change.before) != qualified_name(change.after)
+        else f'table "{qualified_name(change.after)}" is in another place from {Lsn(change.lsn)} on'
     )
 
 
-def _gap(one: ChoiceChange, what: str) -> LakeError:
+def _gap(change: ChoiceChange, what: str) -> LakeError:
     return LakeError(
-        f"{_renamed(one)}, which --tables chooses: {what}",
-        lsn=one.lsn,
+        f"{_renamed(change)}, which --tables chooses: {what}",
+        lsn=change.lsn,
         hint="choose all names that the table has had (--tables), and land it to another place, or from a base backup "
         "of after that",
     )

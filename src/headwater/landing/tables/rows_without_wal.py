@@ -48,20 +48,22 @@ class WithoutWal:
 
 
 def rows_without_wal(window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
-    """What comes about in a window, in the order of the commits.
+    """Return what comes about in a window, in the order of the commits.
 
     Args:
         window: it.
         choice: which tables land.
     """
     places = of_relations(window.made(PG_CLASS))
-    return tuple(found for lsn, oid in places for found in _found(window.store, choice, oid, lsn))
+    return tuple(lost for lsn, oid in places for lost in _found(window.store, choice, oid, lsn))
 
 
 def partitions_without_wal(view: HistoricCatalog, choice: TableChoice) -> list[WithoutWal]:
-    """The chosen partitions that are unlogged, or foreign tables, as of a view of the catalog."""
-    found = (view.relation(oid) for oid in view.partitions_without_wal())
-    return [_partition(view, one, view.lsn) for one in found if one is not None and choice.chooses(one, view)]
+    """Return the chosen partitions that are unlogged, or foreign tables, as of a view of the catalog."""
+    schemas = (view.relation(oid) for oid in view.partitions_without_wal())
+    return [
+        _partition(view, schema, view.lsn) for schema in schemas if schema is not None and choice.chooses(schema, view)
+    ]
 
 
 def _found(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Iterator[WithoutWal]:
@@ -74,7 +76,7 @@ def _found(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Iter
     has_moved = before is None or before.topmost != after.topmost
     if after.kind == "p":
         below = partitions_without_wal(is_in, choice) if after.is_partition and has_moved else []
-        yield from (WithoutWal(lsn, one.relation, one.root) for one in below if oid in one.relation.ancestors)
+        yield from (WithoutWal(lsn, lost.relation, lost.root) for lost in below if oid in lost.relation.ancestors)
     elif _is_lost(after):
         if has_moved or not _is_lost(before):
             yield _partition(is_in, after, lsn)
@@ -83,7 +85,7 @@ def _found(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> Iter
 
 
 def _is_lost(relation: RelationSchema | None) -> bool:
-    """Whether rows of a partitioned table are in a relation, without WAL."""
+    """Tell whether rows of a partitioned table are in a relation, without WAL."""
     if relation is None or not relation.is_partition:
         return False
     return relation.kind == "f" or (relation.kind == "r" and relation.persistence == "u")
@@ -93,37 +95,37 @@ def _partition(view: HistoricCatalog, relation: RelationSchema, lsn: int) -> Wit
     return WithoutWal(lsn, relation, view.relation(relation.topmost) or relation)
 
 
-def require_wal(found: Iterable[WithoutWal], *, is_mirror: bool) -> None:
+def require_wal(relations: Iterable[WithoutWal], *, is_mirror: bool) -> None:
     """See that nothing is missing in the lake without a word.
 
     Args:
-        found: what has no WAL.
+        relations: what has no WAL.
         is_mirror: rows are kept, not changes.
 
     Raises:
         LakeError: rows would be missing in a mirror.
     """
-    for one in found:
+    for lost in relations:
         if not is_mirror:
-            _warn(one)
-        elif one.root is not None:
-            with errors_of_table(one.root.oid, qualified_name(one.root)):
+            _warn(lost)
+        elif lost.root is not None:
+            with errors_of_table(lost.root.oid, qualified_name(lost.root)):
                 raise LakeError(
-                    f"{one.what}: its rows are not in the WAL, and would be missing",
-                    lsn=one.lsn,
+                    f"{lost.what}: its rows are not in the WAL, and would be missing",
+                    lsn=lost.lsn,
                     hint="land changes (--mode changelog), or leave the table out (--exclude); or take its rows, once "
                     "the partition was set logged, from a backup of after that",
                 )
 
 
-def _warn(one: WithoutWal) -> None:
-    if one.root is not None:
-        warn(f"{one.what}: the WAL has none of its rows, and they do not land", lsn=one.lsn)
-    elif one.relation.persistence == "u":
-        warn(f"{one.what} from there on: its changes are not in the WAL, and do not land", lsn=one.lsn)
+def _warn(lost: WithoutWal) -> None:
+    if lost.root is not None:
+        warn(f"{lost.what}: the WAL has none of its rows, and they do not land", lsn=lost.lsn)
+    elif lost.relation.persistence == "u":
+        warn(f"{lost.what} from there on: its changes are not in the WAL, and do not land", lsn=lost.lsn)
     else:
         warn(
-            f"{one.what} from there on: the rows that it had by then are not among its changes",
-            lsn=one.lsn,
+            f"{lost.what} from there on: the rows that it had by then are not among its changes",
+            lsn=lost.lsn,
             hint="to have them, land it to another place, from a base backup of after that",
         )

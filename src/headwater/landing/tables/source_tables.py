@@ -32,7 +32,8 @@ from headwater.lakes.target_directory import Lake
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
-from headwater.landing.tables.table_events import Roots, TableStory, WindowCatalog
+from headwater.landing.tables.table_events import TableStory, story_of
+from headwater.landing.tables.table_spans import MirroredTables, Roots, TableSpans, WindowCatalog
 from headwater.pipeline.windows.assemble import Assembly
 from headwater.reorder.integer_keys import distinct
 from headwater.reorder.plan import Plan
@@ -84,7 +85,7 @@ def source_tables(
     since: int = -1,
     shapes: Callable[[RelationSchema], Shape] | None = None,
 ) -> list[SourceTable]:
-    """The tables of a window.
+    """Return the tables of a window.
 
     Args:
         plan: of it.
@@ -100,15 +101,15 @@ def source_tables(
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
-    found: list[SourceTable] = []
+    tables: list[SourceTable] = []
     for oid, own in groups.items():
         try:
-            found += _of_table(oid, own, window, shapes)
+            tables += _of_table(oid, own, window, shapes)
         except LakeError as error:
             versions = tuple(dict.fromkeys(version for _, version in own))
             last = window.end.relation(oid) or replace(versions[-1], oid=oid, is_partition=False)
-            found.append(SourceTable(last, versions, refusal=error))
-    return found
+            tables.append(SourceTable(last, versions, refusal=error))
+    return tables
 
 
 def _of_table(
@@ -148,14 +149,14 @@ def _stages(
     window: CatalogWindow,
     shapes: Callable[[RelationSchema], Shape],
 ) -> list[_Stage]:
-    """A table's changes, apart by the columns that it had; in the order in which they came about."""
+    """Return a table's changes, apart by the columns that it had; in the order in which they came about."""
     stages: list[_Stage] = []
-    ordered = sorted(touched, key=lambda one: one[0])
+    ordered = sorted(touched, key=lambda touch: touch[0])
     for lsn, version in ordered:
         own = version if version.oid == oid else window.store.view(lsn).relation(oid)
         root = own or _last(oid, ordered, window)
         shape = shapes(root)
-        stage = next((one for one in reversed(stages) if has_shape(one.shape, shape)), None)
+        stage = next((stage for stage in reversed(stages) if has_shape(stage.shape, shape)), None)
         if stage is None:
             stage = _Stage(shape, root)
             stages.append(stage)
@@ -177,7 +178,7 @@ def mirrored_tables(
     wants: Callable[[RelationSchema], bool],
     since: int = -1,
 ) -> list[SourceTable]:
-    """The tables of a window, and those that others of which only the definition has changed; with their stories.
+    """Return the tables of a window, and those of which only the definition has changed; with their stories.
 
     Args:
         assembly: of the window.
@@ -188,64 +189,67 @@ def mirrored_tables(
         see there.
     """
     catalog = WindowCatalog(window, assembly)
-    tables = {one.last.oid: one for one in source_tables(assembly.plan, window, since)}
+    tables = {table.last.oid: table for table in source_tables(assembly.plan, window, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
         last = catalog.at_end(oid) or catalog.before_leaving(oid)
         if last is not None and wants(last):
             tables[oid] = SourceTable(last, ())
-    roots, firsts = _roots(tables.values()), {oid: one.first for oid, one in tables.items()}
-    told = {
-        oid: replace(one, story=catalog.story(one.last, one.versions, roots, firsts, wants))
-        if one.refusal is None
-        else replace(one, story=TableStory(members=one.relations, refusal=one.refusal, refused_at=NEVER))
-        for oid, one in tables.items()
-    }
-    return [_with_givers(one, told) for one in told.values()]
+    firsts = {oid: table.first for oid, table in tables.items()}
+    changed = MirroredTables(_roots(tables.values()), firsts, wants)
+    complete = {oid: _with_story(table, catalog, changed) for oid, table in tables.items()}
+    return [_with_givers(table, complete) for table in complete.values()]
+
+
+def _with_story(table: SourceTable, catalog: WindowCatalog, changed: MirroredTables) -> SourceTable:
+    """Say what happens to a table."""
+    if table.refusal is not None:
+        return replace(table, story=TableStory(members=table.relations, refusal=table.refusal, refused_at=NEVER))
+    return replace(table, story=story_of(TableSpans(table.last, table.versions, catalog, changed)))
 
 
 def _with_givers(source: SourceTable, tables: Mapping[int, SourceTable]) -> SourceTable:
-    """A table; refused if rows that come to it are not to be had from where they were."""
+    """Return a table; refused if rows that come to it are not to be had from where they were."""
     assert source.story is not None
-    for one in source.story.coming:
-        giver = tables.get(one.giver)
+    for arrival in source.story.coming:
+        giver = tables.get(arrival.giver)
         story = None if giver is None else giver.story
-        if story is None or (story.refusal is None and not story.has_gone(one.relation, one.lsn)):
+        if story is None or (story.refusal is None and not story.has_gone(arrival.relation, arrival.lsn)):
             error = LakeError(
                 f'rows come to table "{source.last.namespace}.{source.last.name}" with a partition that is dropped, or '
                 "from a table that is",
-                lsn=one.lsn,
+                lsn=arrival.lsn,
                 hint="end the window before it is dropped (--end), and go on from there",
             )
-            return replace(source, story=replace(source.story, refusal=error, refused_at=one.lsn))
+            return replace(source, story=replace(source.story, refusal=error, refused_at=arrival.lsn))
     return source
 
 
 def _roots(tables: Iterable[SourceTable]) -> Roots:
-    found: dict[int, frozenset[int]] = {}
-    for one in tables:
-        for oid in {version.rewrite_of or version.oid for version in one.versions}:
-            found[oid] = found.get(oid, frozenset()) | {one.last.oid}
-    return found
+    roots: dict[int, frozenset[int]] = {}
+    for table in tables:
+        for oid in {version.rewrite_of or version.oid for version in table.versions}:
+            roots[oid] = roots.get(oid, frozenset()) | {table.last.oid}
+    return roots
 
 
 def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
-    """OID of the table that a relation's rows go to; those of a rewritten heap to that of the heap before."""
+    """Return the OID of the table that a relation's rows go to; a rewritten heap's to that of the heap before."""
     original = store.view(lsn).relation(version.rewrite_of) if version.rewrite_of else version
     return version.rewrite_of if original is None else original.topmost
 
 
 def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
-    """Relations whose rows changed, each with the LSN of a change of it."""
+    """Yield relations whose rows changed, each with the LSN of a change of it."""
     counts = plan.units.commit_lsn[plan.rows.unit] > since
-    found = distinct(plan.rows.resolution[counts])
-    lsns = dict(zip(found.values.tolist(), plan.rows.first[counts][found.first].tolist(), strict=True))
+    numbers = distinct(plan.rows.resolution[counts])
+    lsns = dict(zip(numbers.values.tolist(), plan.rows.first[counts][numbers.first].tolist(), strict=True))
     for number, use in enumerate(plan.relations):
         if use.wants and not use.is_toast and number in lsns:
             yield lsns[number], use.schema
 
 
 def _truncated(plan: Plan, window: CatalogWindow, since: int) -> Iterator[tuple[int, RelationSchema]]:
-    """Relations that were truncated, as of then; rows of theirs there may be none."""
+    """Yield relations that were truncated, as of then; rows of theirs there may be none."""
     events = plan.events
     own = np.flatnonzero(events.made >= 0)
     counts = plan.units.commit_lsn[events.unit[own]] > since
@@ -253,30 +257,30 @@ def _truncated(plan: Plan, window: CatalogWindow, since: int) -> Iterator[tuple[
         messages = events.messages[number]
         for oid in (json.loads(message)[_OID] for message in messages):
             # One that its own transaction has made shows only behind it.
-            found = window.store.view(lsn).relation(oid) or window.end.relation(oid)
-            if found is not None:
-                yield lsn, found
+            schema = window.store.view(lsn).relation(oid) or window.end.relation(oid)
+            if schema is not None:
+                yield lsn, schema
 
 
 def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], window: CatalogWindow) -> RelationSchema:
-    """A relation as of the window's end or, if it is gone by then, as of a change."""
-    found = window.end.relation(oid)
-    if found is not None:
-        return found
+    """Return a relation as of the window's end or, if it is gone by then, as of a change."""
+    schema = window.end.relation(oid)
+    if schema is not None:
+        return schema
     own = [version for _, version in touched if version.oid == oid]
     if own:
         return max(own, key=lambda version: len(version.columns))
-    found = next((root for lsn, _ in touched if (root := window.store.view(lsn).relation(oid)) is not None), None)
-    if found is None:
+    schema = next((root for lsn, _ in touched if (root := window.store.view(lsn).relation(oid)) is not None), None)
+    if schema is None:
         raise LakeError(
             f"the partitioned table of OID {oid}, whose partitions have changes, is gone before it could be seen",
             hint="leave its partitions out (--exclude)",
         )
-    return found
+    return schema
 
 
 def _with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> RelationSchema:
-    """A relation with the columns that it had in the window and has no more."""
+    """Return a relation with the columns that it had in the window and has no more."""
     columns = {column.number: column for column in last.columns}
     for version in versions:
         for column in version.columns if last.oid in (version.oid, version.rewrite_of) else ():
@@ -291,7 +295,7 @@ def _names(schema: RelationSchema) -> dict[str, int]:
 
 
 def _require_names(root: RelationSchema, versions: Sequence[RelationSchema], window: CatalogWindow) -> None:
-    """Whether a name means one column of a partition in all of the window, and one of its root.
+    """See that a name means one column of a partition in all of the window, and one of its root.
 
     Raises:
         LakeError: it may not.
@@ -314,7 +318,7 @@ def _require_names(root: RelationSchema, versions: Sequence[RelationSchema], win
 
 
 def _is_steady(root: RelationSchema, window: CatalogWindow) -> bool:
-    """Whether a table has had the same columns in all of a window."""
+    """Tell whether a table has had the same columns in all of a window."""
     before = window.store.view(window.lo).relation(root.oid)
     if before is None:
         return not any(column.is_dropped for column in root.columns)
@@ -348,20 +352,24 @@ class LandedColumns:
 
 
 def shape_of(schema: RelationSchema, target: LandingTarget) -> Shape:
-    """The columns that a table has in the lake."""
+    """Return the columns that a table has in the lake."""
     return {
-        one.number: one.type for one in _columns(TypedTable(schema, target.on_unrepresentable, target.types), target)
+        column.number: column.type
+        for column in _columns(TypedTable(schema, target.on_unrepresentable, target.types), target)
     }
 
 
 def _columns(typed: TypedTable, target: LandingTarget) -> list[LakeColumn]:
-    return [LakeColumn(one.name, one.number, target.types.held(typed.type_of(one).arrow)) for one in typed.columns]
+    return [
+        LakeColumn(column.name, column.number, target.types.held(typed.type_of(column).arrow))
+        for column in typed.columns
+    ]
 
 
 def landed_columns(
     source: SourceTable, table: LakeTable, name: str, lake: Lake, reserved: Sequence[str]
 ) -> LandedColumns:
-    """How the columns of a table in the lake follow those of the source.
+    """Tell how the columns of a table in the lake follow those of the source.
 
     Args:
         source: it; table: in the lake; name: there.
@@ -403,17 +411,20 @@ def replaces_types(target: LandingTarget) -> bool:
 
 def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequence[str], name: str) -> None:
     """Warn of columns that are new, and called as the lake's own are."""
-    known, own = set() if before is None else {one.name for one in before.columns}, {one.lower() for one in reserved}
-    for one in lake.columns:
-        if one.name not in known and one.source is not None and one.source.lower() in own:
+    known, own = (
+        set() if before is None else {column.name for column in before.columns},
+        {name.lower() for name in reserved},
+    )
+    for column in lake.columns:
+        if column.name not in known and column.source is not None and column.source.lower() in own:
             warn(
-                f"table {name}: the source's column \"{one.source}\" is called as one of the lake's own, and lands as "
-                f'"{one.name}"'
+                f"table {name}: the source's column \"{column.source}\" is called as one of the lake's own, and lands "
+                f'as "{column.name}"'
             )
 
 
 def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -> ChangeTable:
-    """What tasks need to know of a table of changes.
+    """Return what tasks need to know of a table of changes.
 
     Args:
         source: it; table: in the lake; name: there.
@@ -422,9 +433,9 @@ def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    found = landed_columns(source, table, name, lake, RESERVED)
+    columns = landed_columns(source, table, name, lake, RESERVED)
     there = None if table.landed.schema is None else set(table.landed.schema.names)
-    there = there and there - {column.name for column in (found.before.columns if found.before else ())}
-    own = [one for one in CHANGE_FIELDS if there is None or one.name in there]
-    schema = table.file_schema(pa.schema([*own, *found.lake.fields]))
-    return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging, source.apart)
+    there = there and there - {column.name for column in (columns.before.columns if columns.before else ())}
+    own = [field for field in CHANGE_FIELDS if there is None or field.name in there]
+    schema = table.file_schema(pa.schema([*own, *columns.lake.fields]))
+    return ChangeTable(columns.typed, columns.names, schema, table.landed.commit_lsn, table.staging, source.apart)

@@ -59,14 +59,14 @@ class Rewritten:
 
 
 def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[RelationSchema]) -> list[Retyped]:
-    """Columns in which rows of an earlier version say something else now.
+    """Return columns in which rows of an earlier version say something else now.
 
     Args:
         last: the table.
         earlier: it, or a partition of it, as it was when rows were written that nothing has written anew.
         versions: of the relations that there are changes of; one that ALTER TABLE has written has what is stored now.
     """
-    anew = [one for one in versions if one.rewrite_of]
+    anew = [version for version in versions if version.rewrite_of]
     return list(_retyped(last, earlier, anew))
 
 
@@ -75,49 +75,53 @@ def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationS
         older = _column_in(last, earlier, column)
         if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
-        written = [found.type for one in anew if (found := _column_in(last, one, column)) is not None]
-        if not any(one is not None and says_the_same(one, column.type) for one in written):
+        written = [rewritten.type for version in anew if (rewritten := _column_in(last, version, column)) is not None]
+        if not any(type is not None and says_the_same(type, column.type) for type in written):
             is_reshaped = prints_alike(older.type, column.type)
             yield Retyped(column.number, older.type.display_name, column.type.display_name, is_reshaped)
 
 
 def _column_in(last: RelationSchema, version: RelationSchema, column: Column) -> Column | None:
-    """A column of a table in a version of it, or of a partition, whose columns have other numbers."""
+    """Return a column of a table in a version of it, or of a partition, whose columns have other numbers."""
     if not is_shown(column):
         return None
     if last.oid in (version.oid, version.rewrite_of):
-        found = version.columns[column.number - 1] if column.number <= len(version.columns) else None
+        own = version.columns[column.number - 1] if column.number <= len(version.columns) else None
     else:
-        found = next((one for one in version.columns if one.name == column.name), None)
-    return found if found is not None and is_shown(found) else None
+        own = next((candidate for candidate in version.columns if candidate.name == column.name), None)
+    return own if own is not None and is_shown(own) else None
 
 
 def says_the_same(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Whether whatever is stored of a type is the same value under another one."""
+    """Tell whether whatever is stored of a type is the same value under another one."""
     return prints_alike(older, newer) and _attributes(older) == _attributes(newer)
 
 
 def _attributes(type: TypeInfo) -> tuple[object, ...]:
-    """The attributes of the composite types in a type, by their numbers."""
+    """Return the attributes of the composite types in a type, by their numbers."""
     base = base_type(type)
-    own = tuple((one.number, one.name, _attributes(one.type)) for one in base.attributes if one.type is not None)
-    inner = [one for one in (base.element, base.subtype) if one is not None]
+    own = tuple(
+        (attribute.number, attribute.name, _attributes(attribute.type))
+        for attribute in base.attributes
+        if attribute.type is not None
+    )
+    inner = [part for part in (base.element, base.subtype) if part is not None]
     return own, *map(_attributes, inner)
 
 
 def prints_alike(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Whether whatever is stored of a type prints as the same under another one."""
+    """Tell whether whatever is stored of a type prints as the same under another one."""
     older, newer = base_type(older), base_type(newer)
     if older.oid != newer.oid:
         return _is_alike(older, newer)
     known = dict(newer.labels)
     if any(known.get(oid, label) != label for oid, label in older.labels):
         return False
-    return all(prints_alike(one, other) for one, other in _parts(older, newer))
+    return all(prints_alike(part, other) for part, other in _parts(older, newer))
 
 
 def _is_alike(older: TypeInfo, newer: TypeInfo) -> bool:
-    """Of types that are different ones."""
+    """Tell whether values of two different types print alike."""
     if older.element is not None and newer.element is not None:
         return prints_alike(older.element, newer.element)
     both = {older.oid, newer.oid}
@@ -125,12 +129,14 @@ def _is_alike(older: TypeInfo, newer: TypeInfo) -> bool:
 
 
 def _is_text(type: TypeInfo) -> bool:
-    """Whether a type is text, ``varchar`` or ``char``, or prints as text does (``citext``)."""
+    """Tell whether a type is text, ``varchar`` or ``char``, or prints as text does (``citext``)."""
     return type.oid in (_TEXT, 1042, 1043) or type.output == "textout"
 
 
 def _parts(older: TypeInfo, newer: TypeInfo) -> Iterable[tuple[TypeInfo, TypeInfo]]:
-    """What both are made of."""
+    """Yield what both are made of, in pairs."""
     inner = [(older.element, newer.element), (older.subtype, newer.subtype)]
-    inner += [(one.type, other.type) for one, other in zip(older.attributes, newer.attributes, strict=False)]
-    yield from ((one, other) for one, other in inner if one is not None and other is not None)
+    inner += [
+        (attribute.type, other.type) for attribute, other in zip(older.attributes, newer.attributes, strict=False)
+    ]
+    yield from ((part, other) for part, other in inner if part is not None and other is not None)

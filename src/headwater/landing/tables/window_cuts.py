@@ -75,8 +75,10 @@ class WindowChanges:
             wants: whether one is, as it is at some time.
         """
         views = self._window.store.view(self._window.lo), self._window.end
-        found = {oid: [view.relation(oid) for view in views] for oid in self._of}
-        return self.of(oid for oid, versions in found.items() if any(one and wants(one) for one in versions))
+        versions_of = {oid: [view.relation(oid) for view in views] for oid in self._of}
+        return self.of(
+            oid for oid, versions in versions_of.items() if any(version and wants(version) for version in versions)
+        )
 
 
 def crowded(error: HeadwaterError, changes: Iterable[int], lo: int, scope: Scope) -> HeadwaterError:
