@@ -306,7 +306,7 @@ class Plan:
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
         left_out: replication origins (0: local) whose changes are among the records and are not wanted.
-        cuts_transactions, leads_messages: what the plugin says of slices (``SlicePlugin``).
+        cuts_transactions, leads_messages: what the plugin says of slices (``PluginTraits``).
         follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
         counted: int64[3, n] (unit, number, number): from this end of a streamed transaction on an announcement of the
             first number counts as one of the second; sorted.

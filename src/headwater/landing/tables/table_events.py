@@ -29,7 +29,6 @@ from headwater.errors import LakeError
 from headwater.lakes.paused import RELOADED_OR_CHANGES
 from headwater.landing.tables.attached_rows import Arrival, Departure
 from headwater.landing.tables.catalog_changes import CatalogWindow, of_relations
-from headwater.landing.tables.change_rows import has_identity
 from headwater.landing.tables.stored_types import Retyped, Rewritten, retyped, says_the_same
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_ENUM, PG_INHERITS
 from headwater.pipeline.windows.assemble import Assembly
@@ -510,7 +509,7 @@ def identity_of(versions: Iterable[RelationSchema], last: RelationSchema) -> Ide
     """
     own = [one for one in versions if not one.rewrite_of and one.kind == "r"] or [last]
     strict = {
-        _names(one, one.identity_columns, last) for one in own if one.replica_identity in "di" and has_identity(one)
+        _names(one, one.identity_columns, last) for one in own if one.replica_identity in "di" and one.has_identity
     }
     if len(strict) > 1:
         shown = " and ".join(sorted(f"({', '.join(names)})" for names in strict))
