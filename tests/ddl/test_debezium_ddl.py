@@ -89,7 +89,7 @@ def is_alike(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
 def test_events(done: Recorded) -> None:
     plugin = open_request(asked(done)).plugin
     assert isinstance(plugin, Debezium)
-    assert plugin.wants_ddl
+    assert plugin.traits.wants_ddl
     placed = read_ddl(open_ddl(done.request()))
     made = [text for one in placed for text in plugin.ddl(one.event, one.number, one.behind)]
     lines = [re.sub(rb"[\x00-\x1f]+", b"0", text.partition(b"\0")[2]) for text in made]
@@ -107,7 +107,7 @@ def test_events(done: Recorded) -> None:
 
 def test_none_is_told_if_none_is_wanted(done: Recorded) -> None:
     request = asked(done, ("include.schema.changes", "false"))
-    assert not open_request(request).plugin.wants_ddl
+    assert not open_request(request).plugin.traits.wants_ddl
     with pytest.raises(UsageError, match="debezium does not tell DDL"):
         open_request(replace(request, with_ddl=True))
     with pytest.raises(PluginError, match=r'invalid value "maybe" for option "include\.schema'):
@@ -117,7 +117,7 @@ def test_none_is_told_if_none_is_wanted(done: Recorded) -> None:
 def test_a_slot_has_them_from_its_backup_on(done: Recorded) -> None:
     slot = begin(asked(done))
     assert slot.state is not None
-    assert open_request(asked(done), kept=KeptState(slot.state, slot.server_settings)).plugin.wants_ddl
+    assert open_request(asked(done), kept=KeptState(slot.state, slot.server_settings)).plugin.traits.wants_ddl
 
 
 def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
@@ -127,12 +127,12 @@ def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
     with pytest.warns(
         HeadwaterWarning, match="does not tell DDL and columns' defaults, .*: the state, or exported catalog, has none"
     ):
-        assert not open_request(asked(done), kept=kept).plugin.wants_ddl
+        assert not open_request(asked(done), kept=kept).plugin.traits.wants_ddl
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
         open_request(replace(asked(done), with_ddl=True), kept=kept)
     with pytest.warns(HeadwaterWarning, match="several databases are decoded without them"):
         plans = ChosenDatabases.open([replace(asked(done), database=None)], DatabaseChoice(("postgres",))).plans
-    assert not plans[0].opened.plugin.wants_ddl
+    assert not plans[0].opened.plugin.traits.wants_ddl
 
 
 @pytest.mark.slow

@@ -422,7 +422,7 @@ def test_relations_are_announced_again_as_by_the_server(server: EmbeddedPostgres
         assert start is not None
         assert end is not None
         subjects = [s for message in invalidations(server, session, start[0], end[0]) for s in plugin.forgets(message)]
-        forgotten = {relation for memory, relation in subjects if memory == plugin.announcements}
+        forgotten = {relation for memory, relation in subjects if memory == plugin.traits.announcements}
         messages = changes(session, slot, V1P)
         last_begin = max(i for i, message in enumerate(messages) if message[:1] == b"B")
         resent = any(message[:1] == b"R" for message in messages[last_begin:])

@@ -28,7 +28,7 @@ def test_any_cut_gives_the_servers_messages(server_run: ServerRun, plugin: str, 
 
 def test_huge_transactions_are_cut(server_run: ServerRun) -> None:
     slices, _ = next(decoded(server_run, "test_decoding", 1 << 16, [50_000]))
-    per_unit = [int(one.unit_xid[0]) for one in slices if len(one.unit_xid) == 1]
+    per_unit = [int(one.units.xid[0]) for one in slices if len(one.units.xid) == 1]
     assert max(per_unit.count(xid) for xid in per_unit) > 20
     # A slice names only the subtransactions whose changes it holds.
-    assert max(len(one.member_xid) for one in slices if len(one.unit_xid) == 1) < 20
+    assert max(len(one.units.member_xid) for one in slices if len(one.units.xid) == 1) < 20

@@ -67,7 +67,7 @@ def test_a_catalog_without_definitions_leaves_the_column_empty(tmp_path: Path) -
         asked = SourceOptions.parse(options)
         with pytest.warns(HeadwaterWarning, match="no DDL is among the rows"):
             opened = open_source(asked, kept=kept)
-        assert not opened.plugin.wants_ddl
+        assert not opened.plugin.traits.wants_ddl
         assert rows_of_changes(asked.request).has_ddl
         with pytest.raises(UsageError, match="does not have the definitions"):
             open_source(SourceOptions.parse({**options, "ddl": "true"}), kept=kept)

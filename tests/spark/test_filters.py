@@ -174,7 +174,7 @@ def test_each_filter_that_is_taken_makes_the_plan_smaller(log: Log) -> None:
         assert (rest, 0 < size < whole) == ([], True), one
     commits = sorted(
         {
-            p.slices[0].unit_commit[0]
+            p.slices[0].units.commit_lsn[0]
             for p in HeadwaterReader(SourceOptions.parse(log.options(partitionBytes="1"))).partitions()
         }
     )

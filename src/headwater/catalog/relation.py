@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
+
 
 class ObjectNames(NamedTuple):
     """What OIDs of a kind of objects print as.
@@ -152,6 +154,16 @@ class RelationSchema:
     def topmost(self) -> int:
         """OID of the topmost partitioned table that it is a partition of; its own if it is none."""
         return self.ancestors[-1] if self.is_partition and self.ancestors else self.oid
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether the WAL of an UPDATE or DELETE may say which row it was: there is a replica identity."""
+        return bool(self.identity_columns) or self.replica_identity == "f"
+
+    @property
+    def is_logically_logged(self) -> bool:
+        """Whether changes of its rows are decoded at all (RelationIsLogicallyLogged)."""
+        return self.kind in "rpm" and self.persistence == "p" and self.oid >= FIRST_UNPINNED_OBJECT_ID
 
 
 class PublicationMember(NamedTuple):

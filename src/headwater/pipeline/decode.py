@@ -221,7 +221,7 @@ class _Making:
         return cls(
             SliceDecoder(opened.directory, opened.plugin, opened.session),
             form,
-            opened.plugin.is_text if is_lines else opened.is_text,
+            opened.plugin.traits.is_text if is_lines else opened.is_text,
             VERSIONS[opened.directory.major].lsn_digits,
             plan.name,
             plan.outputs[number].name,

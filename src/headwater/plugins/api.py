@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.definitions.events import DdlEvent
+from headwater.errors import PluginError
 from headwater.pg.version import VERSIONS, Version
 from headwater.reorder.announced_schemas import ENTRIES, Subject
 from headwater.reorder.wanted_changes import (
@@ -45,6 +46,7 @@ __all__ = [
     "DdlEvent",
     "Description",
     "PluginContext",
+    "PluginTraits",
     "SinvalMessage",
     "SlicePlugin",
     "SliceTables",
@@ -158,6 +160,21 @@ class PluginContext:
         """The server's."""
         return self.session.version if self.session.major == self.major else VERSIONS[self.major]
 
+    def require_complete_rows(self, plugin: str) -> None:
+        """Refuse rows that may not be complete.
+
+        Args:
+            plugin: what refuses them, as the subject and the verb of the sentence.
+
+        Raises:
+            PluginError: not all rows need be complete.
+        """
+        if self.marks_rows:
+            raise PluginError(
+                f"{plugin} rows that are not complete",
+                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
+            )
+
 
 @dataclass(frozen=True)
 class StreamedTransaction:
@@ -200,15 +217,11 @@ class SliceTables(NamedTuple):
     tentative: Tentative = NOTHING_TENTATIVE
 
 
-class SlicePlugin(ABC):
-    """Base of all output plugins.
-
-    Args:
-        options: name and value pairs in the order given; a value of None means the option came without one.
-        context: the session.
+@dataclass(frozen=True)
+class PluginTraits:
+    """How a plugin with its options is to be treated.
 
     Attributes:
-        name: as in CREATE_REPLICATION_SLOT.
         is_text: its data is text.
         sends_schema: it announces relations, so items carry SEND_SCHEMA.
         skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
@@ -227,23 +240,19 @@ class SlicePlugin(ABC):
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
         tells_last: what it says depends on where what was output before it ended; then a window's first slice knows it.
-        heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
+        heeded: ids of the invalidation messages that :meth:`SlicePlugin.forgets` is asked about; it forgets nothing at
+            others.
         two_phase: prepared transactions are decoded at PREPARE.
         stream_limit: transactions in progress are shown in blocks, as soon as so many bytes are queued
             (logical_decoding_work_mem; 1 for at once); 0 if they are not.
         puts_off_streams: with skips_empty, a block that says nothing is left out, and so is the end of a transaction
             whose blocks all say nothing.
-        chosen: which tables, columns and rows it is given, by the user's own choice; None for all.
-        wants_ddl: :meth:`ddl` is called, of a request with its DDL.
-
-    Raises:
-        PluginError: an option is wrong, in the server's words.
+        wants_ddl: :meth:`SlicePlugin.ddl` is called, of a request with its DDL.
     """
 
-    name: ClassVar[str]
-    sends_schema: ClassVar[bool]
-    is_text: bool
-    skips_empty: bool
+    is_text: bool = False
+    sends_schema: bool = False
+    skips_empty: bool = False
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
     announcements: int = ENTRIES
@@ -259,8 +268,28 @@ class SlicePlugin(ABC):
     two_phase: bool = False
     stream_limit: int = 0
     puts_off_streams: bool = False
-    chosen: ChosenRows | None = None
     wants_ddl: bool = False
+
+
+class SlicePlugin(ABC):
+    """Base of all output plugins.
+
+    Args:
+        options: name and value pairs in the order given; a value of None means the option came without one.
+        context: the session.
+
+    Attributes:
+        name: as in CREATE_REPLICATION_SLOT.
+        traits: how it is to be treated.
+        chosen: which tables, columns and rows it is given, by the user's own choice; None for all.
+
+    Raises:
+        PluginError: an option is wrong, in the server's words.
+    """
+
+    name: ClassVar[str]
+    traits: PluginTraits
+    chosen: ChosenRows | None = None
 
     @classmethod
     def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
@@ -284,9 +313,9 @@ class SlicePlugin(ABC):
             PluginError: the server would stop at the first change, or we cannot do yet what it does.
         """
 
-    @abstractmethod
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
+        """Make what :meth:`render` must be given for a layout; a plugin that sends schemas sends just that."""
+        return []
 
     def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
         """The relation with what else the plugin must know of it, as of that view; itself, if that is nothing."""

@@ -48,20 +48,21 @@ class KernelPlugin(SlicePlugin):
         Raises:
             PluginError: a layout cannot be sent as its schema messages say.
         """
+        traits = self.traits
         items, cells, transactions = settled(tables.items), settled(tables.cells), settled(tables.transactions)
         tables = tables._replace(items=items, cells=cells, transactions=transactions)
-        announced = tables.schema_messages if self.sends_schema else [()] * len(tables.schemas)
+        announced = tables.schema_messages if traits.sends_schema else [()] * len(tables.schemas)
         ready = make_ready(tables.literals, announced, self.brings_begin(tables.literals))
         rules = (
-            self.skips_empty,
+            traits.skips_empty,
             self.needs_tuples,
             self.has_boundaries,
             self.sends_origins,
-            self.skips_empty and self.puts_off_streams,
+            traits.skips_empty and traits.puts_off_streams,
         )
         plan = make_plan(items, cells, transactions, ready, rules)
         rendering = self.writer(tables, ready, plan)
-        conditions = find_conditions(tables, ready, rendering.plan, self.skips_empty, self.sends_origins)
+        conditions = find_conditions(tables, ready, rendering.plan, traits.skips_empty, self.sends_origins)
         return replace(rendering, conditions=conditions)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:

@@ -203,6 +203,62 @@ class RelationUse:
 
 
 @dataclass(frozen=True)
+class SliceUnits:
+    """The units of a slice, u of them; what is not explained is as in :class:`Units`.
+
+    Attributes:
+        xid, first_lsn, commit_lsn, end_lsn, commit_time: int64[u]; own: bool[u].
+        last_end, last_time: int64[u] where what is output before the unit ended, and the time of the last transaction
+            before it; -1 and NO_TIME for none that is known.
+        flags: int64[u] :mod:`headwater.reorder.unit_flags`.
+        lo, hi: int64[u] only changes with ``lo < lsn <= hi`` belong to this slice; and of the record at ``lo`` those
+            from number ``lo_taken`` on, of that at ``hi`` those before ``hi_taken``: both int64[u].
+        member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
+        origin: int64[u] 1 + index into ``origin_messages``, the origin announcements; 0 for none.
+        frame: int64[u] 1 + index into ``frames`` (see :class:`Events`), 0 for a unit that begins and ends as the
+            plugin's transactions do.
+    """
+
+    xid: Int64s
+    first_lsn: Int64s
+    commit_lsn: Int64s
+    end_lsn: Int64s
+    commit_time: Int64s
+    own: NDArray[np.bool_]
+    last_end: Int64s
+    last_time: Int64s
+    flags: Int64s
+    lo: Int64s
+    lo_taken: Int64s
+    hi: Int64s
+    hi_taken: Int64s
+    member_xid: Int64s
+    member_unit: Int64s
+    origin: Int64s
+    origin_messages: tuple[tuple[bytes, ...], ...]
+    frame: Int64s
+    frames: tuple[tuple[tuple[bytes, ...], tuple[bytes, ...]], ...]
+
+
+@dataclass(frozen=True)
+class SliceEvents:
+    """The events of a slice: see :class:`Events`; ``messages`` are those made of them, ``made`` counts from the first.
+
+    Attributes:
+        unit, place, order, lsn, made, tentative: int64[e].
+        messages: the messages made of one event each.
+    """
+
+    unit: Int64s
+    place: Int64s
+    order: Int64s
+    lsn: Int64s
+    made: Int64s
+    tentative: Int64s
+    messages: tuple[tuple[bytes, ...], ...]
+
+
+@dataclass(frozen=True)
 class Slice:
     """The work of one decode task.
 
@@ -210,15 +266,7 @@ class Slice:
         number: place in the output.
         ranges: ``(lo, hi)`` stretches of WAL to read, LSNs, ascending; lo is a record's start.
         size: bytes of the records it is about.
-        unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`; unit_flags:
-            :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
-            into ``origin_messages``.
-        unit_last_end, unit_last_time: int64[u] where what is output before the unit ended, and the time of the last
-            transaction before it; -1 and NO_TIME for none that is known.
-        unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice; and of the
-            record at ``unit_lo`` those from number ``unit_lo_taken`` on, of that at ``unit_hi`` those before
-            ``unit_hi_taken``: both int64[u].
-        member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
+        units, events: the slice's.
         files: int64[f, 3] files whose changes matter.
         chunks: int64[2, k] (unit, file) pairs, sorted: the only TOAST chunks that matter. Another unit's chunks in the
             same file serve no wanted change, and the stretches need not hold them from the first on.
@@ -228,51 +276,22 @@ class Slice:
              to the second place that row filters let pass, if there is any, in blocks of the same transaction or in no
              block; with a number, unless it was announced in a slice before.
         counted: int64[3, c] see :class:`Plan`.
-        event_unit, event_place, event_order, event_lsn, event_made, event_tentative: int64[e] see :class:`Events`;
-            messages: those made of them.
         relations: the relation versions.
-        origin_messages: the origin announcements.
-        unit_frame: int64[u] 1 + index into frames, 0 for a unit that begins and ends as the plugin's transactions do.
-        frames: see :class:`Events`.
         left_out: replication origins (0: local) whose changes the plugin does not want.
     """
 
     number: int
     ranges: Ranges
     size: int
-    unit_xid: Int64s
-    unit_first: Int64s
-    unit_commit: Int64s
-    unit_end: Int64s
-    unit_time: Int64s
-    unit_last_end: Int64s
-    unit_last_time: Int64s
-    unit_flags: Int64s
-    unit_own: NDArray[np.bool_]
-    unit_origin: Int64s
-    unit_lo: Int64s
-    unit_lo_taken: Int64s
-    unit_hi: Int64s
-    unit_hi_taken: Int64s
-    member_xid: Int64s
-    member_unit: Int64s
+    units: SliceUnits
+    events: SliceEvents
     files: Int64s
     chunks: Int64s
     spans: Int64s
     announcements: Int64s
     tentative: Int64s
     counted: Int64s
-    event_unit: Int64s
-    event_place: Int64s
-    event_order: Int64s
-    event_lsn: Int64s
-    event_made: Int64s
-    event_tentative: Int64s
-    messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
-    origin_messages: tuple[tuple[bytes, ...], ...]
-    unit_frame: Int64s
-    frames: tuple[tuple[tuple[bytes, ...], tuple[bytes, ...]], ...]
     left_out: tuple[int, ...]
 
 
@@ -287,7 +306,7 @@ class Plan:
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
         left_out: replication origins (0: local) whose changes are among the records and are not wanted.
-        cuts_transactions, leads_messages: what the plugin says of slices (``SlicePlugin``).
+        cuts_transactions, leads_messages: what the plugin says of slices (``PluginTraits``).
         follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
         counted: int64[3, n] (unit, number, number): from this end of a streamed transaction on an announcement of the
             first number counts as one of the second; sorted.

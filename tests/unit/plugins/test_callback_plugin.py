@@ -218,7 +218,7 @@ def test_callbacks_that_are_needed_at_prepare_time(name: str) -> None:
     """With any of them; one that is missing is told of when it would be called."""
     some = {one: getattr(Everything, one) for one in (*NEEDED, *TWO_PHASE) if one != name}
     plugin = made(type("Lacking", (OutputPlugin,), some), two_phase=True, slot="mine_too")
-    assert plugin.two_phase
+    assert plugin.traits.two_phase
     with pytest.raises(PluginError, match=f"logical replication at prepare time requires a {name}_cb callback") as said:
         lines(plugin, prepared_transactions(plugin))
     where = f': slot "mine_too", output plugin "mine", in the {name} callback'
@@ -231,7 +231,7 @@ def test_callbacks_that_are_needed_at_prepare_time(name: str) -> None:
 def test_callbacks_that_are_needed_for_streaming(name: str) -> None:
     some = {one: getattr(Everything, one) for one in (*NEEDED, *STREAM) if one != name}
     plugin = made(type("Lacking", (OutputPlugin,), some))
-    assert plugin.stream_limit == 64 << 20
+    assert plugin.traits.stream_limit == 64 << 20
     with pytest.raises(PluginError, match=f"logical streaming requires a {name}_cb callback: .* in the {name} call"):
         lines(plugin, streamed_transactions(plugin))
 
@@ -246,18 +246,19 @@ def test_a_stream_is_prepared_by_a_callback_of_its_own() -> None:
 @pytest.mark.parametrize("name", ["stream_prepare", "filter_prepare"])
 def test_any_callback_of_two_phase_is_for_two_phase(name: str) -> None:
     none = {one: getattr(Everything, one) for one in NEEDED}
-    assert not made(type("Plain", (OutputPlugin,), none), two_phase=True).two_phase
+    assert not made(type("Plain", (OutputPlugin,), none), two_phase=True).traits.two_phase
     one = {name: lambda *_: True}
-    assert made(type("One", (OutputPlugin,), none | one), two_phase=True).two_phase
-    assert not made(type("One", (OutputPlugin,), none | one)).two_phase
+    assert made(type("One", (OutputPlugin,), none | one), two_phase=True).traits.two_phase
+    assert not made(type("One", (OutputPlugin,), none | one)).traits.two_phase
 
 
 def test_a_plugin_without_callbacks_for_it_is_not_streamed() -> None:
     none = {one: getattr(Everything, one) for one in NEEDED}
-    assert made(type("Plain", (OutputPlugin,), none)).stream_limit == 0
-    assert made(type("One", (OutputPlugin,), none | {"stream_truncate": Everything.stream_truncate})).stream_limit
+    assert made(type("Plain", (OutputPlugin,), none)).traits.stream_limit == 0
+    one = {"stream_truncate": Everything.stream_truncate}
+    assert made(type("One", (OutputPlugin,), none | one)).traits.stream_limit
     declines = {"startup": lambda _self, ctx, _is_init: setattr(ctx, "streaming", False)}
-    assert made(type("Declines", (Everything,), declines)).stream_limit == 0
+    assert made(type("Declines", (Everything,), declines)).traits.stream_limit == 0
 
 
 def test_text_is_given_in_utf8_only() -> None:

@@ -96,16 +96,16 @@ def test_pgoutput_takes_every_version_and_switches_that_are_off(major: int) -> N
     for version in ("1", " +2", "03" if major in SINCE_15 else "02 "):
         plugin = PgOutput(tuple((V1P | off | {"proto_version": version}).items()), PluginContext(major))
         assert plugin.options.messages
-        assert not plugin.wants_binary
-    assert PgOutput(tuple((V1P | {"binary": "on"}).items()), PluginContext(major)).wants_binary
+        assert not plugin.traits.wants_binary
+    assert PgOutput(tuple((V1P | {"binary": "on"}).items()), PluginContext(major)).traits.wants_binary
 
 
 @pytest.mark.parametrize(("mode", "version"), [("on", "2"), (None, "2"), ("parallel", "4")])
 def test_pgoutput_streams_from_a_limit_on(mode: str | None, version: str) -> None:
     session = SessionSettings.from_settings({"logical_decoding_work_mem": "1MB"}, 17)
     options = (V1P | {"proto_version": version, "streaming": mode}).items()
-    assert PgOutput(tuple(options), PluginContext(17, session)).stream_limit == 1 << 20
-    assert PgOutput(tuple(V1P.items()), PluginContext(17, session)).stream_limit == 0
+    assert PgOutput(tuple(options), PluginContext(17, session)).traits.stream_limit == 1 << 20
+    assert PgOutput(tuple(V1P.items()), PluginContext(17, session)).traits.stream_limit == 0
 
 
 def test_origin_none_filters_what_has_an_origin() -> None:
@@ -143,15 +143,15 @@ def test_test_decoding_options_without_value() -> None:
     )
     plugin = TestDecoding(tuple((name, None) for name in names), PluginContext(17))
     assert plugin.options.include_timestamp
-    assert plugin.skips_empty
+    assert plugin.traits.skips_empty
     assert [plugin.filter_origin(origin) for origin in (0, 1)] == [False, True]
-    assert plugin.is_text
+    assert plugin.traits.is_text
     assert not plugin.options.include_rewrites
 
 
 def test_binary_output_is_not_taken_back() -> None:
     plugin = TestDecoding((("force-binary", "1"), ("force-binary", "0")), PluginContext(17))
-    assert not plugin.is_text
+    assert not plugin.traits.is_text
 
 
 @pytest.mark.parametrize(

@@ -351,8 +351,8 @@ def test_messages_that_are_not_heeded_make_nothing_forget(major: int) -> None:
     heeded = {
         kind for kind in range(-6, 128) for value in (0, 6104, hash_any(b"p")) if plugin.forgets(Sinval(kind, value))
     }
-    assert heeded == plugin.heeded
-    assert TestDecoding((), PluginContext(major)).heeded == frozenset()
+    assert heeded == plugin.traits.heeded
+    assert TestDecoding((), PluginContext(major)).traits.heeded == frozenset()
 
 
 def test_a_relation_is_described_as_by_wants_and_messages() -> None:

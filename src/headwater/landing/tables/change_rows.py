@@ -331,7 +331,7 @@ class StagedChanges(ChangeTable):
 
     def _require_identities(self, located: LocatedSlice) -> None:
         items, relations = located.changes.items, located.changes.relations
-        lacks = [self._has(use.schema) and not has_identity(use.schema) for use in relations]
+        lacks = [self._has(use.schema) and not use.schema.has_identity for use in relations]
         chosen = change_rows(items)
         kinds = items.kind[chosen]
         commits = located.changes.transactions.commit_lsn[items.txn[chosen]]
@@ -414,11 +414,6 @@ def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.
         arrays.append(column if is_named else column.cast(wanted.type))
         fields.append(wanted.with_type(NAMED) if is_named else wanted)
     return pa.table(arrays, schema=pa.schema(fields))
-
-
-def has_identity(version: RelationSchema) -> bool:
-    """Tell whether the WAL tells which row an update or a delete is of."""
-    return version.replica_identity == "f" or (version.replica_identity in "di" and bool(version.identity_columns))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
 from headwater.lakes.paused import RELOADED_OR_CHANGES
 from headwater.landing.tables.attached_rows import Arrival, Departure
-from headwater.landing.tables.change_rows import has_identity
 from headwater.landing.tables.partition_rows import coming, detached, gone
 from headwater.landing.tables.stored_types import Retyped, Rewritten, retyped, says_the_same
 from headwater.landing.tables.table_spans import Step, TableSpans
@@ -265,7 +264,7 @@ def identity_of(versions: Iterable[RelationSchema], last: RelationSchema) -> Ide
     strict = {
         _names(version, version.identity_columns, last)
         for version in changed
-        if version.replica_identity in "di" and has_identity(version)
+        if version.replica_identity in "di" and version.has_identity
     }
     if len(strict) > 1:
         shown = " and ".join(sorted(f"({', '.join(names)})" for names in strict))

@@ -70,7 +70,7 @@ class OpenRequest:
     @property
     def is_text(self) -> bool:
         """The plugin's messages can go to a column of strings."""
-        return self.plugin.is_text and self.session.is_utf8
+        return self.plugin.traits.is_text and self.session.is_utf8
 
     def of_rows(self) -> OpenRequest:
         """The same for rows instead of messages: their text is UTF8.
@@ -214,7 +214,7 @@ def _session_and_plugin(
     with errors_of_output(request.output):
         session, plugin = _of_output(request, store, server, make_plugin)
     # Where each change is streamed at once, nothing depends on what it weighs.
-    _warn_of_version(session, plugin.stream_limit > 1 or (plugin.stream_limit > 0 and request.two_phase))
+    _warn_of_version(session, plugin.traits.stream_limit > 1 or (plugin.traits.stream_limit > 0 and request.two_phase))
     return session, plugin
 
 
@@ -259,9 +259,9 @@ def _of_output(
     )
     plugin = load_plugin(request.plugin)(request.options, context)
     plugin.chosen = _own_publications(request, store)
-    if request.with_ddl and not plugin.wants_ddl:
+    if request.with_ddl and not plugin.traits.wants_ddl:
         raise UsageError(f"{request.plugin} does not tell DDL", hint="headwater ddl prints it")
-    if request.two_phase and not plugin.two_phase:
+    if request.two_phase and not plugin.traits.two_phase:
         warn(
             f"{request.plugin} of PostgreSQL {store.major} does not decode prepared transactions at PREPARE",
             hint=f"they are decoded at COMMIT PREPARED, as without {option('two-phase')}",

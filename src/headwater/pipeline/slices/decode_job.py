@@ -128,7 +128,7 @@ class SliceDecoder:
     @property
     def is_text(self) -> bool:
         """The messages can go to a column of strings."""
-        return self.plugin.is_text and self.session.is_utf8
+        return self.plugin.traits.is_text and self.session.is_utf8
 
     def located(self, plan: Slice) -> LocatedSlice:
         """Read and collect the rows of a slice, take them apart, and leave out what row filters do not let pass.
@@ -144,8 +144,8 @@ class SliceDecoder:
     def _located(self, changes: SliceChanges) -> LocatedSlice:
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self._looked_at(use) for use in changes.relations]
-        session = self.session if self.plugin.wants_client_encoding else self.session.of_database
-        layouts = compile_layouts(schemas, session, shown, binary=self.plugin.wants_binary)
+        session = self.session if self.plugin.traits.wants_client_encoding else self.session.of_database
+        layouts = compile_layouts(schemas, session, shown, binary=self.plugin.traits.wants_binary)
         tuples, kinds = locate_tuples(changes.tuples, changes.items, layouts), changes.items.kind
         if any(use.filters is not None for use in changes.relations):
             version, encoding = self.session.version, self.session.encoding
@@ -174,7 +174,7 @@ class SliceDecoder:
 
     def collector(self, plan: Slice) -> Collector:
         """What picks the changes of a slice out of its records."""
-        return Collector(plan, self._say, self.directory.major, not self.plugin.marks_rows)
+        return Collector(plan, self._say, self.directory.major, not self.plugin.traits.marks_rows)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
         """Which columns of a relation anyone looks at; None for all."""
@@ -212,7 +212,7 @@ class SliceDecoder:
             decoded.tentative,
         )
         messages = replace(self.plugin.render(tables), filtered=decoded.filtered)
-        if not self.plugin.is_text or self.plugin.wants_client_encoding:
+        if not self.plugin.traits.is_text or self.plugin.traits.wants_client_encoding:
             return messages
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)
 

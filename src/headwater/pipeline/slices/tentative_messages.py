@@ -36,8 +36,8 @@ from headwater.rows.items import COUNTED, DEPENDENT, HELD, Messages
 
 def depends_on_others(plan: Slice) -> bool:
     """Whether messages of a slice may depend on those of earlier ones."""
-    is_numbered = bool(plan.event_tentative.any() or plan.tentative[3].any())
-    return is_numbered or bool(plan.counted.size) or bool((plan.unit_flags & MAY_HAVE_WRITTEN).any())
+    is_numbered = bool(plan.events.tentative.any() or plan.tentative[3].any())
+    return is_numbered or bool(plan.counted.size) or bool((plan.units.flags & MAY_HAVE_WRITTEN).any())
 
 
 @dataclass

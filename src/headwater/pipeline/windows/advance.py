@@ -266,7 +266,7 @@ def _replayed(window: _Window, output: OpenOutput, before: OutputState) -> _Repl
     index, txns, followed, plugin = window.index, window.txns, window.followed, output.plugin
     at = _two_phase_at(window, output, before)
     rules = _stream_rules(window, output, at)
-    streams = _streams(window, before, rules) if plugin.stream_limit else None
+    streams = _streams(window, before, rules) if plugin.traits.stream_limit else None
     if streams is not None and streams.lacking:
         return Refinement(detailed=streams.lacking)
     decodable = starting_at(followed.decodable, output.scope.start)
@@ -295,8 +295,8 @@ def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None)
     begins, plugin = [one.start for one in window.followed.decodable[:1]], output.plugin
     version = output.opened.session.version
     return StreamRules(
-        limit=plugin.stream_limit,
-        immediate=plugin.stream_limit == 1,
+        limit=plugin.traits.stream_limit,
+        immediate=plugin.traits.stream_limit == 1,
         version=version,
         database=window.store.database_oid,
         streams_from=max(*begins, output.scope.start) if begins else NEVER,
@@ -338,8 +338,8 @@ def _replays(
 
 def _two_phase_at(window: _Window, output: OpenOutput, before: OutputState) -> int | None:
     """From where on prepared transactions are decoded at PREPARE: where this was switched on, or decoding begins."""
-    if not output.plugin.two_phase or before.two_phase_at is not None:
-        return before.two_phase_at if output.plugin.two_phase else None
+    if not output.plugin.traits.two_phase or before.two_phase_at is not None:
+        return before.two_phase_at if output.plugin.traits.two_phase else None
     begins = [one.start for one in window.followed.decodable[:1]]
     return max(*begins, window.start.lsn, output.scope.start) if begins else None
 

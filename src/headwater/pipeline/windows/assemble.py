@@ -146,7 +146,7 @@ class _Describing:
         schema = self.shown(schema, catalog)
         chosen, said = self.plugin.chosen, self.plugin.describe(schema, catalog)
         said = said if chosen is None else chosen.described(said, schema, catalog)
-        if said.filters is not None and self.plugin.marks_rows:
+        if said.filters is not None and self.plugin.traits.marks_rows:
             raise PluginError(
                 f'the rows of table "{schema.namespace}.{schema.name}" are filtered, and may not be complete',
                 hint="below wal_level logical, name a publication without a row filter, or none",
@@ -168,13 +168,13 @@ class _Assembler:
         self.wanted_at = starting_at(window.decodable, scope.start)
         self.txns = window.replays
         self.store = window.store
-        self.plugin = plugin
+        self.plugin, self.traits = plugin, plugin.traits
         self.scope = scope
         commits = window.left.commits_behind(window.commits)
         # Not a method of this one: a window's arrays would be in a cycle, and stay until Python looks for those.
         self.describe = _Describing(plugin, scope)
         self.resolver = Resolver(
-            window.store, self.rows.commands, self.txns, commits, self.describe, plugin.sends_schema
+            window.store, self.rows.commands, self.txns, commits, self.describe, self.traits.sends_schema
         )
         self.wanted = self._wanted()
         self.decodable = is_decodable(self.txns.place, self.txns.first_lsn, self.wanted_at)
@@ -192,7 +192,7 @@ class _Assembler:
             rows, txns, self.output, self.plugin, self.resolver, self._in_window, self.window.late_messages
         )
         truncates, messages, framed = list(driver.truncates()), driver.messages(), driver.framed()
-        ddl = list(self._ddl()) if self.plugin.wants_ddl else []
+        ddl = list(self._ddl()) if self.traits.wants_ddl else []
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
@@ -207,7 +207,7 @@ class _Assembler:
         events = driver.events(units, unit_of, messages, truncates, synced.announce_others, framed, ddl)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
-        grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
+        grid, cuts, leads = self.window.index.grid, self.traits.cuts_transactions, self.traits.leads_messages
         follows_many = False
         if leads:
             before = changes_in_mind(memory)
@@ -219,7 +219,7 @@ class _Assembler:
             counted=_counted(synced.counted, unit_of),
             before=memory.last,
         )
-        if self.plugin.tells_last:
+        if self.traits.tells_last:
             memory = replace(memory, last=plan.last)
         count = int(taken(rows.changes.count, at[choice.wanted]).sum())
         is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
@@ -288,11 +288,11 @@ class _Assembler:
         if self.txns.streamed is not None:
             silent |= self.txns.streamed.is_empty
         silent[framed.begun] = False
-        if not self.plugin.skips_empty:
+        if not self.traits.skips_empty:
             return self.output & ~silent, ()
         busy = np.zeros(len(self.output), np.bool_)
         busy[framed.begun] = True
-        puts_off = self.plugin.puts_off_streams and self.txns.streamed is not None
+        puts_off = self.traits.puts_off_streams and self.txns.streamed is not None
         if puts_off:
             busy[(self.txns.kind == STREAMS) | (self.txns.kind >= STREAM_COMMITS)] = False
         busy[candidates.txn[choice.wanted]] = True
@@ -301,7 +301,7 @@ class _Assembler:
         busy[messages.txn[messages.txn >= 0]] = True
         if not puts_off:
             return self.output & busy, ()
-        if self.plugin.messages_count:
+        if self.traits.messages_count:
             begun = self.output & busy
         before = self.window.memory.shown
         busy |= ends_of_shown(self.txns, begun, np.array(before, np.int64))
@@ -309,7 +309,7 @@ class _Assembler:
 
     def _require_sure_blocks(self, candidates: Candidates, resolution: Int64s, choice: Choice) -> None:
         """Refuse to find out in tasks which blocks say nothing: what ends their transactions depends on that."""
-        if self.txns.streamed is None or not self.plugin.puts_off_streams:
+        if self.txns.streamed is None or not self.traits.puts_off_streams:
             return
         is_filtered = np.array([use.filters is not None for use in self.resolver.resolutions] + [False], np.bool_)
         is_of_block = self.txns.kind[candidates.txn] == STREAMS
@@ -349,7 +349,7 @@ class _Assembler:
             certain[resolved.resolution],
             messages,
             units,
-            may_leave_out=self.plugin.chooses_messages,
+            may_leave_out=self.traits.chooses_messages,
         )
         return before if found is None else found
 
@@ -361,9 +361,9 @@ class _Assembler:
         """The candidates, and the relations of truncates, as the plugin takes them."""
         more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
         others = Touches(*np.array(more, np.int64).reshape(-1, 3).T)
-        if not self.plugin.sends_schema:
+        if not self.traits.sends_schema:
             return as_seen(resolved, others, self.txns.changes_catalog), self.window.memory
-        found = concerns(self.rows.invals, self.store.database_oid, self.plugin.heeded, self.plugin.forgets)
+        found = concerns(self.rows.invals, self.store.database_oid, self.traits.heeded, self.plugin.forgets)
         forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output & self.txns.has_changes)
         return sync_rows(
             candidates,
@@ -387,7 +387,7 @@ class _Assembler:
     def _handed_on(self) -> Given:
         """What commits before the window have handed on to transactions that were open then."""
         handed, forgets = self.window.left.handed_on, self.plugin.forgets
-        found = concerns(handed.messages(), self.store.database_oid, self.plugin.heeded, forgets)
+        found = concerns(handed.messages(), self.store.database_oid, self.traits.heeded, forgets)
         return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
 
     def _end_before(self, txn: int) -> int:

@@ -1,7 +1,7 @@
 """How many messages the last transaction of a window gives, as far as the index tells: none, one, or more.
 
 For plugins that say of a message that is in no transaction something that depends on the transaction before it
-(``SlicePlugin.leads_messages``): where a window begins with such a message, the driver must know without decoding.
+(``PluginTraits.leads_messages``): where a window begins with such a message, the driver must know without decoding.
 Invariant: what is said is so, or :data:`UNTOLD`. It goes from window to window as an entry of no relation in the
 plugin's memory (:mod:`headwater.reorder.announced_schemas`).
 """

@@ -37,17 +37,17 @@ class PluginSender:
     @property
     def publication_names(self) -> Sequence[str]:
         """The publications that it was given."""
-        return self.plugin.publication_names
+        return self.plugin.traits.publication_names
 
     @property
     def announcements(self) -> int:
         """What must be forgotten of a relation to have it announced again."""
-        return self.plugin.announcements
+        return self.plugin.traits.announcements
 
     @property
     def counts_prepared(self) -> bool:
         """Whether what a streamed transaction has announced counts for all when it is prepared, too."""
-        return self.plugin.counts_prepared
+        return self.plugin.traits.counts_prepared
 
     def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
         """OID of the relation that these messages announce a relation as."""

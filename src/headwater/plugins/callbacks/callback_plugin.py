@@ -20,12 +20,12 @@ from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, PluginError
 from headwater.option_names import option
-from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 from headwater.plugins.api import (
     WANT_ALL,
     WANT_TRUNCATE,
     CatalogView,
     PluginContext,
+    PluginTraits,
     SlicePlugin,
     SliceTables,
     StreamedTransaction,
@@ -133,11 +133,6 @@ class CallbackPlugin(SlicePlugin):
         options, context: as those of every plugin.
     """
 
-    sends_schema = False
-    skips_empty = False
-    cuts_transactions = False
-    wants_client_encoding = True
-
     def __init__(
         self,
         plugin: type[Callbacks],
@@ -156,13 +151,17 @@ class CallbackPlugin(SlicePlugin):
         self.options = tuple(options)
         _check_session(name, context)
         self.plugin = plugin()
-        self.is_text = plugin.output_type == "text"
-        self.wants_binary = plugin.binary_values
-        self._has = frozenset(one for one in _OPTIONAL if has_callback(plugin, one))
-        self.two_phase = context.two_phase and decodes_prepared(plugin)
+        self._has = frozenset(callback for callback in _OPTIONAL if has_callback(plugin, callback))
         ctx = Context(self.options, self.major, self.slot, streaming=streams(plugin))
         self._call("startup", None, context.is_init, ctx=ctx)
-        self.stream_limit = context.session.memory_limit if ctx.streaming else 0
+        self.traits = PluginTraits(
+            is_text=plugin.output_type == "text",
+            wants_client_encoding=True,
+            wants_binary=plugin.binary_values,
+            cuts_transactions=False,
+            two_phase=context.two_phase and decodes_prepared(plugin),
+            stream_limit=context.session.memory_limit if ctx.streaming else 0,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()
@@ -180,15 +179,9 @@ class CallbackPlugin(SlicePlugin):
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """All changes of tables that are logged, and truncates if there is a callback for these."""
-        is_logged = schema.kind in "rpm" and schema.persistence == "p" and schema.oid >= FIRST_UNPINNED_OBJECT_ID
-        if not is_logged or schema.rewrite_of:
+        if not schema.is_logically_logged or schema.rewrite_of:
             return 0
         return WANT_ALL if self._has & {"truncate", "stream_truncate"} else WANT_ALL & ~WANT_TRUNCATE
-
-    @override
-    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """None: callbacks are given the relation."""
-        return []
 
     def filter_origin(self, origin_id: int) -> bool:
         """As the plugin says."""
@@ -284,7 +277,7 @@ class CallbackPlugin(SlicePlugin):
                 ctx._place = None
 
     def _context(self) -> Context:
-        return Context(self.options, self.major, self.slot, streaming=self.stream_limit > 0)
+        return Context(self.options, self.major, self.slot, streaming=self.traits.stream_limit > 0)
 
     @contextmanager
     def _told_of(self, callback: str, place: tuple[int, int] | None) -> Iterator[None]:
@@ -308,11 +301,7 @@ def _check_session(name: str, context: PluginContext) -> None:
             f'output plugin "{name}" is given text in {CLIENT_ENCODING}, not in {context.session.client_encoding}',
             hint=f"leave out {option('client-encoding')}",
         )
-    if context.marks_rows:
-        raise PluginError(
-            f'output plugin "{name}" cannot be given rows that are not complete',
-            hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
-        )
+    context.require_complete_rows(f'output plugin "{name}" cannot be given')
 
 
 def _packed(event: object) -> bytes:

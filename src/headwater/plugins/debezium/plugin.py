@@ -33,6 +33,7 @@ from headwater.plugins.api import (
     CatalogView,
     DdlEvent,
     PluginContext,
+    PluginTraits,
     SliceTables,
 )
 from headwater.plugins.debezium import _events as kinds
@@ -70,10 +71,8 @@ class Debezium(KernelPlugin):
     """
 
     name = "debezium"
-    sends_schema = False
     needs_tuples = True
     sends_origins = False
-    tells_last = True
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
         """Parse the options.
@@ -82,20 +81,19 @@ class Debezium(KernelPlugin):
             PluginError: an option is wrong or not supported, or the session prints values as the connector cannot
                 read them.
         """
-        if context.marks_rows:
-            raise PluginError(
-                "debezium cannot mark rows that are not complete",
-                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
-            )
+        context.require_complete_rows(f"{self.name} cannot mark")
         for name, wanted, is_set in _SETTINGS:
             if not is_set(context.session):
                 raise PluginError(f"debezium needs {name} {wanted}", hint=f"add the setting {name}={wanted}")
         self.options = parse_options(options)
-        self.is_text = True
-        self.skips_empty = VERSIONS[context.major].puts_off_begin
-        self.cuts_transactions = not self.options.transaction_metadata
         self._knows_defaults = context.with_definitions
-        self.wants_ddl = context.with_definitions and self.options.schema_changes
+        self.traits = PluginTraits(
+            is_text=True,
+            skips_empty=VERSIONS[context.major].puts_off_begin,
+            cuts_transactions=not self.options.transaction_metadata,
+            tells_last=True,
+            wants_ddl=context.with_definitions and self.options.schema_changes,
+        )
         self.vocabulary = Vocabulary(self.options, context.session, context.database)
 
     @classmethod
@@ -130,18 +128,13 @@ class Debezium(KernelPlugin):
             place = f'table "{schema.namespace}.{schema.name}"'
             raise PluginError(f"{error.message}: {place}", sqlstate=error.sqlstate, hint=error.hint) from None
         wants = WANT_INSERT | WANT_UPDATE | WANT_TRUNCATE
-        return wants | WANT_DELETE if _has_identity(schema) else wants
+        return wants | WANT_DELETE if schema.has_identity else wants
 
     @override
     def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
         """Warn of rows of which the WAL does not say which they were."""
-        if deletes and not _has_identity(schema):
+        if deletes and not schema.has_identity:
             warn(f'table "{schema.namespace}.{schema.name}" has no replica identity: its deleted rows are not known')
-
-    @override
-    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """Nothing."""
-        return []
 
     @override
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
@@ -252,10 +245,6 @@ def _text(cells: Cells, cell: int) -> str:
     start, length = int(cells.start[cell]), int(cells.length[cell])
     text = cells.text[start : start + min(length, _SHOWN_BYTES)].tobytes().decode("utf-8", "replace")
     return text + ("..." if length > _SHOWN_BYTES else "")
-
-
-def _has_identity(schema: RelationSchema) -> bool:
-    return bool(schema.identity_columns) or schema.replica_identity == "f"
 
 
 def _numbered(items: Items, transactions: Transactions, plan: Plan, keys: Keys, events: Events, tables: int) -> Tallies:

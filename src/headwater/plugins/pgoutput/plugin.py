@@ -40,6 +40,7 @@ from headwater.plugins.api import (
     CatalogView,
     Description,
     PluginContext,
+    PluginTraits,
     SinvalMessage,
     SliceTables,
     StreamedTransaction,
@@ -173,8 +174,6 @@ class PgOutput(KernelPlugin):
     """
 
     name = "pgoutput"
-    sends_schema = True
-    is_text = False
     needs_tuples = True
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
@@ -185,29 +184,28 @@ class PgOutput(KernelPlugin):
         """
         self.major, self.encoding = context.major, context.session.encoding
         version = context.version
-        self.skips_empty = version.puts_off_begin
-        self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
-        self.counts_prepared = version.counts_announcements_at_prepare
+        context.require_complete_rows(f"{self.name} cannot mark")
+        self.options = parse_options(options, version)
+        self.client_encoding = context.session.client_encoding
         self._announces_bare_deletes = version.announces_bare_deletes
         self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
-        if context.marks_rows:
-            raise PluginError(
-                "pgoutput cannot mark rows that are not complete",
-                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
-            )
-        self.options = parse_options(options, version)
-        self.stream_limit = context.session.memory_limit if self.options.streaming != "off" else 0
-        self.wants_client_encoding = True
-        self.client_encoding = context.session.client_encoding
-        self.wants_binary = self.options.binary
-        self.two_phase = version.has_two_phase_option and (context.two_phase or self.options.two_phase)
-        self.publication_names = self.options.publication_names
-        self.heeded = _heeded(self.major)
+        self.traits = PluginTraits(
+            sends_schema=True,
+            skips_empty=version.puts_off_begin,
+            publication_names=self.options.publication_names,
+            announcements=ENTRIES if version.announces_anew_with_publications else ANNOUNCED,
+            counts_prepared=version.counts_announcements_at_prepare,
+            wants_client_encoding=True,
+            wants_binary=self.options.binary,
+            heeded=_heeded(self.major),
+            two_phase=version.has_two_phase_option and (context.two_phase or self.options.two_phase),
+            stream_limit=context.session.memory_limit if self.options.streaming != "off" else 0,
+        )
         self._numbers = {
             hash_any(encode_name(name, self.encoding)): [
-                (NAMES, number) for number, other in enumerate(self.publication_names, 1) if other == name
+                (NAMES, number) for number, other in enumerate(self.options.publication_names, 1) if other == name
             ]
-            for name in self.publication_names
+            for name in self.options.publication_names
         }
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
@@ -374,8 +372,8 @@ class PgOutput(KernelPlugin):
         major = self.major
         is_relsync = message.id == RELSYNC and VERSIONS[major].has_relsync_invalidations
         if message.id == RELCACHE or is_relsync:
-            is_heeded = self.announcements == ENTRIES or message.value != 0
-            return [(self.announcements, message.value)] if is_heeded else []
+            is_heeded = self.traits.announcements == ENTRIES or message.value != 0
+            return [(self.traits.announcements, message.value)] if is_heeded else []
         if message.id == CATALOG:
             entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
             return entries + _CACHES_OF.get(message.value, [])
@@ -394,14 +392,14 @@ class PgOutput(KernelPlugin):
         """The named publications that do not exist, of which 18 warns; before that they are errors."""
         if not VERSIONS[self.major].warns_of_missing_publications:
             return []
-        return [name for name in self.publication_names if catalog.publication(name) is None]
+        return [name for name in self.options.publication_names if catalog.publication(name) is None]
 
     def validate(self, catalog: WholeCatalog) -> None:
         """Stop if not one of the named publications has ever existed; see :func:`require_publications`."""
-        require_publications(self.publication_names, catalog)
+        require_publications(self.options.publication_names, catalog)
 
     def _published(self, schema: RelationSchema, catalog: CatalogView) -> Published:
-        publications = load_publications(self.publication_names, catalog, self.major)
+        publications = load_publications(self.options.publication_names, catalog, self.major)
         return published(schema, publications, catalog, self.major)
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:

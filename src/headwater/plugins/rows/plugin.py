@@ -25,6 +25,7 @@ from headwater.plugins.api import (
     CatalogView,
     DdlEvent,
     Description,
+    PluginTraits,
     SlicePlugin,
     SliceTables,
     WholeCatalog,
@@ -117,14 +118,13 @@ class RowChanges(SlicePlugin):
         choice: the tables.
         publications: names; none for no restriction.
         major: PostgreSQL's.
-        marks_rows, wants_ddl: see :class:`SlicePlugin`.
+        marks_rows, wants_ddl: see :class:`headwater.plugins.api.PluginTraits`.
         encoding: the database's.
         mirrors: what tables hold is wanted, not what was done: so are the rows of a heap that ALTER TABLE has written
             anew, as inserts of a relation that says of which one it is the new heap; materialized views are not.
     """
 
     name: ClassVar[str] = "rows"
-    sends_schema: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -139,12 +139,10 @@ class RowChanges(SlicePlugin):
         self.choice = choice
         self.publications = tuple(publications)
         self.major = major
-        self.is_text = False
-        self.wants_client_encoding = True
-        self.skips_empty = True
-        self.marks_rows = marks_rows
         self.encoding = encoding
-        self.wants_ddl = wants_ddl
+        self.traits = PluginTraits(
+            skips_empty=True, wants_client_encoding=True, marks_rows=marks_rows, wants_ddl=wants_ddl
+        )
         self.mirrors = mirrors
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,9 +151,9 @@ class RowChanges(SlicePlugin):
             TableChoice(self.choice.patterns),
             self.publications,
             self.major,
-            self.marks_rows,
+            self.traits.marks_rows,
             self.encoding,
-            self.wants_ddl,
+            self.traits.wants_ddl,
             self.mirrors,
         )
 
@@ -202,11 +200,6 @@ class RowChanges(SlicePlugin):
     def validate(self, catalog: WholeCatalog) -> None:
         """Stop if not one of the named publications has ever existed."""
         require_publications(self.publications, catalog)
-
-    @override
-    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """None: rows carry their columns' names."""
-        return []
 
     @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from headwater.base.overrides import override
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
-from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
 from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE
 from headwater.pg.version import VERSIONS
@@ -30,6 +29,7 @@ from headwater.plugins.api import (
     WANT_ALL,
     CatalogView,
     PluginContext,
+    PluginTraits,
     SliceTables,
     StreamedTransaction,
     TwoPhaseTransaction,
@@ -120,7 +120,6 @@ class TestDecoding(KernelPlugin):
     __test__ = False
 
     name = "test_decoding"
-    sends_schema = False
     needs_tuples = False
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
@@ -132,20 +131,21 @@ class TestDecoding(KernelPlugin):
         self.major = context.major
         self.session = context.session
         self.options = parse_options(options)
-        self.marks_rows = context.marks_rows
-        self.two_phase = context.two_phase
-        self.stream_limit = context.session.memory_limit if self.options.stream_changes else 0
-        self.puts_off_streams = self.options.skip_empty_xacts
-        self.is_text = not self.options.force_binary
-        self.skips_empty = self.options.skip_empty_xacts
-        self.messages_count = VERSIONS[context.major].messages_begin_transactions
+        self.traits = PluginTraits(
+            is_text=not self.options.force_binary,
+            skips_empty=self.options.skip_empty_xacts,
+            messages_count=VERSIONS[context.major].messages_begin_transactions,
+            marks_rows=context.marks_rows,
+            two_phase=context.two_phase,
+            stream_limit=context.session.memory_limit if self.options.stream_changes else 0,
+            puts_off_streams=self.options.skip_empty_xacts,
+        )
 
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
-        if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
-            return 0
-        return 0 if schema.rewrite_of and not self.options.include_rewrites else WANT_ALL
+        is_shown = not schema.rewrite_of or self.options.include_rewrites
+        return WANT_ALL if schema.is_logically_logged and is_shown else 0
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """For a rewrite's new heap, the name that its lines carry (never sent); for others nothing."""
@@ -244,7 +244,7 @@ class TestDecoding(KernelPlugin):
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with the words of the layouts and the commit times."""
         lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
-        if self.marks_rows:
+        if self.traits.marks_rows:
             natts = np.array([len(schema.columns) for schema in tables.schemas], np.int64)
             firsts = tables.cells.new_first, tables.cells.old_first
             lines = lines._replace(marks=completeness(tables.items, tables.cells.kind, firsts, natts))
@@ -262,7 +262,7 @@ class TestDecoding(KernelPlugin):
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
         """All literals but, before 17, logical messages (``message: ...``)."""
         counts = super().brings_begin(literals)
-        if not self.messages_count:
+        if not self.traits.messages_count:
             full = np.flatnonzero(np.diff(literals.first))
             begins = literals.offsets[literals.first[full]]
             counts[full] = ~(_is_message(literals, begins, 0) | _is_message(literals, begins, len("streaming ")))

@@ -259,10 +259,11 @@ def put_preamble(
 
 
 @inline_kernel
-def _put_parts_1(items: Items, item: Int, cells: Cells, words: Words, out: Bytes, o: Int) -> Int:
-    """A change's parts in format 1: columns, primary key, identity."""
+def _put_change_1(items: Items, item: Int, cells: Cells, words: Words, out: Bytes, o: Int) -> Int:
+    """Write a change in format 1, behind its kind: table, columns, primary key, identity."""
     kind, layout = items.kind[item], np.int64(items.layout[item])
     old, new = cells.old_first[item], cells.new_first[item]
+    o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out, o)
     shows_key = words.traits[layout] & SHOWS_KEY != 0
     if kind != DELETE:
         o = put_part(COLUMNS, cells, new, words, layout, 0, 0, np.int64(kind == UPDATE or shows_key), out, o)
@@ -272,14 +273,15 @@ def _put_parts_1(items: Items, item: Int, cells: Cells, words: Words, out: Bytes
         o = put_part(IDENTITY, cells, old, words, layout, 0, 1, 0, out, o)
     elif kind != INSERT:
         o = put_part(IDENTITY, cells, new if kind == UPDATE else old, words, layout, IS_IDENTITY, 1, 0, out, o)
-    return o
+    return _put_fixed(words, CHANGE_END, out, o)
 
 
 @inline_kernel
-def _put_parts_2(items: Items, item: Int, cells: Cells, words: Words, tells_keys: Int, out: Bytes, o: Int) -> Int:
-    """A change's parts in format 2: columns, identity, primary key."""
+def _put_change_2(items: Items, item: Int, cells: Cells, words: Words, tells_keys: Int, out: Bytes, o: Int) -> Int:
+    """Write a change in format 2, behind its kind: table, columns, identity, primary key."""
     kind, layout = items.kind[item], np.int64(items.layout[item])
     old, new = cells.old_first[item], cells.new_first[item]
+    o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out, o)
     if kind != DELETE:
         o = put_part(COLUMNS, cells, new, words, layout, 0, 0, 0, out, o)
     if old >= 0:
@@ -288,7 +290,7 @@ def _put_parts_2(items: Items, item: Int, cells: Cells, words: Words, tells_keys
         o = put_part(IDENTITY, cells, new, words, layout, IS_IDENTITY, 0, 0, out, o)
     if tells_keys:
         o = put_part(KEY, cells, old if old >= 0 else new, words, layout, IS_KEY, 0, 0, out, o)
-    return o
+    return _put_fixed(words, CHANGE_END, out, o)
 
 
 @inline_kernel
@@ -311,6 +313,22 @@ def _is_later(plan: Plan, k: Int, flags: Int) -> Int:
 @inline_kernel
 def _put_ready(ready: Ready, message: Int, skipped: Int, out: Bytes, o: Int) -> Int:
     return put_text(ready.data, ready.offsets[message] + skipped, ready.offsets[message + 1], out, o)
+
+
+@inline_kernel
+def _put_piece(
+    items: Items, cells: Cells, ready: Ready, plan: Plan, words: Words, k: Int, flags: Int, out: Bytes, o: Int
+) -> Int:
+    """Write a piece of format 1 that is neither BEGIN nor COMMIT: a ready-made message, or a change."""
+    op, arg = plan.op[k], plan.arg[k]
+    o = _put_fixed(words, BARE_LEAD if flags & BARE else LEAD, out, o)
+    if _is_later(plan, k, flags):
+        o = _put_fixed(words, COMMA, out, o)
+    if op == READY:
+        o = _put_ready(ready, arg, 0, out, o)
+        return _put_fixed(words, BARE_END, out, o) if flags & BARE else o
+    o = _put_fixed(words, FIRST_KIND + items.kind[arg], out, o)
+    return _put_change_1(items, arg, cells, words, out, o)
 
 
 @kernel
@@ -350,38 +368,23 @@ def render_json(
     for k in range(span[0], span[1]):
         o, op, arg, t, lsn = out.offsets[k], plan.op[k], plan.arg[k], np.int64(plan.txn[k]), plan.lsn[k]
         flags = transactions.flags[t]
-        if op == BEGIN:
-            o = put_preamble(OF_BEGIN, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
-        elif op == COMMIT:
-            o = put_preamble(OF_COMMIT, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
+        if op in (BEGIN, COMMIT):
+            which = OF_BEGIN if op == BEGIN else OF_COMMIT
+            o = put_preamble(which, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
         elif is_first_format:
-            o = _put_fixed(words, BARE_LEAD if flags & BARE else LEAD, out.data, o)
-            if _is_later(plan, k, flags):
-                o = _put_fixed(words, COMMA, out.data, o)
-            if op == READY:
-                o = _put_ready(ready, arg, 0, out.data, o)
-                if flags & BARE:
-                    o = _put_fixed(words, BARE_END, out.data, o)
-            else:
-                layout = items.layout[arg]
-                o = _put_fixed(words, FIRST_KIND + items.kind[arg], out.data, o)
-                o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out.data, o)
-                o = _put_parts_1(items, arg, cells, words, out.data, o)
-                o = _put_fixed(words, CHANGE_END, out.data, o)
+            o = _put_piece(items, cells, ready, plan, words, k, flags, out.data, o)
         else:
-            preamble = OF_BARE if flags & BARE else OF_CHANGE
             if op == READY:
-                is_message = ready.data[ready.offsets[arg]] == LETTER_M
-                o = _put_fixed(words, OF_MESSAGE if is_message else OF_TRUNCATE, out.data, o)
-                o = put_preamble(preamble, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
+                lead = OF_MESSAGE if ready.data[ready.offsets[arg]] == LETTER_M else OF_TRUNCATE
+            else:
+                lead = FIRST_KIND + items.kind[arg]
+            which = OF_BARE if flags & BARE else OF_CHANGE
+            o = _put_fixed(words, lead, out.data, o)
+            o = put_preamble(which, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
+            if op == READY:
                 o = _put_ready(ready, arg, 1, out.data, o)
             else:
-                layout = items.layout[arg]
-                o = _put_fixed(words, FIRST_KIND + items.kind[arg], out.data, o)
-                o = put_preamble(preamble, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
-                o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out.data, o)
-                o = _put_parts_2(items, arg, cells, words, rules[TELLS_KEYS], out.data, o)
-                o = _put_fixed(words, CHANGE_END, out.data, o)
+                o = _put_change_2(items, arg, cells, words, rules[TELLS_KEYS], out.data, o)
         if o < 0:
             return k if o == NO_ROOM else ~k
         out.offsets[k + 1] = o

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, PluginError, warn
-from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import COMMIT, Plan, Ready
@@ -30,6 +29,7 @@ from headwater.plugins.api import (
     WANT_UPDATE,
     CatalogView,
     PluginContext,
+    PluginTraits,
     SliceTables,
 )
 from headwater.plugins.kernel_plugin import KernelPlugin
@@ -55,7 +55,6 @@ class Wal2Json(KernelPlugin):
     """
 
     name = "wal2json"
-    sends_schema = False
     needs_tuples = True
     sends_origins = False
 
@@ -65,25 +64,23 @@ class Wal2Json(KernelPlugin):
         Raises:
             PluginError: an option is wrong or not supported yet.
         """
-        if context.marks_rows:
-            raise PluginError(
-                "wal2json cannot mark rows that are not complete",
-                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
-            )
+        context.require_complete_rows(f"{self.name} cannot mark")
         self.major = context.major
         self.session = context.session
         self.options = parse_options(options)
         if self.options.include_default:
             raise PluginError('wal2json option "include-default" is not supported yet', hint="leave it off")
-        self.is_text = True
-        self.skips_empty = False
         is_first = self.options.format_version == 1
         self.has_boundaries = is_first or self.options.include_transaction
         self.joins = is_first and not self.options.write_in_chunks
         # Of a transaction without rows it cannot be told beforehand whether its messages are left out.
-        self.chooses_messages = bool(self.options.filter_msg_prefixes or self.options.add_msg_prefixes)
-        self.cuts_transactions = not is_first or (self.options.write_in_chunks and not self.chooses_messages)
-        self.leads_messages = is_first
+        chooses = bool(self.options.filter_msg_prefixes or self.options.add_msg_prefixes)
+        self.traits = PluginTraits(
+            is_text=True,
+            chooses_messages=chooses,
+            cuts_transactions=not is_first or (self.options.write_in_chunks and not chooses),
+            leads_messages=is_first,
+        )
         self.vocabulary = Vocabulary(self.options, self.session)
         self._filtered, self._added = (
             frozenset(map(self.session.encoded, prefixes))
@@ -93,18 +90,18 @@ class Wal2Json(KernelPlugin):
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """The actions asked for, of the tables asked for; updates and deletes where rows have an identity."""
-        if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
+        if not schema.is_logically_logged or schema.rewrite_of:
             return 0
-        if schema.rewrite_of or not self.options.shows_table(schema.namespace, schema.name):
+        if not self.options.shows_table(schema.namespace, schema.name):
             return 0
         wants = sum(_WANTS[action] for action in self.options.actions)
         if self.options.format_version == 1:
             wants &= ~WANT_TRUNCATE
-        return wants if _has_identity(schema) else wants & ~(WANT_UPDATE | WANT_DELETE)
+        return wants if schema.has_identity else wants & ~(WANT_UPDATE | WANT_DELETE)
 
     def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
         """Warn of rows without an identity, as the plugin does."""
-        if _has_identity(schema):
+        if schema.has_identity:
             return
         if self.options.format_version == 1:
             if (updates and "update" in self.options.actions) or (deletes and "delete" in self.options.actions):
@@ -113,11 +110,6 @@ class Wal2Json(KernelPlugin):
         for is_told, action in ((updates, "update"), (deletes, "delete")):
             if is_told and action in self.options.actions:
                 warn(f'no tuple identifier for {action.upper()} in table "{schema.namespace}"."{schema.name}"')
-
-    @override
-    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """Nothing."""
-        return []
 
     @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
@@ -189,10 +181,6 @@ class Wal2Json(KernelPlugin):
         if not self.options.include_timestamp:
             return no_stamps(len(transactions.xid))
         return commit_stamps(transactions.commit_time, self.session)
-
-
-def _has_identity(schema: RelationSchema) -> bool:
-    return bool(schema.identity_columns) or schema.replica_identity == "f"
 
 
 def _joined(pieces: Messages, plan: Plan, transactions: Transactions) -> Messages:

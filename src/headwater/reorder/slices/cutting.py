@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from headwater.reorder.commits.stream_rules import EVERY
 from headwater.reorder.integer_keys import distinct, distinct_rows, reaches
-from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
+from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, SliceEvents, SliceUnits, StreamedUnits, Units
 from headwater.reorder.slices.resolve import wanted_kinds
 from headwater.reorder.slices.spans import SpanIndex
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN, STREAMED, WROTE_BEFORE
@@ -275,36 +275,19 @@ class _Cutter:
             yield int(self.plan.events.order[events][at + 1])
 
     def slice_of(self, number: int, piece: _Piece) -> Slice:
-        """The slice of a piece, with its number among all of them."""
-        units, span = self.plan.units, slice(piece.start, piece.stop)
+        """Make the slice of a piece, with its number among all of them."""
         rows, events = self._rows(piece), self._events(piece)
-        made, messages = self._made(events)
         files = distinct(rows.locator).values
-        ranges = _ranges(rows, self.plan.events.place[events][made < 0])
+        ranges = _ranges(rows, events.place[events.made < 0])
         spans, used = self._spans(piece, rows, files, ranges)
-        member_xid, member_unit = self._members(piece, rows)
-        events_of = self.plan.events
-        unit_origin, origins = _shares(events_of.origin_unit, piece)
-        unit_frame, frames = _shares(events_of.frame_unit, piece)
         may_be_filtered = self._is_filtered[rows.resolution]
         announced = rows.take(np.flatnonzero(rows.announce & ~may_be_filtered))
         return Slice(
             number=number,
             ranges=ranges,
             size=int(rows.size.sum()),
-            unit_xid=units.xid[span],
-            unit_first=units.first_lsn[span],
-            unit_commit=units.commit_lsn[span],
-            unit_end=units.end_lsn[span],
-            unit_time=units.commit_time[span],
-            unit_last_end=self._last_ends[span],
-            unit_last_time=self._last_times[span],
-            unit_flags=_flags(units, piece),
-            unit_own=units.own[span],
-            unit_origin=unit_origin,
-            **_bounds(units.streamed, piece),
-            member_xid=member_xid,
-            member_unit=member_unit,
+            units=self._units(piece, rows),
+            events=events,
             files=self.plan.files[files],
             chunks=self._chunks(piece, rows, files),
             spans=spans,
@@ -313,18 +296,32 @@ class _Cutter:
             ),
             tentative=_tentative(rows.take(np.flatnonzero(may_be_filtered)), self._is_streamed, used, piece),
             counted=_counted(self.plan.counted, piece),
-            event_unit=self.plan.events.unit[events] - piece.start,
-            event_place=self.plan.events.place[events],
-            event_order=self.plan.events.order[events],
-            event_lsn=self.plan.events.lsn[events],
-            event_made=made,
-            event_tentative=self.plan.events.tentative[events],
-            messages=messages,
-            relations=tuple(self.plan.relations[i] for i in used),
-            origin_messages=events_of.origin_messages[origins],
-            unit_frame=unit_frame,
-            frames=events_of.frames[frames],
+            relations=tuple(self.plan.relations[number] for number in used),
             left_out=self.plan.left_out,
+        )
+
+    def _units(self, piece: _Piece, rows: ChangeRows) -> SliceUnits:
+        units, events, span = self.plan.units, self.plan.events, slice(piece.start, piece.stop)
+        member_xid, member_unit = self._members(piece, rows)
+        origin, origins = _shares(events.origin_unit, piece)
+        frame, frames = _shares(events.frame_unit, piece)
+        return SliceUnits(
+            xid=units.xid[span],
+            first_lsn=units.first_lsn[span],
+            commit_lsn=units.commit_lsn[span],
+            end_lsn=units.end_lsn[span],
+            commit_time=units.commit_time[span],
+            own=units.own[span],
+            last_end=self._last_ends[span],
+            last_time=self._last_times[span],
+            flags=_flags(units, piece),
+            **_bounds(units.streamed, piece),
+            member_xid=member_xid,
+            member_unit=member_unit,
+            origin=origin,
+            origin_messages=events.origin_messages[origins],
+            frame=frame,
+            frames=events.frames[frames],
         )
 
     @cached_property
@@ -352,21 +349,28 @@ class _Cutter:
         rows = self.plan.rows.take(slice(start, stop))
         return rows.take(np.flatnonzero(rows.last > piece.lo))
 
-    def _events(self, piece: _Piece) -> slice:
+    def _events(self, piece: _Piece) -> SliceEvents:
+        """Take the events of a piece, and the messages that the plugin has made of them."""
+        events, which = self.plan.events, self._events_within(piece)
+        made = events.made[which]
+        numbers = made[made >= 0]
+        first, stop = (int(numbers[0]), int(numbers[-1]) + 1) if len(numbers) else (0, 0)
+        return SliceEvents(
+            unit=events.unit[which] - piece.start,
+            place=events.place[which],
+            order=events.order[which],
+            lsn=events.lsn[which],
+            made=np.where(made >= 0, made - first, -1),
+            tentative=events.tentative[which],
+            messages=events.messages[first:stop],
+        )
+
+    def _events_within(self, piece: _Piece) -> slice:
         low, high = np.searchsorted(self.plan.events.unit, [piece.start, piece.stop])
         if piece.is_whole:
             return slice(low, high)
         start, stop = np.searchsorted(self.plan.events.order[low:high], [piece.lo, piece.hi], "right") + low
         return slice(start, stop)
-
-    def _made(self, events: slice) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
-        """Which messages the plugin has made of each of these events, and these messages."""
-        made = self.plan.events.made[events]
-        numbers = made[made >= 0]
-        if not len(numbers):
-            return made, ()
-        first = int(numbers[0])
-        return np.where(made >= 0, made - first, -1), self.plan.events.messages[first : int(numbers[-1]) + 1]
 
     def _members(self, piece: _Piece, rows: ChangeRows) -> tuple[Int64s, Int64s]:
         """The xids whose changes belong to each unit; of a cut transaction those that occur."""
@@ -457,7 +461,7 @@ def _bounds(streamed: StreamedUnits | None, piece: _Piece) -> dict[str, Int64s]:
         lo_taken[unit] = np.where(piece.lo < streamed.lo[of], streamed.lo_taken[of], EVERY)
         hi_taken[unit] = np.where(piece.hi >= streamed.hi[of], streamed.hi_taken[of], EVERY)
         lo[unit], hi[unit] = np.maximum(piece.lo, streamed.lo[of]), np.minimum(piece.hi, streamed.hi[of])
-    return {"unit_lo": lo, "unit_lo_taken": lo_taken, "unit_hi": hi, "unit_hi_taken": hi_taken}
+    return {"lo": lo, "lo_taken": lo_taken, "hi": hi, "hi_taken": hi_taken}
 
 
 def _flags(units: Units, piece: _Piece) -> Int64s:

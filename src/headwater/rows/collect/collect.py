@@ -69,7 +69,7 @@ class Collector:
 
     def __init__(self, plan: Slice, make: MakeMessages, major: int, is_logical: bool = True) -> None:
         self._plan = plan
-        self._order = np.argsort(plan.event_order, kind="stable")
+        self._order = np.argsort(plan.events.order, kind="stable")
         self._scan = _Scan(plan, _wanted(plan, self._order, is_logical), major)
         self._said = _LogicalMessages(plan, make)
 
@@ -115,29 +115,30 @@ def _within(frames: Frames, ranges: Ranges) -> Iterator[Frames]:
 
 
 def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted:
+    units, events = plan.units, plan.events
     left_out = np.zeros(1 << 16, np.bool_)
     left_out[list(plan.left_out)] = True
-    slots, slot_xids, next_member = _member_hash(plan.member_xid)
+    slots, slot_xids, next_member = _member_hash(units.member_xid)
     files = np.ascontiguousarray(plan.files.T.reshape(3, -1))
     return k.Wanted(
         slots=slots,
         slot_xids=slot_xids,
-        member_unit=plan.member_unit,
+        member_unit=units.member_unit,
         next_member=next_member,
-        unit_lo=plan.unit_lo,
-        unit_lo_taken=plan.unit_lo_taken,
-        unit_hi=plan.unit_hi,
-        unit_hi_taken=plan.unit_hi_taken,
-        unit_own=plan.unit_own,
+        unit_lo=units.lo,
+        unit_lo_taken=units.lo_taken,
+        unit_hi=units.hi,
+        unit_hi_taken=units.hi_taken,
+        unit_own=units.own,
         files=files,
         file_slots=locator_hash(files, files.shape[1]),
         chunks=plan.chunks[0] * files.shape[1] + plan.chunks[1],
         spans=plan.spans,
         wants=np.array([use.wants for use in plan.relations], np.int64),
         toasts=np.array([use.is_toast for use in plan.relations], np.bool_),
-        event_unit=plan.event_unit[order],
-        event_order=plan.event_order[order],
-        event_lsn=plan.event_lsn[order],
+        event_unit=events.unit[order],
+        event_order=events.order[order],
+        event_lsn=events.lsn[order],
         left_out=left_out,
         is_logical=is_logical,
     )
@@ -147,7 +148,7 @@ class _Scan:
     """The pass over the records of a slice: raw items and their tuples, in arrays that grow."""
 
     def __init__(self, plan: Slice, wanted: k.Wanted, major: int) -> None:
-        units = len(plan.unit_xid)
+        units = len(plan.units.xid)
         self._wanted = wanted
         self._work = k.Work(
             headers=header_scratch(major),
@@ -219,11 +220,12 @@ class _LogicalMessages:
     """What the plugin says of logical messages, made as their records come by."""
 
     def __init__(self, plan: Slice, make: MakeMessages) -> None:
-        which = np.flatnonzero(plan.event_made < 0)
-        self._events = which[np.argsort(plan.event_place[which], kind="stable")]
-        unit = plan.event_unit[self._events]
-        self._places = plan.event_place[self._events]
-        self._streamed = np.where(plan.unit_flags[unit] & STREAMED, plan.unit_xid[unit], 0).tolist()
+        units, events = plan.units, plan.events
+        which = np.flatnonzero(events.made < 0)
+        self._events = which[np.argsort(events.place[which], kind="stable")]
+        unit = events.unit[self._events]
+        self._places = events.place[self._events]
+        self._streamed = np.where(units.flags[unit] & STREAMED, units.xid[unit], 0).tolist()
         self._make = make
         self._made: list[Sequence[bytes]] = []
 
@@ -265,8 +267,8 @@ def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np
 
 
 def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_grouping.Grouped, Transactions]:
-    units = len(plan.unit_xid)
-    start, end = np.empty(units, np.int64), np.empty(units, np.int64)
+    units = plan.units
+    start, end = np.empty((2, len(units.xid)), np.int64)
     grouped = _grouping.Grouped(
         kind=np.empty(count, np.uint8),
         txn=np.empty(count, np.int32),
@@ -282,17 +284,17 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_grouping.G
     )
     _grouping.group_items(raw, count, start, end, grouped)
     transactions = Transactions(
-        xid=plan.unit_xid.astype(np.uint32),
-        first_lsn=plan.unit_first,
-        commit_lsn=plan.unit_commit,
-        end_lsn=plan.unit_end,
-        commit_time=plan.unit_time,
-        last_end=plan.unit_last_end,
-        last_time=plan.unit_last_time,
+        xid=units.xid.astype(np.uint32),
+        first_lsn=units.first_lsn,
+        commit_lsn=units.commit_lsn,
+        end_lsn=units.end_lsn,
+        commit_time=units.commit_time,
+        last_end=units.last_end,
+        last_time=units.last_time,
         item_start=start,
         item_end=end,
-        flags=plan.unit_flags.astype(np.uint8),
-        origin=np.where(plan.unit_origin > 0, plan.unit_origin + len(plan.event_unit), 0).astype(np.int32),
+        flags=units.flags.astype(np.uint8),
+        origin=np.where(units.origin > 0, units.origin + len(plan.events.unit), 0).astype(np.int32),
         begin=_frame_literals(plan, 0),
         end=_frame_literals(plan, 1),
     )
@@ -301,10 +303,11 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_grouping.G
 
 def _frame_literals(plan: Slice, side: int) -> NDArray[np.int32]:
     """int32[u] 1 + the literal that each unit begins (side 0) or ends with, 0 for none."""
-    first = len(plan.event_unit) + len(plan.origin_messages)
-    has_any = np.array([False, *(bool(frame[side]) for frame in plan.frames)], np.bool_)
-    literal = first + 2 * (plan.unit_frame - 1) + side + 1
-    return np.where(has_any[plan.unit_frame], literal, 0).astype(np.int32)
+    units = plan.units
+    first = len(plan.events.unit) + len(units.origin_messages)
+    has_any = np.array([False, *(bool(frame[side]) for frame in units.frames)], np.bool_)
+    literal = first + 2 * (units.frame - 1) + side + 1
+    return np.where(has_any[units.frame], literal, 0).astype(np.int32)
 
 
 def _items(grouped: _grouping.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
@@ -328,9 +331,9 @@ def _items(grouped: _grouping.Grouped, relations: int) -> tuple[Items, NDArray[n
 
 def _literals(plan: Slice, order: NDArray[np.int64], said: Mapping[int, Sequence[bytes]]) -> Literals:
     """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by event."""
-    made = plan.event_made.tolist()
-    groups = [plan.messages[made[event]] if made[event] >= 0 else said[event] for event in order.tolist()]
-    groups += [*plan.origin_messages, *(messages for frame in plan.frames for messages in frame)]
+    made = plan.events.made.tolist()
+    groups = [plan.events.messages[made[event]] if made[event] >= 0 else said[event] for event in order.tolist()]
+    groups += [*plan.units.origin_messages, *(messages for frame in plan.units.frames for messages in frame)]
     messages = [message for group in groups for message in group]
     first = np.cumsum([0] + [len(group) for group in groups])
     offsets = np.cumsum([0] + [len(message) for message in messages])

@@ -50,7 +50,7 @@ NOTHING_TENTATIVE = Tentative(
 
 def may_depend(plan: Slice) -> bool:
     """Whether announcements of a slice go where row filters, or earlier slices, say."""
-    return bool(plan.tentative.size or plan.event_tentative.any() or plan.counted.size)
+    return bool(plan.tentative.size or plan.events.tentative.any() or plan.counted.size)
 
 
 def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[SliceChanges, Tentative]:
@@ -71,7 +71,7 @@ def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[Sli
     for unit, lsn, relation, number, *last in plan.tentative.T.tolist():
         item = sent.first(plan.relations[relation].schema.oid, (unit, lsn), last)
         literal = before_truncates.get((number, whose[unit]), -1)
-        begun = int(plan.unit_lo_taken[unit]) if plan.unit_lo[unit] == lsn else 0
+        begun = int(plan.units.lo_taken[unit]) if plan.units.lo[unit] == lsn else 0
         is_first = lsn + begun == number and number not in counted
         if literal >= 0 and (item < 0 or literal < item):
             found[literal] = number, is_first
@@ -87,13 +87,13 @@ def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[Sli
 
 def _whose(plan: Slice) -> Index:
     """int64[u] which streamed transaction each unit is a block of, by its xid; 0 for none."""
-    return np.where(plan.unit_flags & STREAMED != 0, plan.unit_xid, 0)
+    return np.where(plan.units.flags & STREAMED != 0, plan.units.xid, 0)
 
 
 def _literals(plan: Slice, items: Items) -> list[tuple[int, int, int]]:
     """Announcements that go before truncates: their items, numbers and units; in order."""
-    order = np.argsort(plan.event_order, kind="stable")
-    numbers, units = plan.event_tentative[order], plan.event_unit[order]
+    order = np.argsort(plan.events.order, kind="stable")
+    numbers, units = plan.events.tentative[order], plan.events.unit[order]
     at = np.flatnonzero(items.kind == LITERAL) if numbers.any() else np.empty(0, np.int64)
     at = at[numbers[items.layout[at]] != 0]
     which = items.layout[at]
