@@ -20,11 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from headwater.base.system_errors import errors_as
 from headwater.base.temporary_directories import remove_directory
+from headwater.base.whole_files import move_whole, sync_directory, sync_tree
 from headwater.errors import SlotError
 from headwater.reorder.commits.state import State
 from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
-from headwater.slots.value_file import load_value, save_value, sync_directory
+from headwater.slots.value_file import load_value, save_value
 
 _SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
 _PAUSE_SECONDS = 0.05
@@ -187,7 +189,8 @@ class OpenSlot:
         """
         after = self.slot.advanced(state, made)
         assert after.state is not None
-        _sync(part)
+        with errors_as(SlotError, "write output", part):
+            sync_tree(part)
         places = str(part), str(out.absolute())
         pending = PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics)
         try:
@@ -208,13 +211,9 @@ class OpenSlot:
         pending = self.slot.pending
         if pending is None:
             return
-        try:
+        with errors_as(SlotError, "move output to its place", pending.out):
             if os.path.exists(pending.part):
-                os.replace(pending.part, pending.out)
-                sync_directory(Path(pending.out).parent)
-        except OSError as error:
-            reason = error.strerror or error
-            raise SlotError(f"could not move output to its place: {reason}", file=pending.out) from None
+                move_whole(Path(pending.part), Path(pending.out))
         self.write(
             replace(
                 self.slot,
@@ -237,17 +236,3 @@ def _remove(part: Path) -> None:
         shutil.rmtree(part)
     else:
         part.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or a directory and its files, last."""
-    for inside in path.iterdir() if path.is_dir() else ():
-        _sync(inside)
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise SlotError(f"could not write output: {error.strerror or error}", file=str(path)) from None
