@@ -16,7 +16,6 @@ import atexit
 import hashlib
 import os
 import zipfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from headwater.base.kernel_cache import SharedCache, lock_file, release, say_onc
 from headwater.base.kernels import cache_directory
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.base.trusted_paths import check_path
+from headwater.base.whole_files import write_whole
 from headwater.errors import UntrustedPathError
 from headwater.spark.kernel_loading import import_rooms, task_kernels
 from headwater.spark.settings import is_local
@@ -141,14 +141,7 @@ def _unpack(archive: zipfile.ZipFile, names: set[str], kept: SharedCache) -> int
 
 
 def _extract(archive: zipfile.ZipFile, name: str, place: Path) -> None:
-    path = place / os.path.basename(name)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(archive.read(name))
-        os.replace(part, path)
-    finally:
-        with suppress(OSError):
-            part.unlink()
+    write_whole(place / os.path.basename(name), [archive.read(name)], is_lasting=False)
 
 
 def _folder(kept: SharedCache) -> str:
