@@ -191,6 +191,7 @@ class OpenSlot:
         assert after.state is not None
         with errors_as(SlotError, "write output", part):
             sync_tree(part)
+            sync_directory(part.absolute().parent)
         places = str(part), str(out.absolute())
         pending = PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics)
         try:
