@@ -21,8 +21,9 @@ from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
-from headwater.base.kernel_cache import SharedCache, lock_file, release, say_once
+from headwater.base.kernel_cache import SharedCache, lock_file, say_once
 from headwater.base.kernels import cache_directory
+from headwater.base.locks import release
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.base.trusted_paths import check_path
 from headwater.base.whole_files import write_whole
