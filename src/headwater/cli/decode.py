@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from headwater.base.malloc_settings import peak_memory
+from headwater.base.system_errors import reason_of
 from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
@@ -196,7 +197,7 @@ def _write_stats(figures: dict[str, object], file: Path) -> None:
     try:
         file.write_text(json.dumps(figures, indent=2) + "\n")
     except OSError as error:
-        message = f"could not write statistics: {error.strerror or error}; the output is written"
+        message = f"could not write statistics: {reason_of(error)}; the output is written"
         raise HeadwaterError(message, file=str(file)) from None
 
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headwater.base.system_errors import system_error
 from headwater.base.whole_files import sync_file
-from headwater.jobs.unforeseen import system_error
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
 from headwater.rows.columns.arrow import no_rows
