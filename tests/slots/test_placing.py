@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -140,3 +141,25 @@ def test_a_note_that_cannot_be_written_leaves_no_output_behind(
     assert not part.exists()
     assert not out.exists()
     assert same(read_slot(slot), before)
+
+
+def test_output_and_its_name_last_before_they_are_noted(
+    command: Command, server_run: ServerRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note of output that a loss of power took away would count as output that is in its place already."""
+    slot, behind, out = slots_and_output(command, server_run, tmp_path)
+    state, synced = read_slot(behind).state, list[str]()
+    assert state is not None
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    with open_slot(slot) as opened:
+        part = opened.part_of(out)
+        part.write_bytes(b"output")
+        monkeypatch.setattr(os, "fsync", note)
+        opened.place(part, out, state, SlotStatistics(calls=1))
+    written = [f"{slot}/slot.part", str(slot)]
+    assert synced == [str(part), str(tmp_path), *written, str(tmp_path), *written]

@@ -13,10 +13,8 @@ want a reason. Below all rooms; mirrors nothing of PostgreSQL.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,9 +23,10 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, _CacheLocator
 
+from headwater.base.locks import lock_within, open_lock, release
 from headwater.base.overrides import override
 
-WAIT_SECONDS, POLL_SECONDS = 600.0, 0.05
+WAIT_SECONDS = 600.0
 _OF_AN_EXECUTOR = ("SPARK_EXECUTOR_DIRS", "SPARK_EXECUTOR_ID", "CONTAINER_ID")
 _said: set[str] = set()
 
@@ -131,27 +130,14 @@ def lock_file(path: str) -> int | None:
     """Lock a file, which is made if it is missing.
 
     Returns:
-        what to :func:`release`; None where there are no locks, or after too long.
+        what :func:`headwater.base.locks.release` takes; None where there are no locks, or after too long.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = open_lock(path)
     except OSError:
         return None
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with suppress(OSError):
+        if lock_within(descriptor, WAIT_SECONDS):
             return descriptor
-        except BlockingIOError:
-            time.sleep(POLL_SECONDS)
-        except OSError:
-            break
     os.close(descriptor)
     return None
-
-
-def release(lock: int) -> None:
-    """Let go of a lock, also where a process that was forked meanwhile has it too."""
-    with suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    os.close(lock)

@@ -5,13 +5,12 @@ lives; whoever makes the next directory in the same parent removes those of this
 process number, which another process may have by then, plays no part.
 
 Only what is certainly one's own is removed: the name, the owner, the mode and the lock file must be ours, and the lock
-file names this machine, as locks may not reach further. It is written once the lock is held and removed last. Standard
-library only, below all rooms. Known gap: what a process leaves that is killed before it has written its lock file.
+file names this machine, as locks may not reach further. It is written once the lock is held and removed last. Known
+gap: what a process leaves that is killed before it has written its lock file.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -21,6 +20,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+from headwater.base.locks import lock
 
 _PREFIX = "headwater-"
 _NAME = re.compile(r"\.?headwater-\w{8}")
@@ -89,12 +90,12 @@ def _remove_all_but_lock(path: Path) -> None:
                 os.unlink(entry.path)
 
 
-def _hold(lock: Path) -> int:
+def _hold(path: Path) -> int:
     """Make and lock a lock file; without the machine's name in it, where there are no locks, nobody takes it over."""
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(descriptor, _machine())
+        if lock(descriptor):
+            os.write(descriptor, _machine())
     return descriptor
 
 
@@ -112,8 +113,7 @@ def _remove_if_left(path: Path) -> None:
         return
     descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if os.read(descriptor, 256) == _machine():
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.read(descriptor, 256) == _machine() and lock(descriptor):
             remove_directory(path)
     finally:
         os.close(descriptor)

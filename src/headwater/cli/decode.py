@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from headwater.base.system_errors import reason_of
 from headwater.cli.decode_flags import CommandOfOutputs, DecodeFlags, OutputFlags
 from headwater.cli.process_setup import STANDARD_OUTPUT
 from headwater.errors import HeadwaterError, UsageError, errors_of_output
@@ -208,7 +209,7 @@ def _write_stats(figures: dict[str, object], file: Path) -> None:
     try:
         file.write_text(json.dumps(figures, indent=2) + "\n")
     except OSError as error:
-        message = f"could not write statistics: {error.strerror or error}; the output is written"
+        message = f"could not write statistics: {reason_of(error)}; the output is written"
         raise HeadwaterError(message, file=str(file)) from None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from headwater.base.system_errors import reason_of
 from headwater.cli.process_setup import say
 from headwater.errors import HeadwaterError, UsageError
 from headwater.lakes.paused import PausedTable
@@ -139,7 +140,7 @@ def serve_metrics(address: str | None) -> Iterator[LandingWatch]:
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        raise UsageError(f"cannot listen on {address}: {error.strerror or error}") from None
+        raise UsageError(f"cannot listen on {address}: {reason_of(error)}") from None
     say(f"headwater: metrics: http://{host}:{server.server_port}/metrics")
     try:
         yield metrics

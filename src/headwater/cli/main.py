@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from headwater.base.system_errors import reason_of
 from headwater.cli.commands import cli
 from headwater.cli.process_setup import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.cli.signals import ending_cleanly
@@ -70,7 +71,7 @@ def _reason(error: OSError) -> str:
         os.getcwd()
     except OSError:
         return "the current directory is not there any more; change to another one"
-    return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+    return reason_of(error) + (f": {error.filename}" if error.filename else "")
 
 
 def _warn_in_one_line() -> None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headwater.base.system_errors import errors_as, reason_of, system_error
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pipeline.outputs import DecodeResult, Deliver
@@ -99,7 +100,7 @@ class Lines:
                 except BrokenPipeError:
                     raise
                 except OSError as error:
-                    raise _write_error(error, self._out) from None
+                    raise system_error("write output", error, file=self._out) from None
 
     def finish(self, result: DecodeResult) -> None:
         """Nothing is left to do."""
@@ -217,10 +218,8 @@ def parquet(path: Path) -> Iterator[MessageOutput]:
 @contextmanager
 def appending(path: Path, out: str) -> Iterator[Lines]:
     """Append lines to a file that is there already; `out` is what errors call it."""
-    try:
+    with errors_as(HeadwaterError, "write output", out):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
-    except OSError as error:
-        raise _write_error(error, out) from None
     try:
         yield Lines(descriptor, out)
     finally:
@@ -232,14 +231,11 @@ def whole_file(
     path: Path, out: str, place: Callable[[Path, Path], object], make: Callable[[Path], object] = Path.touch
 ) -> Iterator[Path]:
     """Make a file, or directory, that takes its place only when it is complete; `out` is what errors call it."""
-    try:
-        with OwnDirectory(path.parent, hidden=True) as directory:
-            part = directory / path.name
-            make(part)
-            yield part
-            place(part, path)
-    except OSError as error:
-        raise _write_error(error, out) from None
+    with errors_as(HeadwaterError, "write output", out), OwnDirectory(path.parent, hidden=True) as directory:
+        part = directory / path.name
+        make(part)
+        yield part
+        place(part, path)
 
 
 def is_directory(out: str) -> bool:
@@ -250,10 +246,6 @@ def is_directory(out: str) -> bool:
 def _write_all(descriptor: int, data: memoryview) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def _write_error(error: OSError, out: str) -> HeadwaterError:
-    return HeadwaterError(f"could not write output: {error.strerror or error}", file=out)
 
 
 def check_output(flag: str, out: str, is_parquet: bool) -> None:
@@ -303,7 +295,7 @@ def _refusal(path: Path | None, parent: Path) -> str | None:
         with tempfile.TemporaryFile(dir=parent):
             return None
     except OSError as error:
-        return error.strerror or str(error)
+        return reason_of(error)
 
 
 def _is_special(path: Path) -> bool:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
+from headwater.base.system_errors import system_error
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.base.value_codec import read_value, value_bytes
 from headwater.errors import HeadwaterError, SparkError
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.jobs.outcome import Progress
-from headwater.jobs.unforeseen import system_error, unforeseen
+from headwater.jobs.unforeseen import unforeseen
 from headwater.jobs.value_files import new_file
 
 T = TypeVar("T")
@@ -39,9 +40,7 @@ class LocalEngine(Engine):
         try:
             return LocalExchange(scratch or place)
         except OSError as error:
-            raise HeadwaterError(
-                f"could not make a directory: {error.strerror or error}", file=error.filename
-            ) from None
+            raise system_error("make a directory", error) from None
 
     def run_tasks(
         self, name: str, function: Callable[[T], R], tasks: Sequence[T], progress: Progress | None

@@ -52,14 +52,3 @@ def _place(error: BaseException) -> str | None:
     if not ours:
         return None
     return f"headwater/{os.path.relpath(ours[-1].filename, _PACKAGE)}:{ours[-1].lineno}"
-
-
-def system_error(action: str, error: OSError) -> HeadwaterError:
-    """What the system says of a file, as an error of ours.
-
-    Args:
-        action: what was done, as in "could not write output".
-        error: what the system said.
-    """
-    file = None if error.filename is None else os.fsdecode(error.filename)
-    return HeadwaterError(f"could not {action}: {error.strerror or error}", file=file)

@@ -13,18 +13,17 @@ another (:meth:`BoundNames.bind`). Columns of a table in the lake say whose they
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from headwater.base.whole_files import write_whole
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeNameError
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import load_object
-from headwater.slots.value_file import sync_directory
 
 TABLES, REPLACED = "tables.json", "replaced.json"
 _LEFT = "left."
@@ -204,10 +203,4 @@ def _oid_of(key: str) -> str | None:
 
 def save_object(path: Path, value: dict[str, Any]) -> None:
     """Write a file of JSON that is whole or not there; what was there before is replaced."""
-    part = path.with_suffix(".part")
-    with part.open("w") as sink:
-        json.dump(value, sink)
-        sink.flush()
-        os.fsync(sink.fileno())
-    os.replace(part, path)
-    sync_directory(path.parent)
+    write_whole(path, [json.dumps(value).encode()])

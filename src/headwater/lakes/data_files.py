@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.jobs.unforeseen import system_error
+from headwater.base.system_errors import system_error
+from headwater.base.whole_files import sync_file
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
 from headwater.rows.columns.arrow import no_rows
@@ -84,8 +85,7 @@ def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: s
             for rows in _row_groups(chain([first], there)):
                 writer.write_table(rows)
                 seen.add(rows)
-        sink.flush()
-        os.fsync(sink.fileno())
+        sync_file(sink)
         size = sink.tell()
     return DataFile(name, seen.rows, size, *_bounds(footers[0], schema, seen.with_nan), seen.nulls)
 

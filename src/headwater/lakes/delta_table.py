@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.base.overrides import override
+from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError, LakeNameError
 from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import (
@@ -43,7 +44,6 @@ from headwater.lakes.lake_table import (
     require_no_others,
 )
 from headwater.pg.lsn import Lsn
-from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema

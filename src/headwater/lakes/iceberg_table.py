@@ -35,6 +35,7 @@ from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.base.overrides import override
+from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
@@ -50,7 +51,6 @@ from headwater.lakes.lake_table import (
     require_source,
 )
 from headwater.pg.lsn import Lsn
-from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -7,7 +7,6 @@ twice.
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import re
@@ -23,6 +22,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from headwater.base.locks import lock, open_lock
+from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
 
 
@@ -32,29 +33,29 @@ def errors_at(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LakeError(f"{error.strerror or error}", file=str(error.filename or place)) from None
+        raise LakeError(reason_of(error), file=str(error.filename or place)) from None
 
 
 def lock_alone(path: Path, place: Path) -> int:
-    """Hold a file's lock, which goes with the process, or with the descriptor that this returns.
+    """Hold a file's lock, which goes with the process, or with the descriptor that is returned.
 
     Args:
         path: the file, which is made; place: what errors name.
 
     Raises:
         LakeConflictError: another process holds it.
-        LakeError: it cannot be made.
+        LakeError: it cannot be made, or locked.
     """
     with errors_at(place):
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise LakeConflictError(
-            "another process lands there", file=str(place), hint="end it, or land to another place"
-        ) from None
-    return lock
+        descriptor = open_lock(path, 0o644)
+        try:
+            if not lock(descriptor):
+                hint = "end it, or land to another place"
+                raise LakeConflictError("another process lands there", file=str(place), hint=hint)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return descriptor
 
 
 def remove_files(paths: Iterable[Path], older_than: float = math.inf) -> Expired:

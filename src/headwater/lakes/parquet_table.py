@@ -36,6 +36,7 @@ import pyarrow as pa
 from pyarrow.dataset import dataset
 
 from headwater.base.overrides import override
+from headwater.base.whole_files import sync_directory, write_if_absent
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.file_bounds import read_bounds, written_bounds
 from headwater.lakes.lake_table import (
@@ -56,7 +57,6 @@ from headwater.lakes.lake_table import (
 )
 from headwater.pg.lsn import Lsn
 from headwater.rows.columns.arrow import no_rows
-from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
 _REMOVED, _STAGED_BEFORE = "removed", "staged"
@@ -149,23 +149,14 @@ class ParquetTable(LakeTable):
 
     def _publish(self, number: int, text: str) -> None:
         """Give a manifest its name, unless there is one."""
-        part = self._log / f"{number:020}.{os.getpid()}.part"
         try:
-            with part.open("x") as sink:
-                sink.write(text)
-                sink.flush()
-                os.fsync(sink.fileno())
-            os.link(part, self._log / f"{number:020}.json")
-            sync_directory(self._log)
+            write_if_absent(self._log / f"{number:020}.json", [text.encode()])
         except FileExistsError:
             raise LakeConflictError(
                 f"commit {number} was made by somebody else",
                 file=str(self.place),
                 hint="only one land may write to a table; end the other one, and begin again",
             ) from None
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
 
     def _place(self, added: list[DataFile]) -> None:
         for file in added:

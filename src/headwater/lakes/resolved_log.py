@@ -9,17 +9,16 @@ behind the commits: a run that is killed in between writes it when it is begun a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headwater.base.whole_files import sync_directory, sync_file, write_whole
 from headwater.errors import LakeError
 from headwater.lakes.lake_table import errors_at
 from headwater.pg.lsn import Lsn
-from headwater.slots.value_file import sync_directory
 
 NAME = "resolved.jsonl"
 
@@ -92,8 +91,7 @@ class ResolvedLog:
             with self._path.open("ab") as sink:
                 sink.truncate(self._length)  # of a line that was cut off
                 self._length += sink.write(_line(resolved, changed))
-                sink.flush()
-                os.fsync(sink.fileno())
+                sync_file(sink)
             if is_new:
                 sync_directory(self._path.parent)
         self.last = resolved
@@ -111,13 +109,7 @@ class ResolvedLog:
             states = list(resolved_states(self._path.parent))
             first = max((at for at, state in enumerate(states) if state.written < older_than), default=0)
             if first:
-                part = self._path.with_suffix(".part")
-                with part.open("wb") as sink:
-                    self._length = sink.write(b"".join(_lines(states[first:])))
-                    sink.flush()
-                    os.fsync(sink.fileno())
-                os.replace(part, self._path)
-                sync_directory(self._path.parent)
+                self._length = write_whole(self._path, _lines(states[first:]))
 
 
 def _lines(states: list[Resolved]) -> Iterator[bytes]:

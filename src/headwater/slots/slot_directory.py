@@ -8,26 +8,25 @@ finished: nothing is lost, nothing comes twice.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import platform
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from headwater.base.locks import lock, lock_within, open_lock
+from headwater.base.system_errors import errors_as, system_error
 from headwater.base.temporary_directories import remove_directory
+from headwater.base.whole_files import move_whole, sync_directory, sync_tree
 from headwater.errors import SlotError
 from headwater.reorder.commits.state import State
 from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
-from headwater.slots.value_file import load_value, save_value, sync_directory
+from headwater.slots.value_file import load_value, save_value
 
 _SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
-_PAUSE_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
 
 
@@ -43,7 +42,7 @@ def create_slot(path: Path, slot: Slot) -> None:
     except FileExistsError:
         raise SlotError(f'replication slot "{path.name}" already exists', file=str(path)) from None
     except OSError as error:
-        raise SlotError(f"could not make the slot: {error.strerror or error}", file=str(path)) from None
+        raise system_error("make the slot", error, SlotError, file=path) from None
     try:
         (path / _LOCK).touch(mode=0o600)
         save_value(path / _SLOT, slot)
@@ -75,8 +74,8 @@ def active_pid(path: Path) -> int | None:
     Nothing is written, and who wants to use the slot at the same moment waits until it has been looked at.
     """
     try:
-        with open(path / _LOCK, "rb") as lock:
-            return None if _lock(lock.fileno(), path, fcntl.LOCK_SH) else _noted_pid(lock.fileno()) or 0
+        with open(path / _LOCK, "rb") as file, errors_as(SlotError, "lock the slot", path):
+            return None if lock(file.fileno(), is_shared=True) else _noted_pid(file.fileno()) or 0
     except FileNotFoundError:
         return None
 
@@ -103,29 +102,17 @@ def open_slot(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[OpenS
 
 @contextmanager
 def _locked(path: Path, patience: float) -> Iterator[None]:
-    deadline = time.monotonic() + patience
-    descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_lock(path / _LOCK)
     try:
-        while not _lock(descriptor, path, fcntl.LOCK_EX):
-            if time.monotonic() >= deadline:
-                raise SlotError(f'replication slot "{path.name}" is active for PID {_noted_pid(descriptor) or "?"}')
-            time.sleep(_PAUSE_SECONDS)
+        with errors_as(SlotError, "lock the slot", path):
+            is_locked = lock_within(descriptor, patience)
+        if not is_locked:
+            raise SlotError(f'replication slot "{path.name}" is active for PID {_noted_pid(descriptor) or "?"}')
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, path: Path, kind: int) -> bool:
-    """Whether the lock could be had; it ends with the descriptor."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        return True
-    except OSError as error:
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise SlotError(f"could not lock the slot: {error.strerror}", file=str(path)) from None
-        return False
 
 
 def _noted_pid(descriptor: int) -> int | None:
@@ -187,7 +174,9 @@ class OpenSlot:
         """
         after = self.slot.advanced(state, made)
         assert after.state is not None
-        _sync(part)
+        with errors_as(SlotError, "write output", part):
+            sync_tree(part)
+            sync_directory(part.absolute().parent)
         places = str(part), str(out.absolute())
         pending = PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics)
         try:
@@ -208,13 +197,9 @@ class OpenSlot:
         pending = self.slot.pending
         if pending is None:
             return
-        try:
+        with errors_as(SlotError, "move output to its place", pending.out):
             if os.path.exists(pending.part):
-                os.replace(pending.part, pending.out)
-                sync_directory(Path(pending.out).parent)
-        except OSError as error:
-            reason = error.strerror or error
-            raise SlotError(f"could not move output to its place: {reason}", file=pending.out) from None
+                move_whole(Path(pending.part), Path(pending.out))
         self.write(
             replace(
                 self.slot,
@@ -237,17 +222,3 @@ def _remove(part: Path) -> None:
         shutil.rmtree(part)
     else:
         part.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or a directory and its files, last."""
-    for inside in path.iterdir() if path.is_dir() else ():
-        _sync(inside)
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise SlotError(f"could not write output: {error.strerror or error}", file=str(path)) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from headwater.base.system_errors import errors_as
 from headwater.errors import SlotError
 from headwater.slots.kept_state import KeptState, file_name, keep_state, lsn_of_name
 from headwater.slots.value_file import load_value
@@ -35,10 +36,8 @@ class StreamStates:
         """
         if self._directory is not None:
             session = self._directory / _session_name(since)
-            try:
+            with errors_as(SlotError, "make directory", session):
                 session.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise SlotError(f"could not make directory: {error.strerror}", file=str(session)) from None
             keep_state(session, kept)
         self._kept[since, kept.state.lsn] = kept
 
@@ -70,15 +69,13 @@ class StreamStates:
             SlotError: a file does not go.
         """
         self._kept = {place: kept for place, kept in self._kept.items() if place[1] >= lsn}
-        try:
+        with errors_as(SlotError, "remove", self._directory):
             for _, at, path in list(self._files()):
                 if at < lsn:
                     path.unlink(missing_ok=True)
             for session in self._sessions():
                 if not any(session.iterdir()):
                     session.rmdir()
-        except OSError as error:
-            raise SlotError(f"could not remove: {error.strerror}", file=str(self._directory)) from None
 
     def _sessions(self) -> list[Path]:
         if self._directory is None or not self._directory.is_dir():

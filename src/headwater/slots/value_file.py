@@ -6,14 +6,14 @@ The layout: magic, version of the format, CRC-32 of the rest, its length; then t
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from headwater.base.system_errors import errors_as
 from headwater.base.value_codec import read_value, value_bytes
+from headwater.base.whole_files import write_whole
 from headwater.errors import FlatValueError, SlotError
 
 T = TypeVar("T")
@@ -35,19 +35,9 @@ def save_value(path: Path, value: object) -> None:
         SlotError: it cannot be written; what was there is there still.
     """
     data = value_bytes(value)
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as sink:
-            sink.write(_HEAD.pack(_MAGIC, _VERSION, zlib.crc32(data), len(data)))
-            sink.write(data)
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(part, path)
-        sync_directory(path.parent)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise SlotError(f"could not write: {error.strerror or error}", file=str(path)) from None
+    head = _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(data), len(data))
+    with errors_as(SlotError, "write", path):
+        write_whole(path, [head, data], 0o600)
 
 
 def is_value_file(path: Path) -> bool:
@@ -65,10 +55,8 @@ def load_value(path: Path, kind: type[T]) -> T:
     Raises:
         SlotError: there is none, or it is damaged, or of another version.
     """
-    try:
+    with errors_as(SlotError, "read", path):
         raw = bytearray(path.read_bytes())
-    except OSError as error:
-        raise SlotError(f"could not read: {error.strerror or error}", file=str(path)) from None
     if len(raw) < _HEAD.size or raw[:8] != _MAGIC:
         raise SlotError("not a file that headwater has written", file=str(path))
     _, version, checksum, length = _HEAD.unpack_from(raw)
@@ -82,16 +70,3 @@ def load_value(path: Path, kind: type[T]) -> T:
         return read_value(kind, data)
     except FlatValueError as error:
         raise SlotError(error.message, file=str(path), hint="it was written by another version of headwater") from None
-
-
-def sync_directory(directory: Path) -> None:
-    """Make renames in a directory last.
-
-    Raises:
-        OSError: it cannot be synced.
-    """
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -28,6 +28,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from headwater.base.cache_places import java_cache
 from headwater.base.trusted_paths import check_path, make_directory
+from headwater.base.whole_files import move_whole, sync_tree
 from headwater.errors import HeadwaterError
 
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
@@ -101,7 +102,8 @@ class ClassArchive:
             _touch(self._refused)
             return
         if code == 0 and made.is_file():
-            os.replace(made, self._path)
+            sync_tree(made)
+            move_whole(made, self._path)
             _remove_unused(made.parent)
         elif code == 0:
             _touch(self._refused)

@@ -16,16 +16,17 @@ import atexit
 import hashlib
 import os
 import zipfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
-from headwater.base.kernel_cache import SharedCache, lock_file, release, say_once
+from headwater.base.kernel_cache import SharedCache, lock_file, say_once
 from headwater.base.kernels import cache_directory
+from headwater.base.locks import release
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.base.trusted_paths import check_path
+from headwater.base.whole_files import write_whole
 from headwater.errors import UntrustedPathError
 from headwater.spark.kernel_loading import import_rooms, task_kernels
 from headwater.spark.settings import is_local
@@ -141,14 +142,7 @@ def _unpack(archive: zipfile.ZipFile, names: set[str], kept: SharedCache) -> int
 
 
 def _extract(archive: zipfile.ZipFile, name: str, place: Path) -> None:
-    path = place / os.path.basename(name)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(archive.read(name))
-        os.replace(part, path)
-    finally:
-        with suppress(OSError):
-            part.unlink()
+    write_whole(place / os.path.basename(name), [archive.read(name)], is_lasting=False)
 
 
 def _folder(kept: SharedCache) -> str:

@@ -17,8 +17,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headwater.base.system_errors import system_error
 from headwater.errors import HeadwaterError
-from headwater.jobs.unforeseen import asks_for_traceback, system_error, unforeseen
+from headwater.jobs.unforeseen import asks_for_traceback, unforeseen
 from headwater.option_names import use_data_source
 
 _OF_A_WORKER = ("PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_DIR")

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from headwater.errors import HeadwaterError
+from headwater.base.system_errors import system_error
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Exchange
 from headwater.jobs.outcome import Progress
@@ -47,8 +47,7 @@ class SparkEngine(Engine):
                 return FileExchange(self._context, scratch, is_shared=True)
             return SparkExchange(self._context, place)
         except OSError as error:
-            message = f"could not make a directory: {error.strerror or error}"
-            raise HeadwaterError(message, file=error.filename) from None
+            raise system_error("make a directory", error) from None
 
     def run_tasks(
         self, name: str, function: Callable[[T], R], tasks: Sequence[T], progress: Progress | None

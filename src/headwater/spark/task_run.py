@@ -26,9 +26,10 @@ from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
 from pyspark.errors import PySparkException
 
 from headwater.base.overrides import override
+from headwater.base.system_errors import system_error
 from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_warnings
 from headwater.jobs.outcome import Attempted, Failure, Progress
-from headwater.jobs.unforeseen import system_error, unforeseen
+from headwater.jobs.unforeseen import unforeseen
 from headwater.option_names import option, ways
 from headwater.spark.kernel_travel import receive_kernels
 

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import CatalogError
+from headwater.base.system_errors import errors_as, system_error
+from headwater.errors import CatalogError, HeadwaterError
 
 TABLESPACES = "pg_tblspc/"
 
@@ -96,18 +97,14 @@ class DirectoryTree(FileTree):
         self._path = path
 
     def exists(self, name: str) -> bool:
-        try:
+        with errors_as(CatalogError, "look for file", self.place(name)):
             return (self._path / name).exists()
-        except OSError as error:
-            raise CatalogError(f"could not look for file: {error.strerror}", file=self.place(name)) from None
 
     def read(self, name: str, what: str = "file") -> bytes:
         try:
             return (self._path / name).read_bytes()
         except OSError as error:
-            raise CatalogError(
-                f"could not read {what}: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
-            ) from None
+            raise self._unreadable(what, name, error) from None
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -115,7 +112,7 @@ class DirectoryTree(FileTree):
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise CatalogError(f"could not read directory: {error.strerror}", file=self.place(folder)) from None
+            raise system_error("read directory", error, CatalogError, file=self.place(folder)) from None
 
     def place(self, name: str) -> str:
         return str(self._path / name)
@@ -125,12 +122,14 @@ class DirectoryTree(FileTree):
         try:
             return Piece(path, 0, path.stat().st_size)
         except OSError as error:
-            raise CatalogError(
-                f"could not read file: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
-            ) from None
+            raise self._unreadable("file", name, error) from None
 
     def why_missing(self, name: str, /) -> tuple[str, str | None]:
         return "no such file", self._unlinked(name)
+
+    def _unreadable(self, what: str, name: str, error: OSError) -> HeadwaterError:
+        place, hint = self.place(name), self._unlinked(name)
+        return system_error(f"read {what}", error, CatalogError, file=place, hint=hint)
 
     def _unlinked(self, name: str) -> str | None:
         """What to do about a tablespace that is not where it should be."""

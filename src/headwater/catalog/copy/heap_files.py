@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.system_errors import reason_of
 from headwater.catalog.copy.file_tree import Piece
 from headwater.catalog.pages import BLCKSZ
 from headwater.errors import CatalogError
@@ -75,7 +76,7 @@ def _read(piece: Piece, at: int, out: NDArray[np.uint8]) -> None:
             file.seek(piece.offset + at)
             found = file.readinto(out.data)
     except OSError as error:
-        raise _unreadable(piece, error.strerror or str(error)) from None
+        raise _unreadable(piece, reason_of(error)) from None
     if found < len(out):
         raise _unreadable(piece, f"it ends {len(out) - found} bytes early")
 

@@ -33,6 +33,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from headwater.base.system_errors import errors_as, reason_of
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.catalog.copy.file_tree import TABLESPACES, FileTree, Piece
 from headwater.errors import CatalogError
@@ -45,6 +46,7 @@ _CODECS = {b"\x1f\x8b": "gzip", b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd":
 _ARCHIVE = re.compile(r"(?P<what>base|\d+)\.tar(?:\.gz|\.lz4|\.zst)?")
 _SEGMENT = re.compile(r"\.\d+$")
 _TAR_MAGIC = b"ustar"
+_MORE_ROOM = "make room there, set TMPDIR to another directory, or unpack the backup"
 _EXTENSIONS = frozenset(b"%c" % kind for kind in b"LKxgX")
 """Types of members that are read whole, as they extend the header of the next one: long names, PAX headers."""
 
@@ -103,20 +105,15 @@ def open_archives(base: Path) -> FileTree:
 
 
 def _archives_in(directory: Path) -> list[tuple[Path, str]]:
-    try:
+    with errors_as(CatalogError, "read directory", directory):
         paths = list(directory.iterdir())
-    except OSError as error:
-        raise CatalogError(f"could not read directory: {error.strerror}", file=str(directory)) from None
     return [(path, match["what"]) for path in paths if (match := _ARCHIVE.fullmatch(path.name))]
 
 
 def _archive(path: Path, folder: str) -> Archive:
     """What an archive's first bytes say of it."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(tarfile.BLOCKSIZE)
-    except OSError as error:
-        raise CatalogError(f"could not read archive: {error.strerror}", file=str(path)) from None
+    with errors_as(CatalogError, "read archive", path), path.open("rb") as file:
+        head = file.read(tarfile.BLOCKSIZE)
     codecs = [codec for magic, codec in _CODECS.items() if head.startswith(magic)]
     if not codecs and _TAR_MAGIC not in head and _ARCHIVE.fullmatch(path.name) is None:
         raise CatalogError(
@@ -163,12 +160,9 @@ class TarTree(FileTree):
 
     def read(self, name: str, what: str = "file") -> bytes:
         piece = self._piece(name, what)
-        try:
-            with piece.path.open("rb") as file:
-                file.seek(piece.offset)
-                data = file.read(piece.size)
-        except OSError as error:
-            raise CatalogError(f"could not read {what}: {error.strerror}", file=self.place(name)) from None
+        with errors_as(CatalogError, f"read {what}", self.place(name)), piece.path.open("rb") as file:
+            file.seek(piece.offset)
+            data = file.read(piece.size)
         if len(data) < piece.size:
             raise _broken(piece.path, f"it ends inside {name}")
         return data
@@ -237,15 +231,11 @@ class TarTree(FileTree):
         file = self._file()
         begin = file.stat().st_size
         while piece := source.read(PIECE_BYTES):
-            try:
-                with file.open("ab") as kept:
-                    kept.write(piece)
-            except OSError as error:
-                raise CatalogError(
-                    f"could not keep files of a compressed backup: {error.strerror}",
-                    file=str(file),
-                    hint="make room there, set TMPDIR to another directory, or unpack the backup",
-                ) from None
+            with (
+                errors_as(CatalogError, "keep files of a compressed backup", file, _MORE_ROOM),
+                file.open("ab") as kept,
+            ):
+                kept.write(piece)
         return begin
 
     def _file(self) -> Path:
@@ -254,9 +244,8 @@ class TarTree(FileTree):
             try:
                 directory = OwnDirectory()
             except OSError as error:
-                raise CatalogError(
-                    f"could not make a temporary directory: {error.strerror}", hint="set TMPDIR"
-                ) from None
+                message = f"could not make a temporary directory: {reason_of(error)}"
+                raise CatalogError(message, hint="set TMPDIR") from None
             weakref.finalize(self, directory.close)
             self._kept = directory.path / "kept"
             self._kept.touch()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from headwater.base.system_errors import reason_of
 from headwater.base.trusted_paths import check_path
 from headwater.errors import PluginError
 from headwater.plugins.callbacks import output_plugin as callbacks
@@ -41,7 +42,7 @@ class PluginSource:
         try:
             return cls(path, check_path(Path(path)).read_text("utf-8"), class_name)
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            reason = reason_of(error) if isinstance(error, OSError) else "it is no text in UTF-8"
             raise PluginError(f'could not read output plugin "{path}": {reason}') from None
 
     def load(self) -> type[callbacks.OutputPlugin]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from headwater.base.system_errors import errors_as, system_error
 from headwater.errors import SegmentError
 from headwater.wal.segments import remote
 
@@ -108,13 +109,9 @@ def list_folder(place: Place, folder: str) -> list[Entry]:
     if not place.is_local:
         found = remote.list_files(place.protocol, place.options, path)
         return [Entry(folder, one.name, one.size, one.is_folder) for one in found]
-    try:
-        with os.scandir(path) as entries:
-            return list(_local_entries(entries, folder))
-    except OSError as error:
-        raise SegmentError(
-            f"could not list directory: {error.strerror}", file=path, hint="name the directory that holds the segments"
-        ) from None
+    hint = "name the directory that holds the segments"
+    with errors_as(SegmentError, "list directory", path, hint), os.scandir(path) as entries:
+        return list(_local_entries(entries, folder))
 
 
 def _local_entries(entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[Entry]:
@@ -167,7 +164,7 @@ def open_bytes(place: Place, path: str) -> io.RawIOBase:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise SegmentError(f"could not open WAL segment: {error.strerror}", file=path) from None
+        raise system_error("open WAL segment", error, SegmentError, file=path) from None
 
 
 def read_start(place: Place, path: str, size: int) -> bytes:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from typing import Protocol, Self
 
+from headwater.base.system_errors import errors_as, system_error
 from headwater.errors import SegmentError, SegmentGoneError, TruncatedSegmentError
 from headwater.wal.segments import remote
 from headwater.wal.segments.place import Place, names_beginning, read_start
@@ -44,10 +45,8 @@ class _LocalReader:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_into(self, view: memoryview, offset: int) -> int:
-        try:
+        with errors_as(SegmentError, "read WAL segment", self._path):
             return read_at(self._descriptor, view, offset)
-        except OSError as error:
-            raise SegmentError(f"could not read WAL segment: {error.strerror}", file=self._path) from None
 
     def __enter__(self) -> Self:
         return self
@@ -125,9 +124,8 @@ def open_segment(segment: Segment, size: int | None, until: int | None = None) -
     except FileNotFoundError:
         raise _gone(segment) from None
     except OSError as error:
-        raise SegmentError(
-            f"could not open WAL segment: {error.strerror}", lsn=segment.start_lsn or None, file=segment.path
-        ) from None
+        lsn = segment.start_lsn or None
+        raise system_error("open WAL segment", error, SegmentError, lsn=lsn, file=segment.path) from None
 
 
 def _open(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headwater.base.system_errors import errors_as
 from headwater.errors import SegmentError
 from headwater.pg.decimals import decimal
 from headwater.pg.lsn import Lsn
@@ -60,13 +61,11 @@ def read_lineage(histories: Mapping[int, HistoryFile], target: int) -> Lineage:
 
 def _text(file: HistoryFile) -> str:
     packed = Packed(file.place, file.path, file.method)
-    try:
+    with errors_as(SegmentError, "read history file", file.path):
         stream = open_stream(packed)
         data = read_stream(stream, _MOST_BYTES, packed)
         stream.close()
         method = compression_of(data) if file.method == PLAIN else None
-    except OSError as error:
-        raise SegmentError(f"could not read history file: {error.strerror or error}", file=file.path) from None
     return _text(HistoryFile(file.place, file.path, method)) if method else data.decode("utf-8", "replace")
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headwater.base.overrides import override
+from headwater.base.system_errors import errors_as
 from headwater.errors import SegmentError, TruncatedSegmentError
 from headwater.wal.segments.place import Place, open_bytes, read_start
 from headwater.wal.segments.segment_forms import (
@@ -180,16 +181,11 @@ class UnpackedSegment:
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:
     view = memoryview(data)
-    try:
+    action, hint = "unpack a WAL segment into a temporary file", "make room there, or set TMPDIR"
+    with errors_as(SegmentError, action, tempfile.gettempdir(), hint):
         while view:
             count = os.pwrite(descriptor, view, offset)
             view, offset = view[count:], offset + count
-    except OSError as error:
-        raise SegmentError(
-            f"could not unpack a WAL segment into a temporary file: {error.strerror}",
-            file=tempfile.gettempdir(),
-            hint="make room there, or set TMPDIR",
-        ) from None
 
 
 def read_at(descriptor: int, view: memoryview, offset: int) -> int:
