@@ -61,39 +61,39 @@ class CatalogView(Protocol):
     """The catalog as it was at some position, as far as plugins look at it."""
 
     def relation(self, oid: int) -> RelationSchema | None:
-        """The relation with this OID."""
+        """Return the relation with this OID."""
 
     def publication(self, name: str) -> Publication | None:
-        """The publication of this name."""
+        """Return the publication of this name."""
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a relation is in by itself; negative ones of those that leave it out."""
+        """Return OIDs of the publications that a relation is in by itself; negative ones of those that leave it out."""
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """What a publication says of a relation that it names, both by OID; None if it does not."""
+        """Return what a publication says of a relation that it names, both by OID; None if it does not."""
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a schema is in."""
+        """Return OIDs of the publications that a schema is in."""
 
     def locale(self) -> DatabaseLocale:
-        """What the database's text is ordered by."""
+        """Return what the database's text is ordered by."""
 
 
 class WholeCatalog(CatalogView, Protocol):
     """The catalog at the end of the window, and what it has been."""
 
     def has_had_publication(self, name: str) -> bool:
-        """Whether there is, or has been since the catalog was taken, a publication of this name."""
+        """Tell whether there is, or has been since the catalog was taken, a publication of this name."""
 
 
 class ChosenRows(Protocol):
     """The user's own choice of tables, columns and rows (:mod:`headwater.plugins.own_publications`)."""
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation without the columns that are not wanted."""
+        """Return the relation without the columns that are not wanted."""
 
-    def described(self, said: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """What is wanted of what a plugin says of a relation that is shown so."""
+    def described(self, description: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """Narrow what a plugin says of a relation that is shown so to what is wanted."""
 
 
 class SinvalMessage(Protocol):
@@ -131,15 +131,15 @@ class TwoPhaseTransaction:
 
 @dataclass(frozen=True)
 class PluginContext:
-    """What a plugin is told of the session it serves.
+    """The session that a plugin serves.
 
     Attributes:
         major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
         marks_rows: not all rows need be complete, and each is to be marked.
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
-        with_ddl: DDL is wanted, of a plugin that tells it.
-        with_definitions: the catalog has the definitions of objects, which DDL and columns' defaults are told by.
+        with_ddl: DDL is wanted, of a plugin that shows it.
+        with_definitions: the catalog has the definitions of objects, which DDL and columns' defaults come from.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
         database: name of the database.
@@ -157,7 +157,7 @@ class PluginContext:
 
     @property
     def version(self) -> Version:
-        """The server's."""
+        """The version of the server."""
         return self.session.version if self.session.major == self.major else VERSIONS[self.major]
 
     def require_complete_rows(self, plugin: str) -> None:
@@ -204,7 +204,7 @@ class SliceTables(NamedTuple):
         transactions: the slice's.
         literals: the slice's.
         schemas: its layouts.
-        schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` said as of its first item.
+        schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` says as of its first item.
         tentative: its announcements that earlier slices may have made.
     """
 
@@ -293,7 +293,7 @@ class SlicePlugin(ABC):
 
     @classmethod
     def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
-        """What it tells by the definitions of objects, of itself; empty: nothing, unless DDL is asked for.
+        """Name what the plugin tells by the definitions of objects; empty: nothing, unless DDL is asked for.
 
         They are followed for it where they can be had; where not, the user is warned.
 
@@ -307,7 +307,7 @@ class SlicePlugin(ABC):
 
     @abstractmethod
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Which changes of a relation give a message, as of that view: WANT bits.
+        """Say which changes of a relation give a message, as of that view: WANT bits.
 
         Raises:
             PluginError: the server would stop at the first change, or we cannot do yet what it does.
@@ -318,39 +318,39 @@ class SlicePlugin(ABC):
         return []
 
     def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation with what else the plugin must know of it, as of that view; itself, if that is nothing."""
+        """Return the relation with what else the plugin must know of it, as of that view."""
         return schema
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once; row filters."""
+        """Return what :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, and row filters."""
         wants = self.wants(schema, catalog)
         return Description(wants, tuple(self.schema_messages(schema, catalog)) if wants else ())
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int] | None:
-        """Numbers of the columns that messages about a relation hold, given its schema messages; None all of them.
+        """Return numbers of the columns that messages about a relation hold, given its schema messages; None all.
 
         Values of others need not have a text form.
         """
         return None
 
     def read_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> RelationSchema:
-        """The relation as its rows are taken apart, given its schema messages."""
+        """Return the relation as its rows are taken apart, given its schema messages."""
         return schema
 
     @abstractmethod
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """Messages of a TRUNCATE of relations that are all wanted; none for an empty list."""
+        """Make the messages of a TRUNCATE of relations that are all wanted; none for an empty list."""
 
     def wants_message(self, transactional: bool) -> bool:
-        """Whether logical messages of this kind give any message; then decode tasks call :meth:`message`."""
+        """Tell whether logical messages of this kind give any message; then decode tasks call :meth:`message`."""
         return True
 
     @abstractmethod
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """Messages of a logical message whose record ends at `lsn`."""
+        """Make the messages of a logical message whose record ends at `lsn`."""
 
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`.
+        """Make what follows the BEGIN of a transaction that came from the origin at its own `lsn`.
 
         Args:
             origin_id: its id.
@@ -360,7 +360,7 @@ class SlicePlugin(ABC):
         return []
 
     def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
-        """Messages of what a transaction has changed of an object, at its place among the transaction's changes.
+        """Make the messages of what a transaction has changed of an object, at its place among the changes.
 
         Args:
             event: it.
@@ -370,7 +370,7 @@ class SlicePlugin(ABC):
         return []
 
     def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
-        """Told of a relation some of whose changes are wanted, of these kinds of its changes in a window.
+        """Take note that a window has updates or deletes that are not wanted, of a relation that is else wanted.
 
         Args:
             schema: the relation.
@@ -380,69 +380,69 @@ class SlicePlugin(ABC):
         return
 
     def filter_origin(self, origin_id: int) -> bool:
-        """Whether what came from this origin (0: local) is left out."""
+        """Tell whether what came from this origin (0: local) is left out."""
         return False
 
     def filter_prepare(self, xid: int, gid: bytes) -> bool:
-        """Whether a prepared transaction is decoded as any other one, when it has committed."""
+        """Tell whether a prepared transaction is decoded as any other, when it has committed."""
         return False
 
     def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """What goes before the changes of a prepared transaction, at once; nothing: it begins as any other one."""
+        """Make what goes before the changes of a prepared transaction, at once; nothing: it begins as any other."""
         return []
 
     def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """What goes behind the changes of a prepared transaction, if it has begun."""
+        """Make what goes behind the changes of a prepared transaction, if it has begun."""
         return []
 
     def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """What tells that it was committed."""
+        """Make what tells that a prepared transaction was committed."""
         return []
 
     def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """What tells that it was rolled back."""
+        """Make what tells that a prepared transaction was rolled back."""
         return []
 
     def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
-        """What begins a block of a transaction in progress."""
+        """Make what begins a block of a transaction in progress."""
         return []
 
     def stream_stop(self, xid: int) -> list[bytes]:
-        """What ends it."""
+        """Make what ends a block of a transaction in progress."""
         return []
 
     def stream_truncate(
         self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
     ) -> list[bytes]:
-        """As :meth:`truncate`, in a block; ``xid`` is the subtransaction's."""
+        """Do as :meth:`truncate`, in a block; ``xid`` is the subtransaction's."""
         return self.truncate(schemas, cascade, restart_seqs)
 
     def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
-        """As :meth:`message`, in a block."""
+        """Do as :meth:`message`, in a block."""
         return self.message(lsn, True, prefix, content)
 
     def stream_schema(self, messages: Sequence[bytes], xid: int) -> list[bytes]:
-        """What :meth:`schema_messages` said, in a block, before a truncate of this (sub)transaction."""
+        """Make of :meth:`schema_messages` what goes before a truncate of this (sub)transaction in a block."""
         return list(messages)
 
     def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
-        """What tells that a streamed transaction committed."""
+        """Make what tells that a streamed transaction committed."""
         return []
 
     def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
-        """What tells that one was rolled back, or a subtransaction of it."""
+        """Make what tells that a streamed transaction was rolled back, or a subtransaction of it."""
         return []
 
     def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """What tells that one was prepared."""
+        """Make what tells that a streamed transaction was prepared."""
         return []
 
     def tracks(self, schema: RelationSchema) -> bool:
-        """Whether it keeps in mind how this relation is published; it passes over changes of others at once."""
+        """Tell whether the plugin caches how this relation is published; it passes over changes of others at once."""
         return True
 
     def forgets(self, message: SinvalMessage) -> list[Subject]:
-        """What is looked up anew, and whose schema is sent again, after an invalidation message.
+        """Return what is looked up anew, and whose schema is sent again, after an invalidation message.
 
         The message concerns our database or shared catalogs, and is one of those heeded; the caller leaves out others.
         Equal messages have equal answers.
@@ -450,30 +450,30 @@ class SlicePlugin(ABC):
         return []
 
     def published_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> int:
-        """OID of the relation that its schema messages, if there are any, announce a relation as."""
+        """Return the OID of the relation that its schema messages, if there are any, announce a relation as."""
         return schema.oid
 
-    def renewed(self, schema: RelationSchema, catalog: CatalogView, said: Description) -> Description:
-        """What :meth:`describe` would say now of a relation that is published as it was when it said this.
+    def renewed(self, schema: RelationSchema, catalog: CatalogView, entry: Description) -> Description:
+        """Return what :meth:`describe` would say now of a relation that is published as it was at ``entry``.
 
         Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
         """
-        return said
+        return entry
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
-        """Told of a change that is sent as of another relation than its own was announced as, both by OID.
+        """Check a change that is sent as of another relation than its own was announced as, both by OID.
 
         Raises:
-            PluginError: what the server makes of its rows cannot be told.
+            PluginError: what the server makes of its rows is not known.
         """
         return
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
-        """Publications that the options name, that do not exist, and that the server passes over with a warning."""
+        """Return the named publications that do not exist, and that the server passes over with a warning."""
         return []
 
     def validate(self, catalog: WholeCatalog) -> None:
-        """Called with the catalog at the end of the window, before the plugin is asked anything.
+        """Check the options by the catalog at the end of the window, before the plugin is asked anything.
 
         Raises:
             PluginError: the options name nothing that has existed in the window.
@@ -482,4 +482,4 @@ class SlicePlugin(ABC):
 
     @abstractmethod
     def render(self, tables: SliceTables) -> Messages:
-        """All messages of a slice."""
+        """Make all messages of a slice."""

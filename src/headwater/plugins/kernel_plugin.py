@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.base.overrides import override
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.plugins.conditions import find_conditions
@@ -34,8 +35,8 @@ class KernelPlugin(SlicePlugin):
     has_boundaries: bool = True
     sends_origins: bool = True
 
+    @override
     def render(self, tables: SliceTables) -> Messages:
-        """All messages of a slice; see :meth:`SlicePlugin.render`."""
         rendering = self.rendering(tables)
         messages = rendering.messages()
         if not (tables.transactions.flags & STREAMED).any():
@@ -43,7 +44,7 @@ class KernelPlugin(SlicePlugin):
         return replace(messages, xid=tables.transactions.xid[rendering.plan.txn].astype(np.int64))
 
     def rendering(self, tables: SliceTables) -> Rendering:
-        """The slice, ready to be written.
+        """Get a slice ready to be written.
 
         Raises:
             PluginError: a layout cannot be sent as its schema messages say.
@@ -66,12 +67,12 @@ class KernelPlugin(SlicePlugin):
         return replace(rendering, conditions=conditions)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
-        """Which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""
+        """Tell which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""
         return np.ones(len(literals.first) - 1, np.uint8)
 
     @abstractmethod
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
-        """The plan with the plugin's kernel, and the bytes that will probably do.
+        """Join the plan with the plugin's kernel, and the bytes that will probably do.
 
         Args:
             tables: the slice.

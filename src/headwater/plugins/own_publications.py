@@ -72,17 +72,17 @@ class OwnPublication:
         """
         table, options = _parsed(text)
         relation = table["relation"]
-        columns = tuple(one["String"]["sval"] for one in table.get("columns", ()))
+        columns = tuple(column["String"]["sval"] for column in table.get("columns", ()))
         schema, actions = relation.get("schemaname", "public"), _actions(text, options)
         return cls(text, schema, relation["relname"], columns, actions, "whereClause" in table)
 
 
 @dataclass(frozen=True)
 class OwnPublications:
-    """All of them; none: everything is wanted.
+    """All publications of the user; none: everything is wanted.
 
     Attributes:
-        tables: them.
+        tables: the publications, a table each.
         major: PostgreSQL's; encoding: the database's.
     """
 
@@ -91,13 +91,12 @@ class OwnPublications:
     encoding: str
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation with those columns that are wanted; others are as if they had been dropped.
+        """Return the relation with the wanted columns; others are as if they had been dropped.
 
         Raises:
             PluginError: tables that are named twice differ in their columns, or one lacks a column.
         """
-        found = list(self._of(schema, catalog))
-        lists = sorted({one.columns for one in found})
+        lists = sorted({table.columns for table in self._of(schema, catalog)})
         if len(lists) > 1:
             raise PluginError(f'cannot use different column lists for table "{schema.namespace}.{schema.name}"')
         wanted = frozenset(lists[0] if lists else ())
@@ -107,71 +106,73 @@ class OwnPublications:
         if missing:
             raise PluginError(f'column "{missing[0]}" of relation "{schema.name}" does not exist')
         columns = tuple(
-            one if one.is_dropped or one.name in wanted else replace(one, type=None, is_dropped=True)
-            for one in schema.columns
+            column if column.is_dropped or column.name in wanted else replace(column, type=None, is_dropped=True)
+            for column in schema.columns
         )
         return replace(schema, columns=columns)
 
-    def described(self, said: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """What is wanted of what a plugin says it wants.
+    def described(self, description: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """Narrow what a plugin wants to what the user wants.
 
         Args:
-            said: by the plugin.
+            description: the plugin's.
             schema: the relation as :meth:`shown`; catalog: the view.
 
         Raises:
             PluginError: a condition is none, or does not go with what is published.
             RowFilterError: it cannot be computed here.
         """
-        found = list(self._of(schema, catalog))
-        actions = 0
-        for one in found:
-            actions |= one.actions
-        wants = said.wants & (actions | (WANT_BARE_DELETE if _is_whole(found) else 0))
-        filters = self._filters(schema, found, catalog)
+        tables = list(self._of(schema, catalog))
+        actions = WANT_BARE_DELETE if _is_whole(tables) else 0
+        for table in tables:
+            actions |= table.actions
+        wants = description.wants & actions
+        filters = self._filters(schema, tables, catalog)
         if filters is None or not wants:
-            return said._replace(wants=wants)
-        if said.filters is not None:
+            return description._replace(wants=wants)
+        if description.filters is not None:
             raise PluginError(
                 f'a publication of the server filters the rows of table "{schema.namespace}.{schema.name}", too',
                 hint="name a publication without a row filter",
             )
         compiled(filters, VERSIONS[self.major], self.encoding).check()
-        return said._replace(wants=wants, filters=filters)
+        return description._replace(wants=wants, filters=filters)
 
     def _of(self, schema: RelationSchema, catalog: CatalogView) -> Iterator[OwnPublication]:
-        """Those that have a relation."""
+        """Find the publications that have a relation."""
         names = {(schema.namespace, schema.name)}
         for oid in schema.ancestors:
             ancestor = catalog.relation(oid)
             names |= {(ancestor.namespace, ancestor.name)} if ancestor is not None else set()
-        return (one for one in self.tables if (one.schema, one.name) in names)
+        return (table for table in self.tables if (table.schema, table.name) in names)
 
     def _filters(
-        self, schema: RelationSchema, found: Iterable[OwnPublication], catalog: CatalogView
+        self, schema: RelationSchema, tables: Iterable[OwnPublication], catalog: CatalogView
     ) -> RowFilters | None:
-        """As pgoutput joins those of several publications."""
-        said = ((one.actions, self._tree(one, schema)) for one in found)
-        filters = joined_filters(said, schema, catalog)
+        """Join the filters as pgoutput joins those of several publications."""
+        trees = ((table.actions, self._tree(table, schema)) for table in tables)
+        filters = joined_filters(trees, schema, catalog)
         if filters is not None:
             _require_identity(schema, filters, self.major, self.encoding)
         return filters
 
-    def _tree(self, one: OwnPublication, schema: RelationSchema) -> str | None:
-        return _tree(one.text, schema, self.major, self.encoding) if one.is_filtered else None
+    def _tree(self, table: OwnPublication, schema: RelationSchema) -> str | None:
+        return _tree(table.text, schema, self.major, self.encoding) if table.is_filtered else None
 
 
-def _is_whole(found: Iterable[OwnPublication]) -> bool:
-    """Whether DELETEs are wanted also where their old row is not known."""
-    return any(one.actions & WANT_DELETE and not one.is_filtered for one in found)
+def _is_whole(tables: Iterable[OwnPublication]) -> bool:
+    """Tell whether DELETEs are wanted also where their old row is not known."""
+    return any(table.actions & WANT_DELETE and not table.is_filtered for table in tables)
 
 
 def _require_identity(schema: RelationSchema, filters: RowFilters, major: int, encoding: str) -> None:
-    """Whether what updates and deletes are judged by is in their old rows (CheckCmdReplicaIdentity)."""
+    """Check that what updates and deletes are judged by is in their old rows (CheckCmdReplicaIdentity)."""
     if schema.replica_identity == "f":
         return
     made = compiled(filters, VERSIONS[major], encoding)
-    looked_at = frozenset[int]().union(*(one.columns for one in (made.update, made.delete) if one is not None))
+    looked_at = frozenset[int]().union(
+        *(program.columns for program in (made.update, made.delete) if program is not None)
+    )
     beyond = sorted(looked_at - set(schema.identity_columns))
     if beyond:
         raise PluginError(
@@ -189,7 +190,7 @@ def _tree(text: str, schema: RelationSchema, major: int, encoding: str) -> str:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]:
-    """The table and the options of a text."""
+    """Parse the table and the options of a text."""
     try:
         import pgparse  # users without own publications need not have it
     except ImportError:
@@ -201,20 +202,20 @@ def _parsed(text: str) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]
         if parenthesized is None:
             raise UsageError(f'"{text}" is no table of a publication: {error}', hint=_EXAMPLE) from None
         return _parsed(parenthesized)
-    made = [one["stmt"].get("CreatePublicationStmt") for one in statements]
+    made = [statement["stmt"].get("CreatePublicationStmt") for statement in statements]
     objects = made[0].get("pubobjects", []) if len(made) == 1 and made[0] else []
-    tables = [one["PublicationObjSpec"].get("pubtable") for one in objects]
+    tables = [item["PublicationObjSpec"].get("pubtable") for item in objects]
     if len(tables) != 1 or not tables[0]:
         raise UsageError(f'"{text}" is not one table', hint=f"name each by itself; {_EXAMPLE}")
-    return tables[0], tuple(one["DefElem"] for one in made[0].get("options", ()))
+    return tables[0], tuple(item["DefElem"] for item in made[0].get("options", ()))
 
 
 def _parenthesized(text: str) -> str | None:
-    """A text whose condition has no parentheses around it, with them; None if it has, or none can be found."""
+    """Put parentheses around a condition that has none; None if it has, or none can be found."""
     import pgparse
 
     for where in re.finditer(r"\bwhere\b", text, re.IGNORECASE):
-        ends = [len(text), *(one.start() for one in re.finditer(r"\bwith\b", text, re.IGNORECASE))]
+        ends = [len(text), *(match.start() for match in re.finditer(r"\bwith\b", text, re.IGNORECASE))]
         for end in ends:
             made = f"{text[: where.end()]} ({text[where.end() : end]}) {text[end:]}"
             try:
@@ -226,12 +227,12 @@ def _parenthesized(text: str) -> str | None:
 
 
 def _actions(text: str, options: Iterable[Mapping[str, Any]]) -> int:
-    """WANT bits of WITH (publish = ...)."""
-    found = WANT_ALL & ~WANT_BARE_DELETE
+    """Read WANT bits of WITH (publish = ...)."""
+    actions = WANT_ALL & ~WANT_BARE_DELETE
     for given in options:
         value = given.get("arg", {}).get("String", {}).get("sval", "")
         words = [word.strip().lower() for word in value.split(",") if word.strip()]
         if given["defname"] != "publish" or any(word not in _ACTIONS for word in words):
             raise UsageError(f'"{text}" has an option that is not known here', hint=_EXAMPLE)
-        found = sum(_ACTIONS[word] for word in set(words))
-    return found
+        actions = sum(_ACTIONS[word] for word in set(words))
+    return actions

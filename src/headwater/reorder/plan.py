@@ -94,7 +94,7 @@ class ChangeRows:
     tentative: Int64s = field(metadata=MAY_BE_CONSTANT)
 
     def take(self, which: Int64s | slice) -> ChangeRows:
-        """The rows ``which`` selects."""
+        """Return the rows ``which`` selects."""
         return ChangeRows(
             *(taken(getattr(self, name), which) for name in self.__dataclass_fields__)  # each field is one array
         )
@@ -120,12 +120,12 @@ class Announcements:
 
     @classmethod
     def certain(cls, sends: NDArray[np.bool_]) -> Announcements:
-        """None of them tentative."""
+        """Make announcements none of which is tentative."""
         return cls(sends, np.broadcast_to(np.zeros(1, np.int64), len(sends)))
 
     @classmethod
     def of(cls, count: int, which: Int64s, sends: NDArray[np.bool_], tentative: Int64s) -> Announcements:
-        """Of so many touches, of which these are some: before the others none goes."""
+        """Make those of ``count`` touches, of which ``which`` are asked about: before the others no schema goes."""
         before = np.zeros(count, np.bool_)
         before[which] = sends
         if not tentative.any():
@@ -135,11 +135,11 @@ class Announcements:
         return cls(before, numbers)
 
     def take(self, which: Int64s | slice) -> Announcements:
-        """Of some of them."""
+        """Return the announcements of some touches."""
         return Announcements(self.sends[which], taken(self.tentative, which))
 
     def spread(self, count: int, which: Int64s | slice) -> Announcements:
-        """Of more touches, of which these are some."""
+        """Return the announcements of more touches, of which these are some."""
         return self if isinstance(which, slice) else Announcements.of(count, which, self.sends, self.tentative)
 
 

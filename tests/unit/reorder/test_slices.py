@@ -96,8 +96,10 @@ def test_each_unit_knows_what_was_output_before_it(seed: int, target: int) -> No
     before = LastOutput(5, -7)
     plan = replace(Sliced(made, index, Relations(seed, False), frozenset(), False).plan(), before=before)
     known = dict[int, tuple[int, int]]()
-    for one in cut_slices(plan, target):
-        places = zip(one.units.end_lsn.tolist(), one.units.last_end.tolist(), one.units.last_time.tolist(), strict=True)
+    for piece in cut_slices(plan, target):
+        places = zip(
+            piece.units.end_lsn.tolist(), piece.units.last_end.tolist(), piece.units.last_time.tolist(), strict=True
+        )
         known |= {end: (last_end, last_time) for end, last_end, last_time in places}
     last = before
     for end, time, is_bare in zip(plan.units.end_lsn, plan.units.commit_time, plan.units.is_bare, strict=True):
@@ -125,21 +127,21 @@ def test_messages_are_where_the_transaction_before_them_is(
     plan = replace(plan, cuts_transactions=cuts, leads_messages=True, follows_many=follows_many)
     slices = cut_slices(plan, target)
     assert [*plan.units.end_lsn] == [
-        end for one in slices for end in one.units.end_lsn[one.units.flags & ENDS_HERE != 0]
+        end for piece in slices for end in piece.units.end_lsn[piece.units.flags & ENDS_HERE != 0]
     ]
-    parts = Counter(int(end) for one in slices for end in one.units.end_lsn)
+    parts = Counter(int(end) for piece in slices for end in piece.units.end_lsn)
     assert cuts or set(parts.values()) <= {1}
     wanted = Counter(plan.rows.unit[plan.rows.wanted].tolist())
     by_end = {int(end): unit for unit, end in enumerate(plan.units.end_lsn)}
-    for before, one in zip([None, *slices], slices, strict=False):
-        is_bare = one.units.flags & BARE != 0
+    for before, piece in zip([None, *slices], slices, strict=False):
+        is_bare = piece.units.flags & BARE != 0
         led = int(np.argmin(np.append(is_bare, False)))
-        assert not (one.units.flags[led:][is_bare[led:]] & WROTE_BEFORE).any()
+        assert not (piece.units.flags[led:][is_bare[led:]] & WROTE_BEFORE).any()
         if led == 0:
             continue
         follows_cut = before is not None and parts[int(before.units.end_lsn[-1])] > 1
         assert before is None or follows_cut
-        assert (one.units.flags[:led] & WROTE_BEFORE != 0).all() == (follows_many if before is None else follows_cut)
+        assert (piece.units.flags[:led] & WROTE_BEFORE != 0).all() == (follows_many if before is None else follows_cut)
         assert before is None or wanted[by_end[int(before.units.end_lsn[-1])]] > 1
 
 

@@ -84,7 +84,7 @@ class _Truncated:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _LogicalMessage:
     """A logical message."""
 
     lsn: int
@@ -178,72 +178,70 @@ class CallbackPlugin(SlicePlugin):
 
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """All changes of tables that are logged, and truncates if there is a callback for these."""
+        """Want all changes of tables that are logged, and truncates if there is a callback for these."""
         if not schema.is_logically_logged or schema.rewrite_of:
             return 0
         return WANT_ALL if self._has & {"truncate", "stream_truncate"} else WANT_ALL & ~WANT_TRUNCATE
 
+    @override
     def filter_origin(self, origin_id: int) -> bool:
-        """As the plugin says."""
         return bool(self._call("filter_by_origin", None, origin_id))
 
+    @override
     def filter_prepare(self, xid: int, gid: bytes) -> bool:
-        """As the plugin says."""
         return bool(self._call("filter_prepare", None, xid, self._text(gid, 0)))
 
+    @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """The event."""
         return [_packed(_Truncated(tuple(schemas), cascade, restart_seqs))] if schemas else []
 
+    @override
     def wants_message(self, transactional: bool) -> bool:
-        """With a callback for them."""
         return "message" in self._has or (transactional and "stream_message" in self._has)
 
+    @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """The event."""
-        return [_packed(_Said(lsn, transactional, self._text(prefix, lsn), content))]
+        return [_packed(_LogicalMessage(lsn, transactional, self._text(prefix, lsn), content))]
 
     @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """The event."""
         return [_packed(_CameFrom(name, lsn))]
 
+    @override
     def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """The event."""
         return self._two_phase("begin_prepare", txn)
 
+    @override
     def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """The event."""
         return self._two_phase("prepare", txn)
 
+    @override
     def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """The event."""
         return self._two_phase("commit_prepared", txn)
 
+    @override
     def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """The event."""
         return self._two_phase("rollback_prepared", txn)
 
     @override
     def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
-        """The event."""
         return [_packed(_Block(is_first))]
 
     @override
     def stream_stop(self, xid: int) -> list[bytes]:
-        """None: a block that has begun ends."""
+        """Make nothing: a block that has begun ends."""
         return []
 
+    @override
     def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
-        """The event."""
         return [_packed(_Streamed("stream_commit", txn))]
 
+    @override
     def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
-        """The event."""
         return [_packed(_Streamed("stream_abort", txn))]
 
+    @override
     def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """The event."""
         return self._two_phase("stream_prepare", txn)
 
     def _two_phase(self, callback: str, txn: TwoPhaseTransaction) -> list[bytes]:
@@ -254,13 +252,13 @@ class CallbackPlugin(SlicePlugin):
         return made.decode("utf-8", "surrogateescape")
 
     def render(self, tables: SliceTables) -> Messages:
-        """Call the callbacks of a slice, in order; what they write."""
+        """Call the callbacks of a slice, in order, and return what they write."""
         ctx = self._context()
         rows = _Rows(self.encoding, tables.items, tables.cells, tables.schemas)
         _Calls(self, ctx, tables.items, rows, tables.transactions, tables.literals).run()
         self._call("shutdown", None, ctx=ctx)
-        offsets, data = pack(one for _, _, one in ctx._written)
-        lsn, xid = (np.array([one[column] for one in ctx._written], np.int64) for column in (0, 1))
+        offsets, data = pack(message for _, _, message in ctx._written)
+        lsn, xid = (np.array([written[column] for written in ctx._written], np.int64) for column in (0, 1))
         return Messages(lsn, xid, offsets, data)
 
     def _call(
@@ -268,7 +266,7 @@ class CallbackPlugin(SlicePlugin):
     ) -> object:
         """Call a callback; with a place (LSN, xid), it may write there."""
         ctx = ctx or self._context()
-        with self._told_of(callback, place):
+        with self._located(callback, place):
             ctx._place = place
             try:
                 check_has(type(self.plugin), callback)
@@ -280,8 +278,8 @@ class CallbackPlugin(SlicePlugin):
         return Context(self.options, self.major, self.slot, streaming=self.traits.stream_limit > 0)
 
     @contextmanager
-    def _told_of(self, callback: str, place: tuple[int, int] | None) -> Iterator[None]:
-        """What goes wrong is told of with slot, plugin, callback and LSN (output_plugin_error_callback)."""
+    def _located(self, callback: str, place: tuple[int, int] | None) -> Iterator[None]:
+        """Add slot, plugin, callback and LSN to what goes wrong (output_plugin_error_callback)."""
         slot = f'slot "{self.slot}", ' if self.slot else ""
         where = f'{slot}output plugin "{self.plugin_name}", in the {callback} callback'
         lsn = None if place is None else place[0]
@@ -322,7 +320,7 @@ class _Rows:
         self.relations = [relation_of(schema) for schema in schemas]
 
     def row(self, item: int, layout: int, is_new: bool) -> Row | None:
-        """The new or old tuple of an item."""
+        """Make the new or old tuple of an item."""
         first = self._firsts[is_new][item]
         if first < 0:
             return None
@@ -334,17 +332,17 @@ class _Rows:
             return None
         if kind == UNCHANGED:
             return UNCHANGED_TOAST
-        found = self._text[self._start[cell] : self._start[cell] + self._length[cell]]
+        value = self._text[self._start[cell] : self._start[cell] + self._length[cell]]
         if kind == TEXT:
-            return str(found, "utf-8", "surrogateescape")
+            return str(value, "utf-8", "surrogateescape")
         if kind == REFUSED:
-            raise refusal(self._encoding, CLIENT_ENCODING, found.tobytes(), self._lsn[item])
+            raise refusal(self._encoding, CLIENT_ENCODING, value.tobytes(), self._lsn[item])
         assert kind == BINARY
-        return found.tobytes()
+        return value.tobytes()
 
 
 def relation_of(schema: RelationSchema) -> Relation:
-    """A relation as callbacks are given it."""
+    """Make of a relation what callbacks are given."""
     is_full = schema.replica_identity == "f"
     columns = tuple(
         Column(
@@ -377,7 +375,7 @@ class _Calls:
         self._items, self._transactions, self._literals = items, transactions, literals
 
     def run(self) -> None:
-        """All of them, in the order of the output."""
+        """Make all calls, in the order of the output."""
         for number in range(len(self._transactions.xid)):
             if self._transactions.flags[number] & BARE:
                 self._bare(number)
@@ -398,7 +396,7 @@ class _Calls:
         self._call("prepare" if end else "commit", txn.end_lsn, txn, txn.final_lsn)
 
     def _block(self, number: int) -> None:
-        """A block; nothing of one that has nothing."""
+        """Make the calls of a block; none of a block that has nothing."""
         t = self._transactions
         begin = self._event(int(t.begin[number]))
         if not isinstance(begin, _Block):
@@ -428,14 +426,14 @@ class _Calls:
             if isinstance(event, _Truncated):
                 relations = tuple(relation_of(schema) for schema in event.schemas)
                 self._call(f"{prefix}truncate", lsn, txn, relations, Truncate(lsn, event.cascade, event.restart_seqs))
-            elif isinstance(event, _Said):
+            elif isinstance(event, _LogicalMessage):
                 self._say(txn, event, prefix=prefix)
 
     def _bare(self, number: int) -> None:
         t = self._transactions
         for item in range(int(t.item_start[number]), int(t.item_end[number])):
             for event in self._events(int(self._items.layout[item])):
-                if isinstance(event, _Said):
+                if isinstance(event, _LogicalMessage):
                     self._say(None, event, int(t.xid[number]))
                 elif isinstance(event, _TwoPhase):
                     self._finish(event)
@@ -443,26 +441,26 @@ class _Calls:
                     self._finish_streamed(event)
 
     def _finish(self, event: _TwoPhase) -> None:
-        found = event.txn
+        end = event.txn
         ends_stream = event.callback == "stream_prepare"
-        place = 0, found.final_lsn, found.end_lsn, found.time
-        txn = Transaction(found.xid, found.xid, *place, gid=event.gid, is_streamed=ends_stream)
+        place = 0, end.final_lsn, end.end_lsn, end.time
+        txn = Transaction(end.xid, end.xid, *place, gid=event.gid, is_streamed=ends_stream)
         if event.callback == "rollback_prepared":
-            self._call("rollback_prepared", found.end_lsn, txn, found.prepare_end_lsn, found.prepare_time)
+            self._call("rollback_prepared", end.end_lsn, txn, end.prepare_end_lsn, end.prepare_time)
         else:
-            self._call(event.callback, found.end_lsn, txn, found.final_lsn)
+            self._call(event.callback, end.end_lsn, txn, end.final_lsn)
 
     def _finish_streamed(self, event: _Streamed) -> None:
-        found = event.txn
-        place = 0, found.final_lsn, found.end_lsn, found.time
-        txn = Transaction(found.xid, found.toplevel_xid, *place, is_streamed=True)
-        lsn = found.final_lsn if event.callback == "stream_commit" else found.end_lsn
-        self._call(event.callback, found.end_lsn, txn, lsn)
+        end = event.txn
+        place = 0, end.final_lsn, end.end_lsn, end.time
+        txn = Transaction(end.xid, end.toplevel_xid, *place, is_streamed=True)
+        lsn = end.final_lsn if event.callback == "stream_commit" else end.end_lsn
+        self._call(event.callback, end.end_lsn, txn, lsn)
 
-    def _say(self, txn: Transaction | None, event: _Said, xid: int = 0, prefix: str = "") -> None:
+    def _say(self, txn: Transaction | None, event: _LogicalMessage, xid: int = 0, prefix: str = "") -> None:
         place = event.lsn, xid if txn is None else txn.xid
-        said = event.transactional, event.prefix, event.content
-        self._plugin._call(f"{prefix}message", place, txn, event.lsn, *said, ctx=self._ctx)
+        message = event.transactional, event.prefix, event.content
+        self._plugin._call(f"{prefix}message", place, txn, event.lsn, *message, ctx=self._ctx)
 
     def _call(self, callback: str, lsn: int, txn: Transaction, *arguments: object) -> None:
         self._plugin._call(callback, (lsn, txn.xid), txn, *arguments, ctx=self._ctx)
@@ -483,7 +481,7 @@ class _Calls:
         return txn
 
     def _event(self, number: int) -> object:
-        """The only event of a literal, by 1 + its number; None for 0."""
+        """Read the only event of a literal, by 1 + its number; None for 0."""
         return next(self._events(number - 1)) if number else None
 
     def _events(self, literal: int) -> Iterator[object]:

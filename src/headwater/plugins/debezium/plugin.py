@@ -98,22 +98,22 @@ class Debezium(KernelPlugin):
 
     @classmethod
     def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
-        """Defaults, and DDL unless ``include.schema.changes`` says otherwise."""
+        """Name defaults, and DDL unless ``include.schema.changes`` says otherwise."""
         return "DDL and columns' defaults" if parse_options(options).schema_changes else "columns' defaults"
 
     def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """With the defaults of its columns, if the catalog has them."""
+        """Add the defaults of the columns, if the catalog has them."""
         if not self._knows_defaults or schema.oid < FIRST_NORMAL_OBJECT_ID:
             return schema
         assert isinstance(catalog, HistoricCatalog)
-        found = catalog.derived(("column defaults", schema.oid), lambda oid: column_defaults(catalog, oid))
-        if not found:
+        defaults = catalog.derived(("column defaults", schema.oid), lambda oid: column_defaults(catalog, oid))
+        if not defaults:
             return schema
-        return replace(schema, columns=tuple(replace(c, default=found.get(c.number, "")) for c in schema.columns))
+        return replace(schema, columns=tuple(replace(c, default=defaults.get(c.number, "")) for c in schema.columns))
 
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """What a publication of all tables has of those asked for.
+        """Want what a publication of all tables has, of the tables asked for.
 
         Raises:
             PluginError: it has a column that cannot be shown yet.
@@ -138,35 +138,35 @@ class Debezium(KernelPlugin):
 
     @override
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
-        """Those of types that the connector knows."""
+        """Return the columns of types that the connector knows."""
         return frozenset(column.number for column, _ in self.vocabulary.shown(schema))
 
     @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """An event for each table, or, if they are skipped, what says that there was something."""
+        """Make an event for each table, or, if they are skipped, what says that there was something."""
         if "t" in self.options.skipped:
             return [SILENT_MESSAGE] if schemas else []
         return [self.vocabulary.truncate(schema) for schema in schemas]
 
     @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """One event; of a prefix that is left out, what says that there was something."""
+        """Make one event; of a prefix that is left out, what says that there was something."""
         if not self.options.shows_prefix(prefix.decode("utf-8", "replace")):
             return [SILENT_MESSAGE]
         return [self.vocabulary.message(prefix, content)]
 
     @override
     def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
-        """One event, as Debezium's other connectors have them."""
+        """Make one event, as Debezium's other connectors have them."""
         return schema_change(self.vocabulary, event, catalog)
 
     @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """What the kernel finds by the transaction."""
+        """Make what the kernel finds by the transaction."""
         return [] if name is None else [self.vocabulary.origin(name, lsn)]
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
-        """The kernel, with the words of the layouts, and events for messages."""
+        """Join the plan with the kernel, the words of the layouts, and events for messages."""
         texts = [ready.data[a:b].tobytes() for a, b in pairwise(ready.offsets.tolist())]
         words, keys = self.vocabulary.words(tables.schemas, texts)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
@@ -190,7 +190,7 @@ class Debezium(KernelPlugin):
         return Rendering(step, _plan_of(events, plan), min(size, _FIRST_ROOM) + 4096, refusal)
 
     def _why_refused(self, tables: SliceTables, part: Slice, event: int) -> str:
-        """What the connector stops at: table, column, and the value."""
+        """Say what the connector stops at: table, column, and the value."""
         item = int(part.plan.arg[part.events.message[event]])
         layout = int(part.items.layout[item])
         schema, first = tables.schemas[layout], int(part.words.first[layout])
@@ -215,7 +215,7 @@ class Debezium(KernelPlugin):
 
 
 def _stops_at(part: Slice, event: int, column: int) -> bool:
-    """Whether an event cannot be written for a column: where all others of its rows have any text."""
+    """Tell whether an event cannot be written for a column: where all others of its rows have any text."""
     words, item = part.words, part.plan.arg[part.events.message[event]]
     layout, style, kind = part.items.layout[item], np.full_like(part.words.style, STRING), part.cells.kind.copy()
     style[column] = words.style[column]
@@ -230,9 +230,9 @@ def _stops_at(part: Slice, event: int, column: int) -> bool:
     return int(render_events(probe, 0, np.array([event, event + 1]), out)) < 0
 
 
-def _why(cells: Cells, found: Sequence[int], not_null: bool) -> str:
-    """Why the connector does not go on at a value, of the new row, the old one, or both."""
-    texts = {_text(cells, cell) for cell in found if cells.kind[cell] == TEXT}
+def _why(cells: Cells, numbers: Sequence[int], not_null: bool) -> str:
+    """Say why the connector does not go on at a value, of the new row, the old one, or both."""
+    texts = {_text(cells, cell) for cell in numbers if cells.kind[cell] == TEXT}
     if not texts:
         return "has a value that was not written again, or NULL, for which the connector has no word in its type"
     value = f"holds {texts.pop()}" if len(texts) == 1 else "holds a value"
@@ -248,13 +248,13 @@ def _text(cells: Cells, cell: int) -> str:
 
 
 def _numbered(items: Items, transactions: Transactions, plan: Plan, keys: Keys, events: Events, tables: int) -> Tallies:
-    """Number the events; how many events of which tables transactions have."""
+    """Number the events, and count how many of which tables transactions have."""
     tallies = Tallies(np.empty(len(events.kind), np.int32), np.empty(len(events.kind), np.int64))
     number_events(items, transactions, plan, keys, events, np.zeros(tables, np.int64), tallies)
     return tallies
 
 
 def _plan_of(events: Events, plan: Plan) -> Plan:
-    """The events as messages."""
+    """Make a plan whose messages are the events."""
     message = events.message
     return Plan(events.kind, plan.arg[message], plan.txn[message], plan.lsn[message], plan.xid[message])

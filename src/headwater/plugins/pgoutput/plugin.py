@@ -151,7 +151,7 @@ _CACHES_OF = {
 
 
 def _heeded(major: int) -> frozenset[int]:
-    """Ids of the messages at which anything is forgotten."""
+    """Return ids of the messages at which anything is forgotten."""
     of_caches = (
         PUBLICATIONOID[major],
         PUBLICATIONNAME[major],
@@ -208,18 +208,18 @@ class PgOutput(KernelPlugin):
             for name in self.options.publication_names
         }
 
+    @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Which changes are published; see :meth:`SlicePlugin.wants`."""
         if not self.tracks(schema):
             return 0
         return self._wants(self._published(schema, catalog))
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
+        """Write Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
         return self._announcement(schema, self._published(schema, catalog))
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """All that is said of a relation, of one look at the publications."""
+        """Say all of a relation, of one look at the publications."""
         if not self.tracks(schema):
             return Description()
         entry = self._published(schema, catalog)
@@ -243,18 +243,18 @@ class PgOutput(KernelPlugin):
 
     @override
     def published_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> int:
-        """The first relation that they announce."""
+        """Return the first relation that the messages announce."""
         return _first_relation(schema_messages, self.encoding).oid
 
-    def renewed(self, schema: RelationSchema, catalog: CatalogView, said: Description) -> Description:
-        """The relation, and the ancestor that it is published as, as they are now."""
-        publish_as = self.published_as(schema, said.messages)
+    def renewed(self, schema: RelationSchema, catalog: CatalogView, entry: Description) -> Description:
+        """Announce the relation, and the ancestor that it is published as, as they are now."""
+        publish_as = self.published_as(schema, entry.messages)
         relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
         messages = self._announcement(schema, Published(0, relation))
-        return said._replace(wants=held_back(said.wants, schema, publish_as, self.major), messages=tuple(messages))
+        return entry._replace(wants=held_back(entry.wants, schema, publish_as, self.major), messages=tuple(messages))
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
-        """Rows are converted as was found out when they were announced; else they must be those of the ancestor."""
+        """Check that rows are converted as when they were announced, or are those of the ancestor."""
         if sent_as == schema.oid:
             return
         ancestor = ancestor_relation(catalog, sent_as)
@@ -266,33 +266,33 @@ class PgOutput(KernelPlugin):
             )
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
-        """Those published."""
+        """Return the published columns."""
         return frozenset(place + 1 for place in _attributes(schema, _first_relation(schema_messages, self.encoding)))
 
     def read_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> RelationSchema:
-        """In 14 without the values that older rows lack, if it is sent as an ancestor."""
+        """Leave out, in 14, the values that older rows lack, if the relation is sent as an ancestor."""
         if not self._reads_missing_as_null or self.published_as(schema, schema_messages) == schema.oid:
             return schema
         return replace(schema, columns=tuple(replace(column, missing=None) for column in schema.columns))
 
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """T; the schemas that are due go before it."""
+        """Write T; the schemas that are due go before it."""
         return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []
 
     @override
     def wants_message(self, transactional: bool) -> bool:
-        """With the option ``messages``."""
+        """Want messages with the option ``messages``."""
         return self.options.messages
 
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """M; the content is bytes, whatever they are."""
+        """Write M; the content is bytes, whatever they are."""
         try:
             return [write_message(lsn, transactional, self._converted(prefix, lsn), content)]
         except DecodingError:
             return [UNSENDABLE + prefix]
 
     def _converted(self, text: bytes, lsn: int) -> bytes:
-        """A text of a change at an LSN in the client's encoding.
+        """Convert a text of a change at an LSN to the client's encoding.
 
         Raises:
             DecodingError: it has a character that cannot be sent.
@@ -301,74 +301,74 @@ class PgOutput(KernelPlugin):
 
     @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """O."""
+        """Write O."""
         return [write_origin(name, lsn, self.encoding)] if name else []
 
     def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """b; also before one that sends nothing else."""
+        """Write b; also before one that sends nothing else."""
         return [write_begin_prepare(_stamp(txn))]
 
     def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """P."""
+        """Write P."""
         return [write_prepare(_stamp(txn))]
 
     def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """K."""
+        """Write K."""
         return [write_commit_prepared(_stamp(txn))]
 
     def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """R."""
+        """Write R."""
         lsns, times = (txn.prepare_end_lsn, txn.end_lsn), (txn.prepare_time, txn.time)
         return [write_rollback_prepared(PreparedStamp(lsns, times, txn.xid, txn.gid))]
 
     def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
-        """S."""
+        """Write S."""
         return [write_stream_start(xid, is_first)]
 
     @override
     def stream_stop(self, xid: int) -> list[bytes]:
-        """E."""
+        """Write E."""
         return [write_stream_stop()]
 
     @override
     def stream_truncate(
         self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
     ) -> list[bytes]:
-        """T with the xid of the subtransaction."""
+        """Write T with the xid of the subtransaction."""
         return [in_stream(message, xid) for message in self.truncate(schemas, cascade, restart_seqs)]
 
     def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
-        """M with the xid of the toplevel transaction."""
+        """Write M with the xid of the toplevel transaction."""
         messages = self.message(lsn, True, prefix, content)
-        return [one if one[:1] == UNSENDABLE else in_stream(one, toplevel_xid) for one in messages]
+        return [message if message[:1] == UNSENDABLE else in_stream(message, toplevel_xid) for message in messages]
 
     def stream_schema(self, messages: Sequence[bytes], xid: int) -> list[bytes]:
-        """Y and R with the xid of the subtransaction."""
+        """Write Y and R with the xid of the subtransaction."""
         return [in_stream(message, xid) for message in messages]
 
     def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
-        """C."""
+        """Write C."""
         return [write_stream_commit(txn.xid, txn.final_lsn, txn.end_lsn, txn.time)]
 
     def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
-        """A, with place and time if streaming is ``parallel``."""
+        """Write A, with place and time if streaming is ``parallel``."""
         info = (txn.end_lsn, txn.time) if self.options.streaming == "parallel" else None
         return [write_stream_abort(txn.toplevel_xid, txn.xid, info)]
 
     def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """P."""
+        """Write P."""
         return [write_stream_prepare(_stamp(txn))]
 
     def filter_origin(self, origin_id: int) -> bool:
-        """With ``origin 'none'``, all that has an origin."""
+        """Leave out, with ``origin 'none'``, all that has an origin."""
         return self.options.publish_no_origin and origin_id != 0
 
     def tracks(self, schema: RelationSchema) -> bool:
-        """Whether pgoutput_change goes as far as RelationSyncCache."""
+        """Tell whether pgoutput_change goes as far as RelationSyncCache."""
         return not schema.rewrite_of and is_publishable(schema)
 
     def forgets(self, message: SinvalMessage) -> list[Subject]:
-        """Entries of RelationSyncCache that the server drops, and what it reads anew of publications and members."""
+        """Return entries of RelationSyncCache that the server drops, and what it reads anew of publications."""
         major = self.major
         is_relsync = message.id == RELSYNC and VERSIONS[major].has_relsync_invalidations
         if message.id == RELCACHE or is_relsync:
@@ -377,25 +377,25 @@ class PgOutput(KernelPlugin):
         if message.id == CATALOG:
             entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
             return entries + _CACHES_OF.get(message.value, [])
-        found = [(ENTRIES, 0)] if message.id in CATCACHES[major] else []
+        subjects = [(ENTRIES, 0)] if message.id in CATCACHES[major] else []
         if message.id == PUBLICATIONOID[major]:
-            found += [(LOADED, 0), (ROWS, oid_of_hash(message.value))]
+            subjects += [(LOADED, 0), (ROWS, oid_of_hash(message.value))]
         elif message.id == PUBLICATIONNAME[major]:
-            found += self._numbers.get(message.value, [])
+            subjects += self._numbers.get(message.value, [])
         elif message.id == PUBLICATIONRELMAP[major]:
-            found += [(RELATIONS, 0), (MEMBERS, member_subject(message.value))]
+            subjects += [(RELATIONS, 0), (MEMBERS, member_subject(message.value))]
         elif message.id == PUBLICATIONNAMESPACEMAP[major]:
-            found.append((SCHEMAS, 0))
-        return found
+            subjects.append((SCHEMAS, 0))
+        return subjects
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
-        """The named publications that do not exist, of which 18 warns; before that they are errors."""
+        """Return the named publications that do not exist, of which 18 warns; before, they are errors."""
         if not VERSIONS[self.major].warns_of_missing_publications:
             return []
         return [name for name in self.options.publication_names if catalog.publication(name) is None]
 
+    @override
     def validate(self, catalog: WholeCatalog) -> None:
-        """Stop if not one of the named publications has ever existed; see :func:`require_publications`."""
         require_publications(self.options.publication_names, catalog)
 
     def _published(self, schema: RelationSchema, catalog: CatalogView) -> Published:
@@ -403,7 +403,7 @@ class PgOutput(KernelPlugin):
         return published(schema, publications, catalog, self.major)
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
-        """The kernel, with how the layouts are sent."""
+        """Join the plan with the kernel, and with how the layouts are sent."""
         wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
         unsendable: DecodingError | None = None
         if make_conversion(self.encoding, self.client_encoding) is not NO_CONVERSION:
@@ -420,8 +420,8 @@ class PgOutput(KernelPlugin):
             if unsendable is not None and plan.op[message] == NEVER_SENT:
                 return unsendable
             item = int(plan.arg[message])
-            found = first_refused(items, item, cells, wire)
-            return refused_text(self.encoding, self.client_encoding, found, int(items.lsn[item]))
+            value = first_refused(items, item, cells, wire)
+            return refused_text(self.encoding, self.client_encoding, value, int(items.lsn[item]))
 
         return Rendering(step, plan, size, refusal)
 
@@ -433,7 +433,7 @@ def _stamp(txn: TwoPhaseTransaction) -> PreparedStamp:
 def make_wire(
     schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]], encoding: str = "UTF8"
 ) -> Wire:
-    """How layouts are sent, as their first R message says (the ancestor's, if they are published as one).
+    """Make how layouts are sent, as their first R message says (the ancestor's, if they are published as one).
 
     Raises:
         PluginError: a layout has no R message, or one with a column it does not have.
@@ -451,7 +451,7 @@ def make_wire(
 def sendable(
     ready: Ready, plan: Plan, convert: Callable[[bytes, int], bytes], streamed: NDArray[np.bool_]
 ) -> tuple[Ready, Plan, DecodingError | None]:
-    """Ready-made messages with their names as the client gets them.
+    """Convert the names in ready-made messages to what the client gets.
 
     Args:
         ready: the slice's.
@@ -465,9 +465,9 @@ def sendable(
     places = np.flatnonzero(plan.op == READY)
     tags = ready.data[ready.offsets[plan.arg[places]]]
     places = places[np.isin(tags, np.frombuffer(NAMED, np.uint8))]
-    found, firsts = np.unique(plan.arg[places], return_index=True)
+    numbers, firsts = np.unique(plan.arg[places], return_index=True)
     texts: dict[int, bytes] = {}
-    for number, place in sorted(zip(found.tolist(), places[firsts].tolist(), strict=True), key=itemgetter(1)):
+    for number, place in sorted(zip(numbers.tolist(), places[firsts].tolist(), strict=True), key=itemgetter(1)):
         message, lsn = ready.data[ready.offsets[number] : ready.offsets[number + 1]].tobytes(), int(plan.lsn[place])
         has_xid = bool(streamed[plan.txn[place]]) and number < ready.schema_first[0] and message[:1] in (b"R", b"Y")
         try:
@@ -481,7 +481,7 @@ def sendable(
 
 
 def first_refused(items: Items, item: int, cells: Cells, wire: Wire) -> bytes:
-    """What cannot be sent of the first such value of a change, in the order in which its values are sent."""
+    """Find what cannot be sent of the first such value of a change, in the order in which values are sent."""
     layout = int(items.layout[item])
     columns = wire.attribute[wire.first[layout] : wire.first[layout + 1]]
     firsts = [first for first in (int(cells.old_first[item]), int(cells.new_first[item])) if first >= 0]
@@ -498,7 +498,7 @@ def _first_relation(messages: Sequence[bytes], encoding: str) -> RelationMessage
 
 
 def _attributes(schema: RelationSchema, relation: RelationMessage) -> list[int]:
-    """Indexes into a tuple's cells of the columns sent, matched by name (build_attrmap_by_name)."""
+    """Return indexes into a tuple's cells of the columns sent, matched by name (build_attrmap_by_name)."""
     places = {column.name: column.number - 1 for column in schema.columns if not column.is_dropped}
     missing = [name for name in relation.columns if name not in places]
     if missing:

@@ -50,7 +50,7 @@ class TableChoice:
         patterns: their names, as of the change.
         where: which of their changes are wanted.
         named: OID of the relation that the only pattern, a plain name, means; not called before the catalog was rolled
-            forward. It is None, or returns None, where no relation is to be told by its OID.
+            forward. It is None, or returns None, where no relation is to be found by its OID.
         with_replaced: other relations that bore that name are chosen as well, for their time under it.
         left_out: OIDs of tables that are not chosen, whatever their names, nor are their partitions.
         only: OIDs of those that are chosen at most, with their partitions; None for any.
@@ -65,18 +65,18 @@ class TableChoice:
 
     @property
     def is_everything(self) -> bool:
-        """Every table is chosen."""
+        """Whether every table is chosen."""
         return self.patterns.are_all and not self.left_out and self.only is None
 
     def leaves_out(self, schema: RelationSchema, catalog: CatalogView) -> bool:
-        """Whether a relation is left out for the table that it is, or is a partition of, or for what is excluded."""
+        """Tell whether a relation is left out for the table that it is, or is a partition of, or as excluded."""
         original = catalog.relation(schema.rewrite_of) if schema.rewrite_of else schema
         table = schema.rewrite_of if original is None else original.topmost
         is_other = self.only is not None and table not in self.only
         return is_other or table in self.left_out or self.patterns.excludes(schema, catalog)
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
-        """Whether changes of this version of a relation are asked for, as of a view of the catalog."""
+        """Tell whether changes of this version of a relation are asked for, as of a view of the catalog."""
         if self.leaves_out(schema, catalog):
             return False
         named = self.named() if self.named is not None else None
@@ -88,7 +88,7 @@ class TableChoice:
 
 
 def require_text(schema: RelationSchema) -> None:
-    """Whether a relation's names can be those of columns and tables in Spark.
+    """Refuse a relation whose names cannot be those of columns and tables in Spark.
 
     Raises:
         PluginError: one has bytes that are no characters, or have no equivalent in UTF8.
@@ -158,11 +158,11 @@ class RowChanges(SlicePlugin):
         )
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """The wanted changes of a chosen, permanent user table, of those that its publications publish."""
+        """Want the chosen changes of permanent user tables, of those that the publications publish."""
         return self.describe(schema, catalog).wants
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """The same, and the publications' row filters."""
+        """Say which changes are wanted, and the publications' row filters."""
         if schema.oid < FIRST_NORMAL_OBJECT_ID or not self._is_followed(schema, catalog):
             return Description()
         if not self.choice.chooses(schema, catalog):
@@ -177,16 +177,16 @@ class RowChanges(SlicePlugin):
         return self._published(schema, catalog, operations) if is_publishable(schema) else Description()
 
     def _is_followed(self, schema: RelationSchema, catalog: CatalogView) -> bool:
-        """Whether a relation has rows of the kind that is wanted."""
+        """Tell whether a relation has rows of the kind that is wanted."""
         original = catalog.relation(schema.rewrite_of) if self.mirrors and schema.rewrite_of else schema
         if original is None or original.rewrite_of:
             return False
         return original.kind in ("rp" if self.mirrors else "rmp")
 
     def _published(self, schema: RelationSchema, catalog: CatalogView, operations: int) -> Description:
-        """Those of some operations, as WANT bits, that are published."""
+        """Say which of some operations, as WANT bits, are published."""
         publications = load_publications(self.publications, catalog, self.major)
-        for name in set(self.publications).difference(found.name for found in publications):
+        for name in set(self.publications).difference(publication.name for publication in publications):
             warn(f'publication "{name}" does not exist at some change in the window: it publishes nothing there')
         entry = published(schema, publications, catalog, self.major)
         if entry.filters is None:
@@ -197,34 +197,33 @@ class RowChanges(SlicePlugin):
             operations |= WANT_UPDATE
         return Description(operations & entry.emits, filters=entry.filters)
 
+    @override
     def validate(self, catalog: WholeCatalog) -> None:
-        """Stop if not one of the named publications has ever existed."""
         require_publications(self.publications, catalog)
 
     @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """One message per relation, which becomes a row of its own."""
+        """Make one message per relation, which becomes a row of its own."""
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
 
     @override
     def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
-        """A message, which becomes a row."""
+        """Make a message, which becomes a row."""
         return [ddl_message(event, number)]
 
     @override
     def wants_message(self, transactional: bool) -> bool:
-        """No: a logical message is no change of a row."""
+        """Refuse them: a logical message is no change of a row."""
         return False
 
     @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """None."""
         return []
 
     @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """The origin's name."""
+        """Return the origin's name."""
         if not name:
             return []
         if not _is_text(name):
@@ -233,7 +232,7 @@ class RowChanges(SlicePlugin):
 
     @override
     def render(self, tables: SliceTables) -> Messages:
-        """Not for rows.
+        """Refuse: rows have no messages.
 
         Raises:
             PluginError: always.

@@ -143,12 +143,12 @@ class TestDecoding(KernelPlugin):
 
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
+        """Want everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
         is_shown = not schema.rewrite_of or self.options.include_rewrites
         return WANT_ALL if schema.is_logically_logged and is_shown else 0
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
-        """For a rewrite's new heap, the name that its lines carry (never sent); for others nothing."""
+        """Return of a rewrite's new heap the name that its lines carry (never sent); of others nothing."""
         if not schema.rewrite_of:
             return []
         original = catalog.relation(schema.rewrite_of)
@@ -157,7 +157,7 @@ class TestDecoding(KernelPlugin):
         return [self.session.encoded(quote_qualified_identifier(schema.namespace, original.name, self.major))]
 
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """``table a, b: TRUNCATE: ...``."""
+        """Write ``table a, b: TRUNCATE: ...``."""
         if not schemas:
             return []
         names = ", ".join(quote_qualified_identifier(s.namespace, s.name, self.major) for s in schemas)
@@ -166,62 +166,62 @@ class TestDecoding(KernelPlugin):
 
     @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """``message: ...``."""
+        """Write ``message: ...``."""
         head = f"message: transactional: {int(transactional)} prefix: ".encode()
         return [head + prefix + f", sz: {len(content)} content:".encode() + content]
 
     def filter_origin(self, origin_id: int) -> bool:
-        """With ``only-local``, all that has an origin."""
+        """Leave out, with ``only-local``, all that has an origin."""
         return self.options.only_local and origin_id != 0
 
     @override
     def filter_prepare(self, xid: int, gid: bytes) -> bool:
-        """By the name."""
+        """Tell prepared transactions that are decoded at their commit by their names."""
         return b"_nodecode" in gid
 
     def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """``PREPARE TRANSACTION 'gid', txid 1``."""
+        """Write ``PREPARE TRANSACTION 'gid', txid 1``."""
         return [self._finished(b"PREPARE TRANSACTION", txn)]
 
     def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """``COMMIT PREPARED 'gid', txid 1``, of empty ones, too."""
+        """Write ``COMMIT PREPARED 'gid', txid 1``, of empty ones, too."""
         return [self._finished(b"COMMIT PREPARED", txn)]
 
     def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """``ROLLBACK PREPARED 'gid', txid 1``, likewise."""
+        """Write ``ROLLBACK PREPARED 'gid', txid 1``, likewise."""
         return [self._finished(b"ROLLBACK PREPARED", txn)]
 
     @override
     def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
-        """``opening a streamed block for transaction TXN 1``."""
+        """Write ``opening a streamed block for transaction TXN 1``."""
         return [b"opening a streamed block for transaction" + self._txn(xid)]
 
     def stream_stop(self, xid: int) -> list[bytes]:
-        """``closing a streamed block for transaction TXN 1``."""
+        """Write ``closing a streamed block for transaction TXN 1``."""
         return [b"closing a streamed block for transaction" + self._txn(xid)]
 
     @override
     def stream_truncate(
         self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
     ) -> list[bytes]:
-        """``streaming truncate for TXN 1``."""
+        """Write ``streaming truncate for TXN 1``."""
         return [self._streaming(b"truncate", toplevel_xid)] if schemas else []
 
     @override
     def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
-        """``streaming message: ...``, without its content."""
+        """Write ``streaming message: ...``, without its content."""
         return [b"streaming message: transactional: 1 prefix: " + prefix + f", sz: {len(content)}".encode()]
 
     def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
-        """``committing streamed transaction TXN 1``."""
+        """Write ``committing streamed transaction TXN 1``."""
         return [b"committing streamed transaction" + self._txn(txn.xid) + self._stamp(txn.time)]
 
     def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
-        """``aborting streamed (sub)transaction TXN 1``."""
+        """Write ``aborting streamed (sub)transaction TXN 1``."""
         return [b"aborting streamed (sub)transaction" + self._txn(txn.xid)]
 
     def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """``preparing streamed transaction TXN 'gid', txid 1``."""
+        """Write ``preparing streamed transaction TXN 'gid', txid 1``."""
         gid = quote_literal(txn.gid)
         named = b" TXN " + gid + f", txid {txn.xid}".encode() if self.options.include_xids else b" " + gid
         return [b"preparing streamed transaction" + named + self._stamp(txn.time)]
@@ -242,7 +242,7 @@ class TestDecoding(KernelPlugin):
         return words + b" " + quote_literal(txn.gid) + xid + self._stamp(txn.time)
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
-        """The kernel, with the words of the layouts and the commit times."""
+        """Join the plan with the kernel, the words of the layouts and the commit times."""
         lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
         if self.traits.marks_rows:
             natts = np.array([len(schema.columns) for schema in tables.schemas], np.int64)
@@ -260,7 +260,7 @@ class TestDecoding(KernelPlugin):
         return Rendering(step, plan, size + len(ready.data) + len(stamps.text))
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
-        """All literals but, before 17, logical messages (``message: ...``)."""
+        """Choose all literals but, before 17, logical messages (``message: ...``)."""
         counts = super().brings_begin(literals)
         if not self.traits.messages_count:
             full = np.flatnonzero(np.diff(literals.first))
@@ -269,10 +269,10 @@ class TestDecoding(KernelPlugin):
         return counts
 
     def _streamed(self, transactions: Transactions) -> Streamed:
-        """What stands for a change in a block, by the block."""
+        """Write what stands for a change in a block, by the block."""
         is_block = transactions.flags & STREAMED != 0
         xids = zip(transactions.xid.tolist(), is_block.tolist(), strict=True)
-        start, text = pack(self._streaming(b"change", xid) if is_one else b"" for xid, is_one in xids)
+        start, text = pack(self._streaming(b"change", xid) if is_streamed else b"" for xid, is_streamed in xids)
         return Streamed(start, text)
 
     def _stamps(self, transactions: Transactions) -> Stamps:
@@ -285,17 +285,17 @@ class TestDecoding(KernelPlugin):
 
 
 def _is_message(literals: Literals, begins: NDArray[np.int64], at: int) -> NDArray[np.bool_]:
-    """bool[n]: which texts have ``message: `` at a place, by where they begin."""
-    found = np.ones(len(begins), np.bool_)
+    """Find which texts have ``message: `` at a place, by where they begin: bool[n]."""
+    is_message = np.ones(len(begins), np.bool_)
     for number, byte in enumerate(b"message: ", at):
-        found &= literals.data[np.minimum(begins + number, len(literals.data) - 1)] == byte
-    return found
+        is_message &= literals.data[np.minimum(begins + number, len(literals.data) - 1)] == byte
+    return is_message
 
 
 def make_lines(
     schemas: Sequence[RelationSchema], names: Sequence[Sequence[bytes]], major: int, session: SessionSettings
 ) -> Lines:
-    """The unchanging words of layouts; `names` overrides a layout's name where it is not empty."""
+    """Make the unchanging words of layouts; `names` overrides a layout's name where it is not empty."""
     heads = [_table_name(schema, name, major, session) for schema, name in zip(schemas, names, strict=True)]
     columns = [[column for column in schema.columns if not column.is_dropped] for schema in schemas]
     live = [column for table in columns for column in table]
@@ -325,7 +325,7 @@ def _label(column: Column, major: int, session: SessionSettings) -> bytes:
 
 
 def _style(column: Column) -> int:
-    """How print_literal quotes values of a column's type; a domain counts as itself."""
+    """Tell how print_literal quotes values of a column's type; a domain counts as itself."""
     oid = column.type.oid if column.type else 0
     if oid in _RAW_TYPES:
         return RAW

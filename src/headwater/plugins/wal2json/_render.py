@@ -66,7 +66,7 @@ class Words(NamedTuple):
     Attributes:
         fixed: int64[FIXED+1] offsets in text of texts that are the same for all layouts, by their indexes above.
         step_first: int64[5] preamble p is the steps ``[step_first[p], step_first[p+1])``.
-        step: uint8[s] what is said.
+        step: uint8[s] what is written.
         step_start: int64[s+1] offsets in text of what stands there for SAY_TEXT.
         list_first: int64[4] part p is the lists ``[list_first[p], list_first[p+1])``.
         list_start: int64[2n+1] offsets in text of what stands before list l (2l) and behind it (2l+1); behind the last
@@ -110,7 +110,7 @@ def _put_fixed(words: Words, which: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _is_no_number(src: Bytes, start: Int, length: Int) -> Int:
-    """NaN, Infinity or -Infinity."""
+    """Tell whether a text is NaN, Infinity or -Infinity."""
     first = src[start] if length > 0 else 0
     if first == MINUS and length > 1:
         first = src[start + 1]
@@ -119,7 +119,7 @@ def _is_no_number(src: Bytes, start: Int, length: Int) -> Int:
 
 @inline_kernel
 def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A value as pg_decode_write_value writes it."""
+    """Write a value as pg_decode_write_value does."""
     if style == NUMBER:
         if _is_no_number(src, start, length):
             return put_text(NULL_TEXT, 0, 4, out, o)
@@ -135,8 +135,8 @@ def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
 
 
 @inline_kernel
-def _is_told(cells: Cells, base: Int, words: Words, c: Int, members: Int, skips_nulls: Int) -> Int:
-    """Whether a column is in a part of a change; without a tuple (base below 0) only membership counts."""
+def _is_shown(cells: Cells, base: Int, words: Words, c: Int, members: Int, skips_nulls: Int) -> Int:
+    """Tell whether a column is in a part of a change; without a tuple (base below 0) only membership counts."""
     if words.members[c] & members != members:
         return False
     if base < 0:
@@ -165,12 +165,12 @@ def put_part(
     out: Bytes,
     o: Int,
 ) -> Int:
-    """A part of a change: its columns, its identity or its primary key.
+    """Write a part of a change: its columns, its identity or its primary key.
 
     Args:
         part: COLUMNS, IDENTITY or KEY.
         cells: the slice's.
-        base: the tuple's first cell; below 0 if only the layout's columns are told.
+        base: the tuple's first cell; below 0 if only the layout's columns are shown.
         words: the slice's.
         layout: index of the layout.
         members: bits that a column must have.
@@ -183,23 +183,23 @@ def put_part(
         The end, or NO_ROOM, or UNTELLABLE.
     """
     columns = len(words.attribute)
-    for one in range(words.list_first[part], words.list_first[part + 1]):
-        o = put_text(words.text, words.list_start[2 * one], words.list_start[2 * one + 1], out, o)
-        kind, count = words.list_kind[one], 0
+    for number in range(words.list_first[part], words.list_first[part + 1]):
+        o = put_text(words.text, words.list_start[2 * number], words.list_start[2 * number + 1], out, o)
+        kind, count = words.list_kind[number], 0
         for c in range(words.first[layout], words.first[layout + 1]):
-            if kind == LIST_OF_NOTHING or not _is_told(cells, base, words, c, members, skips_nulls):
+            if kind == LIST_OF_NOTHING or not _is_shown(cells, base, words, c, members, skips_nulls):
                 continue
             if count > 0:
                 o = _put_fixed(words, SEPARATOR, out, o)
             count += 1
-            at = 2 * (one * columns + c)
+            at = 2 * (number * columns + c)
             o = put_text(words.text, words.word_start[at], words.word_start[at + 1], out, o)
             if kind == LIST_OF_VALUES and o >= 0:
                 o = _put_cell(cells, base + words.attribute[c], words.style[c], out, o)
             o = put_text(words.text, words.word_start[at + 1], words.word_start[at + 2], out, o)
             if o < 0:
                 return o
-        o = put_text(words.text, words.list_start[2 * one + 1], words.list_start[2 * one + 2], out, o)
+        o = put_text(words.text, words.list_start[2 * number + 1], words.list_start[2 * number + 2], out, o)
     return _put_fixed(words, FIRST_END + 2 * part + is_followed, out, o)
 
 
@@ -216,7 +216,7 @@ def put_preamble(
     out: Bytes,
     o: Int,
 ) -> Int:
-    """What is told of a transaction.
+    """Write what messages say of their transaction.
 
     Args:
         which: OF_BEGIN, OF_COMMIT, OF_CHANGE or OF_BARE.
@@ -245,8 +245,8 @@ def put_preamble(
             o = put_text(stamps.text, stamps.start[t], stamps.start[t + 1], out, o)
         elif step == SAY_ORIGIN:
             if transactions.origin[t] > 0:
-                told = ready.literal_first[transactions.origin[t] - 1]
-                o = put_text(ready.data, ready.offsets[told], ready.offsets[told + 1], out, o)
+                origin = ready.literal_first[transactions.origin[t] - 1]
+                o = put_text(ready.data, ready.offsets[origin], ready.offsets[origin + 1], out, o)
             else:
                 o = put_decimal(np.int64(0), out, o)
         elif step == SAY_LSN:
@@ -295,7 +295,7 @@ def _put_change_2(items: Items, item: Int, cells: Cells, words: Words, tells_key
 
 @inline_kernel
 def _is_later(plan: Plan, k: Int, flags: Int) -> Int:
-    """Whether a change of format 1 has others before it: in its transaction, or in the last one if it is in none."""
+    """Tell whether a change of format 1 has others before it: in its transaction, or in the last if it is in none."""
     if flags & BARE == 0:
         return plan.op[k - 1] != BEGIN if k > 0 else flags & WROTE_BEFORE != 0
     # The plugin counts on from the transaction before, of which it has forgotten that it has ended.

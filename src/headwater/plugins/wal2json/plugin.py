@@ -3,7 +3,7 @@
 Mirrors wal2json.c of github.com/eulerto/wal2json as Debian packages it for PostgreSQL 15, with its ways: names of types
 that are quoted already are not escaped; format 1 shows no TRUNCATE, and counts the changes of the last transaction on
 into a message that is in none, which may put a comma before that; with ``bytea_output`` escape the first two characters
-of bytea are left out. What it warns of, changes of tables without an identity, is told once for each table.
+of bytea are left out. What it warns of, changes of tables without an identity, is printed once for each table.
 
 Known gap: ``include-default``.
 """
@@ -73,7 +73,7 @@ class Wal2Json(KernelPlugin):
         is_first = self.options.format_version == 1
         self.has_boundaries = is_first or self.options.include_transaction
         self.joins = is_first and not self.options.write_in_chunks
-        # Of a transaction without rows it cannot be told beforehand whether its messages are left out.
+        # Of a transaction without rows it is not known beforehand whether its messages are left out.
         chooses = bool(self.options.filter_msg_prefixes or self.options.add_msg_prefixes)
         self.traits = PluginTraits(
             is_text=True,
@@ -89,7 +89,7 @@ class Wal2Json(KernelPlugin):
 
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """The actions asked for, of the tables asked for; updates and deletes where rows have an identity."""
+        """Want the actions asked for, of the tables asked for; updates and deletes where rows have an identity."""
         if not schema.is_logically_logged or schema.rewrite_of:
             return 0
         if not self.options.shows_table(schema.namespace, schema.name):
@@ -107,33 +107,33 @@ class Wal2Json(KernelPlugin):
             if (updates and "update" in self.options.actions) or (deletes and "delete" in self.options.actions):
                 warn(f'table "{schema.name}" without primary key or replica identity is nothing')
             return
-        for is_told, action in ((updates, "update"), (deletes, "delete")):
-            if is_told and action in self.options.actions:
+        for is_unwanted, action in ((updates, "update"), (deletes, "delete")):
+            if is_unwanted and action in self.options.actions:
                 warn(f'no tuple identifier for {action.upper()} in table "{schema.namespace}"."{schema.name}"')
 
     @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """A message for each table, in format 2."""
+        """Write a message for each table, in format 2."""
         return [self.vocabulary.truncate(schema) for schema in schemas]
 
     @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """One message, unless its prefix is left out."""
+        """Write one message, unless its prefix is left out."""
         if prefix in self._filtered or (self._added and prefix not in self._added):
             return []
         return [self.vocabulary.message(transactional, prefix, content)]
 
     @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """The id, which the kernel finds by the transaction."""
+        """Write the id, which the kernel finds by the transaction."""
         return [str(origin_id).encode()] if self.options.include_origin else []
 
     def filter_origin(self, origin_id: int) -> bool:
-        """Those that are left out; what is local never is."""
+        """Leave out the origins asked for; what is local never is."""
         return origin_id != 0 and origin_id in self.options.filter_origins
 
     def render(self, tables: SliceTables) -> Messages:
-        """All messages of a slice; see :meth:`SlicePlugin.render`.
+        """Make all messages of a slice.
 
         Raises:
             PluginError: a message is longer than a server's can be.
@@ -152,7 +152,7 @@ class Wal2Json(KernelPlugin):
         return messages
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
-        """The kernel, with the words of the layouts and the commit times.
+        """Join the plan with the kernel, the words of the layouts and the commit times.
 
         Raises:
             CatalogError: a type's modifiers cannot be printed.
@@ -160,8 +160,8 @@ class Wal2Json(KernelPlugin):
         words = self.vocabulary.words(tables.schemas)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
         times = self._stamps(transactions)
-        is_told = self.options.include_pk and self.options.format_version == 2
-        rules = np.array([self.options.format_version, is_told, VERSIONS[self.major].lsn_digits], np.int64)
+        shows_keys = self.options.include_pk and self.options.format_version == 2
+        rules = np.array([self.options.format_version, shows_keys, VERSIONS[self.major].lsn_digits], np.int64)
 
         def step(span: NDArray[np.int64], out: Out) -> int:
             return int(render_json(items, cells, transactions, ready, plan, words, times, rules, span, out))
@@ -184,7 +184,7 @@ class Wal2Json(KernelPlugin):
 
 
 def _joined(pieces: Messages, plan: Plan, transactions: Transactions) -> Messages:
-    """The pieces of each transaction as one message, which is where its last one is."""
+    """Join the pieces of each transaction to one message, which is where its last one is."""
     is_bare = transactions.flags[plan.txn] & BARE != 0
     last = np.flatnonzero((plan.op == COMMIT) | is_bare)
     offsets = pieces.offsets[np.concatenate([[0], last + 1])]

@@ -41,19 +41,19 @@ class Candidates(NamedTuple):
 
 
 def left_out_origins(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[int], bool]) -> tuple[int, ...]:
-    """Those of the origins (0: local) that the plugin leaves out."""
+    """Return those of the origins (0: local) that the plugin leaves out."""
     others = np.unique(origin[origin != 0])
     return tuple(int(o) for o in [0, *others] if is_filtered(int(o)))
 
 
 def has_origin_of(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[int], bool]) -> Bools:
-    """bool[n]: what came from an origin that the plugin leaves out."""
+    """Tell what came from an origin that the plugin leaves out: bool[n]."""
     filtered = left_out_origins(origin, is_filtered)
     return np.isin(origin, filtered) if filtered else np.zeros(len(origin), np.bool_)
 
 
 def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callable[[int], bool]) -> Candidates:
-    """The rows whose changes could be output.
+    """Find the rows whose changes could be output.
 
     Args:
         rows: the index.
@@ -69,7 +69,7 @@ def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callab
     if rows.changes.origin.any() or is_filtered(0):
         kept[has_origin_of(rows.changes.origin, is_filtered)] = -1
     at, txn = grouped_places(kept, len(output))
-    # What of a row are TOAST chunks is told by its relation.
+    # What of a row are TOAST chunks its relation says.
     kinds = rows.changes.kinds[at].astype(np.uint8)
     return Candidates(at, txn, rows.changes.locator[at], kinds, rows.changes.first[at])
 
@@ -123,7 +123,7 @@ def _shares_toast(
     toast: Bools,
     txns: int,
 ) -> Bools:
-    """Chunk rows of relations that the same transaction has wanted changes of, and all rows of those relations."""
+    """Find chunk rows of relations that the same transaction has wanted changes of, and all rows of those relations."""
     oids = [x.schema.oid if x.is_toast else x.schema.toast_oid for x in relations]
     names = np.unique([oid for oid, x in zip(oids, relations, strict=True) if x.is_toast])
     # Number -1 is the last element: no TOAST relation that occurs.
@@ -131,15 +131,15 @@ def _shares_toast(
     rows = np.flatnonzero(owner[resolution] >= 0)
     key = owner[resolution[rows]] * txns + txn[rows]
     both = np.intersect1d(key[wanted[rows]], key[toast[rows]])
-    found = np.zeros(len(txn), np.bool_)
-    found[rows] = np.isin(key, both)
-    return found
+    shares = np.zeros(len(txn), np.bool_)
+    shares[rows] = np.isin(key, both)
+    return shares
 
 
 def change_rows(
     rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice, announce: Announcements
 ) -> ChangeRows:
-    """The chosen rows in output order, as the plan takes them.
+    """Put the chosen rows in output order, as the plan takes them.
 
     Args:
         rows: the index.

@@ -45,13 +45,13 @@ EVERYTHING = np.iinfo(np.int64).max
 
 
 def even_slice(plans: Sequence[Plan], slices: int) -> int:
-    """Bytes of a slice, so that tasks that can run at once have about as much each, if it is worth it.
+    """Return bytes of a slice, so that tasks that can run at once have about as much each, if it is worth it.
 
     Args:
         plans: of the outputs of a window; a task holds one slice of each at a time.
         slices: how many there are to be at least.
     """
-    total = max(planned_bytes(one) for one in plans)
+    total = max(map(planned_bytes, plans))
     return max(SMALLEST_SLICE, min(SLICE_BYTES // len(plans), -(-total // slices)))
 
 
@@ -65,7 +65,7 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
     Returns:
         the slices, in output order.
     """
-    return [one for group in cut_together([plan], target) for _, one in group]
+    return [part for group in cut_together([plan], target) for _, part in group]
 
 
 def cut_together(plans: Sequence[Plan], target: int) -> list[list[tuple[int, Slice]]]:
@@ -83,7 +83,7 @@ def cut_together(plans: Sequence[Plan], target: int) -> list[list[tuple[int, Sli
     largest = _Cutter(plans[first])
     pieces = list(largest.pieces(target))
     cuts = largest.cuts(pieces)
-    found: defaultdict[tuple[int, int], list[tuple[int, Slice]]] = defaultdict(list)
+    groups: defaultdict[tuple[int, int], list[tuple[int, Slice]]] = defaultdict(list)
     for number, plan in enumerate(plans):
         is_first = number == first
         cutter = largest if is_first else _Cutter(plan, cuts)
@@ -91,12 +91,12 @@ def cut_together(plans: Sequence[Plan], target: int) -> list[list[tuple[int, Sli
         for at, piece in enumerate(pieces if is_first else cutter.pieces(target)):
             own = at if is_first else max(group, piece.group)
             group, among = own, among + 1 if at and own == group else 0
-            found[group, among].append((number, cutter.slice_of(at, piece)))
-    return [found[group] for group in sorted(found)]
+            groups[group, among].append((number, cutter.slice_of(at, piece)))
+    return [groups[key] for key in sorted(groups)]
 
 
 def planned_bytes(plan: Plan) -> int:
-    """Bytes of the records that a plan is about."""
+    """Count bytes of the records that a plan is about."""
     return int(plan.rows.size.sum()) + int(plan.events.size.sum())
 
 
@@ -113,7 +113,7 @@ class _Cuts:
     lsn: Int64s
 
     def before(self, unit: int, lsn: int = -1) -> int:
-        """How many lie before a change, or are there."""
+        """Count the cuts that lie before a change, or are there."""
         low, high = np.searchsorted(self.unit, unit, "left"), np.searchsorted(self.unit, unit, "right")
         return int(low + np.searchsorted(self.lsn[low:high], lsn, "right"))
 
@@ -140,7 +140,7 @@ class _Piece:
 
     @property
     def is_whole(self) -> bool:
-        """It holds all of its units."""
+        """Whether the piece holds all of its units."""
         return self.lo < 0 and self.hi == EVERYTHING
 
 
@@ -157,12 +157,12 @@ class _Cutter:
         return np.maximum.accumulate(self.plan.units.commit_lsn)
 
     def cuts(self, pieces: Sequence[_Piece]) -> _Cuts:
-        """Where the pieces begin, but for the first."""
+        """Find where the pieces begin, but for the first."""
         begin = np.array([(self.places[piece.start], piece.lo) for piece in pieces[1:]], np.int64).reshape(-1, 2)
         return _Cuts(*begin.T)
 
     def pieces(self, target: int) -> Iterator[_Piece]:
-        """All of them, in output order."""
+        """Cut the plan into pieces, in output order."""
         # Units by weight, of which one is huge, and a target of 10:
         #
         #   unit      0   1   2   3        4   5
@@ -191,7 +191,7 @@ class _Cutter:
         return self.others.before(int(self.places[unit]), lsn)
 
     def _may_cut(self, unit: int) -> bool:
-        """Whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
+        """Tell whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
         low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
         is_sure = not self.plan.leads_messages or int(np.count_nonzero(self._certain[low:high])) > 1
         return self.plan.cuts_transactions and is_sure
@@ -208,7 +208,7 @@ class _Cutter:
         return np.minimum.accumulate(free[::-1])[::-1]
 
     def _even(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
-        """Units by their weight, between the places where another plan was cut."""
+        """Cut units by their weight, between the places where another plan was cut."""
         if start >= stop:
             return
         others = self._starts[np.searchsorted(self.places, self.others.unit[self.others.lsn < 0])]
@@ -264,11 +264,11 @@ class _Cutter:
         if not any(use.filters is not None for use in relations):
             return rows.wanted
         certain = wanted_kinds(np.array([use.certain for use in relations] + [0], np.int64))
-        found: NDArray[np.bool_] = rows.wanted & (rows.kinds & certain[rows.resolution] != 0)
-        return found
+        is_certain: NDArray[np.bool_] = rows.wanted & (rows.kinds & certain[rows.resolution] != 0)
+        return is_certain
 
     def _event_cuts(self, unit: int, target: int) -> Iterator[int]:
-        """Where events come after which so many bytes of events are full, but for the last."""
+        """Find where events come after which so many bytes of events are full, but for the last."""
         events = slice(*np.searchsorted(self.plan.events.unit, [unit, unit + 1]))
         full = np.cumsum(self.plan.events.size[events]) // target
         for at in np.flatnonzero(np.diff(full)[:-1]):
@@ -337,7 +337,7 @@ class _Cutter:
         return np.where(last >= 0, self.plan.units.commit_time[last], self.plan.before.time)
 
     def _rows(self, piece: _Piece) -> ChangeRows:
-        """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""
+        """Take the rows of a piece."""
         low, high = np.searchsorted(self.plan.rows.unit, [piece.start, piece.stop])
         if piece.is_whole:
             return self.plan.rows.take(slice(low, high))
@@ -373,7 +373,7 @@ class _Cutter:
         return slice(start, stop)
 
     def _members(self, piece: _Piece, rows: ChangeRows) -> tuple[Int64s, Int64s]:
-        """The xids whose changes belong to each unit; of a cut transaction those that occur."""
+        """Find the xids whose changes belong to each unit; of a cut transaction those that occur."""
         if not piece.is_whole:
             xids = distinct(rows.xid).values
             return xids, np.zeros(len(xids), np.int64)
@@ -383,16 +383,18 @@ class _Cutter:
         if units.streamed is None:
             return xid, unit
         of_block = np.flatnonzero(np.isin(rows.unit, units.streamed.unit))
-        found, _ = distinct_rows(np.stack([rows.unit[of_block] - piece.start, rows.xid[of_block].astype(np.int64)]))
-        return np.append(xid, found[1]), np.append(unit, found[0])
+        (unit_of_block, xid_of_block), _ = distinct_rows(
+            np.stack([rows.unit[of_block] - piece.start, rows.xid[of_block].astype(np.int64)])
+        )
+        return np.append(xid, xid_of_block), np.append(unit, unit_of_block)
 
     @cached_property
     def _is_streamed(self) -> NDArray[np.bool_]:
         """bool[u] the unit is a block of a streamed transaction."""
-        found = np.zeros(len(self.plan.units.xid), np.bool_)
+        is_streamed = np.zeros(len(self.plan.units.xid), np.bool_)
         if self.plan.units.streamed is not None:
-            found[self.plan.units.streamed.unit] = True
-        return found
+            is_streamed[self.plan.units.streamed.unit] = True
+        return is_streamed
 
     @cached_property
     def _is_filtered(self) -> NDArray[np.bool_]:
@@ -409,7 +411,7 @@ class _Cutter:
         return np.stack(np.divmod(pairs, max(1, len(files))))
 
     def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s, ranges: Ranges) -> tuple[Int64s, Int64s]:
-        """The spans that concern a piece, by its own numbers of units, files and relations; and those relations.
+        """Take the spans that concern a piece, by its own numbers of units, files and relations; and those relations.
 
         All that is read must find its span, also what lies between the rows and is not planned.
         """
@@ -428,14 +430,14 @@ class _Cutter:
 
 
 def _is_settled(cell: ChangeRows) -> bool:
-    """Whether no file's last change up to here leaves something pending."""
+    """Tell whether no file's last change up to here leaves something pending."""
     order = np.argsort(-cell.last, kind="stable")
     _, newest = np.unique(cell.locator[order], return_index=True)
     return not (cell.kinds[order[newest]] & UNSETTLED).any()
 
 
 def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
-    """For each unit of a piece 1 + its number among those of some units that are the piece's, 0 if it is none of them.
+    """Number the units of a piece, from 1 on, among those of some units that are the piece's; 0 if it is none of them.
 
     Args:
         units: int64[n] sorted.
@@ -451,7 +453,7 @@ def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
 
 
 def _bounds(streamed: StreamedUnits | None, piece: _Piece) -> dict[str, Int64s]:
-    """Where the changes of a piece's units lie: blocks have bounds of their own."""
+    """Find where the changes of a piece's units lie: blocks have bounds of their own."""
     count = piece.stop - piece.start
     lo, hi = np.full(count, piece.lo, np.int64), np.full(count, piece.hi, np.int64)
     lo_taken, hi_taken = np.full(count, EVERY, np.int64), np.full(count, EVERY, np.int64)
@@ -478,7 +480,7 @@ def _flags(units: Units, piece: _Piece) -> Int64s:
 
 
 def _tentative(rows: ChangeRows, is_streamed: NDArray[np.bool_], used: Int64s, piece: _Piece) -> Int64s:
-    """int64[6, b] of the rows of relations with row filters: where an announcement goes, or may go first and last.
+    """Find where an announcement of relations with row filters goes, or may go first and last: int64[6, b].
 
     A streamed transaction's number may also be that of the announcement for all, from its commit on.
     """
@@ -497,20 +499,20 @@ def _tentative(rows: ChangeRows, is_streamed: NDArray[np.bool_], used: Int64s, p
 
 
 def _last_of_each(last: Int64s, unit: Int64s, group: Int64s) -> Int64s:
-    """int64[g] the row of each group that reaches furthest: not always the last, as subtransactions lie amid others."""
+    """Find the row of each group that reaches furthest: not always the last, as subtransactions lie amid others."""
     order = np.lexsort((last, unit, group))
     return order[np.flatnonzero(np.diff(group[order], append=-1))]
 
 
 def _counted(counted: Int64s, piece: _Piece) -> Int64s:
-    """Those of a plan that are a piece's."""
-    found = counted[:, slice(*np.searchsorted(counted[0], [piece.start, piece.stop]))].copy()
-    found[0] -= piece.start
-    return found
+    """Take those of a plan that are a piece's."""
+    of_piece = counted[:, slice(*np.searchsorted(counted[0], [piece.start, piece.stop]))].copy()
+    of_piece[0] -= piece.start
+    return of_piece
 
 
 def _ranges(rows: ChangeRows, places: Int64s) -> Ranges:
-    """The stretches of WAL that hold the rows, and records at some places; near ones joined."""
+    """Find the stretches of WAL that hold the rows, and records at some places; near ones joined."""
     row_first, row_last = (np.concatenate([column, places]) for column in (rows.first, rows.last))
     if not len(row_first):
         return ()

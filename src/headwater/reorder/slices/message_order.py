@@ -41,7 +41,7 @@ class MessageOrder(NamedTuple):
 def message_order(
     rows: Rows, lo: int, txns: Replays, commits: CommittedTransactions, is_filtered: Callable[[int], bool]
 ) -> MessageOrder:
-    """Find them.
+    """Find out which messages the server takes behind the change that follows them.
 
     Args:
         rows: the index; lo: where its window begins, behind rows that were left.
@@ -49,12 +49,12 @@ def message_order(
         commits: transactions that committed in the window: they hand snapshots to those that run.
         is_filtered: whether the plugin leaves an origin out: the server then does not queue it.
     """
-    found = rows.messages
-    asked = np.flatnonzero(found.transactional)
-    asked = asked[txns.replay_of(found.xid[asked], found.lsn[asked]) >= 0]
+    messages = rows.messages
+    asked = np.flatnonzero(messages.transactional)
+    asked = asked[txns.replay_of(messages.xid[asked], messages.lsn[asked]) >= 0]
     if not len(asked):
         return MessageOrder(np.empty(0, np.int64), ())
-    messages = found.take(asked)
+    messages = messages.take(asked)
     replay = txns.replay_of(messages.xid, messages.lsn)
     queued = _Queued.of(rows, txns, np.unique(replay), is_filtered)
     begin, cross = queued.of_others(replay, messages.xid, messages.end)
@@ -74,7 +74,7 @@ def message_order(
 
 
 def _near(end: int, lo: int, txns: Replays, txn: int) -> Stretch:
-    """What has to be known to tell whether a change begins where a message ends."""
+    """Gather what has to be known to tell whether a change begins where a message ends."""
     return (end, end + 1) if end >= lo else _whole(txns, txn)
 
 
@@ -98,7 +98,7 @@ class _Queued(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, txns: Replays, replays: Int64s, is_filtered: Callable[[int], bool]) -> _Queued:
-        """That of some replays."""
+        """Take what is near some replays."""
         is_asked = np.zeros(len(txns.xid) + 1, np.bool_)
         is_asked[replays] = True
         invals = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))
@@ -119,22 +119,22 @@ class _Queued(NamedTuple):
             which = np.flatnonzero(replay >= 0)
             span = getattr(table, "span", np.zeros(len(table), np.int64))[which].astype(np.int64)
             parts.append((replay[which], table.owner[which], lsn[which], span, np.full(len(which), is_change)))
-        found = cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        return found._take(np.argsort(found.replay, kind="stable"))
+        queued = cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return queued._take(np.argsort(queued.replay, kind="stable"))
 
     def of_replays(self, replays: Int64s) -> _Queued:
-        """That of some replays."""
+        """Take what is near some replays."""
         return self._take(np.isin(self.replay, replays))
 
     def of_replay(self, replay: int) -> _Queued:
-        """That of one."""
+        """Take what is near a replay."""
         return self._take(slice(*np.searchsorted(self.replay, [replay, replay + 1])))
 
     def _take(self, which: slice | Int64s | NDArray[np.bool_]) -> _Queued:
         return _Queued(self.replay[which], self.xid[which], self.lsn[which], self.span[which], self.is_change[which])
 
     def of_others(self, replay: Int64s, xid: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
-        """How many rows of changes of other xids of the same replay begin at a place, and how many go over it.
+        """Count rows of changes of other xids of the same replay that begin at a place, and those that go over it.
 
         Args:
             replay: int64[q]; xid: int64[q]; end: int64[q] the place.
@@ -145,21 +145,21 @@ class _Queued(NamedTuple):
         first, last, end = (np.searchsorted(places, column) for column in (first, last, end))
         pairs = np.concatenate([self.replay[changes] << 32 | self.xid[changes], replay << 32 | xid])
         pair = np.unique(pairs, return_inverse=True)[1]
-        found = []
+        counts = []
         for group, of in ((self.replay[changes], replay), (pair[: len(changes)], pair[len(changes) :])):
             groups = ((group, first), (group, last), (of, end))
             of_first, of_last, asked = (number * (len(places) + 1) + rank for number, rank in groups)
             of_first.sort()
             of_last.sort()
             begin = np.searchsorted(of_first, asked, "right") - np.searchsorted(of_first, asked)
-            found.append((begin, np.searchsorted(of_first, asked) - np.searchsorted(of_last, asked)))
-        return found[0][0] - found[1][0], found[0][1] - found[1][1]
+            counts.append((begin, np.searchsorted(of_first, asked) - np.searchsorted(of_last, asked)))
+        return counts[0][0] - counts[1][0], counts[0][1] - counts[1][1]
 
 
 def _late(
     entries: _Queued, rows: Rows, txns: Replays, commits: CommittedTransactions, txn: int, messages: MessageTable
 ) -> list[int]:
-    """Places of those of some messages of a replay that the server takes behind the change at their end."""
+    """Find those of some messages of a replay that the server takes behind the change at their end: places."""
     top = int(txns.xid[txn])
     given = _given(txns, commits, txn)
     xid, lsn = np.append(entries.xid, np.full(len(given), top)), np.append(entries.lsn, given)
@@ -183,7 +183,7 @@ def _late(
 
 
 def _given(txns: Replays, commits: CommittedTransactions, txn: int) -> Int64s:
-    """LSNs of the commits that handed a snapshot to a transaction since it, or this block of it, began."""
+    """Find LSNs of the commits that handed a snapshot to a transaction since it, or this block of it, began."""
     base = max(int(txns.base_lsn[txn]), 0 if txns.streamed is None else txns.streamed.begins(txn))
     is_behind = (commits.commit_lsn > base) & (commits.commit_lsn < int(txns.place[txn]))
     given: Int64s = commits.commit_lsn[commits.changes_catalog & is_behind]
@@ -191,7 +191,7 @@ def _given(txns: Replays, commits: CommittedTransactions, txn: int) -> Int64s:
 
 
 def _ranks(rows: Rows, top: int, xid: Int64s) -> Int64s:
-    """The number of each xid's queue: the toplevel one's, then those of subtransactions as these became known."""
+    """Number each xid's queue: the toplevel one's, then those of subtransactions as these became known."""
     members = np.unique(xid)
     known = np.full(len(members), np.iinfo(np.int64).max)
     named = np.flatnonzero(np.isin(rows.assigns.xid, members))

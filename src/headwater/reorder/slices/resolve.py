@@ -51,10 +51,10 @@ class Describe(Protocol):
     """Asks the plugin."""
 
     def __call__(self, schema: RelationSchema, catalog: Any) -> Description:
-        """What it says of a relation that is shown so, as of a view."""
+        """Return what the plugin says of a relation that is shown so, as of a view."""
 
     def shown(self, schema: RelationSchema, catalog: Any) -> RelationSchema:
-        """The relation without columns that nobody wants, with what the plugin looks up of it."""
+        """Return the relation without columns that nobody wants, with what the plugin looks up of it."""
 
 
 class Resolved(NamedTuple):
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
     command: Int64s
 
     def take(self, which: Int64s | Bools) -> Asked:
-        """Some of the rows, in the same order."""
+        """Return some of the rows, in the same order."""
         columns: Iterable[Any] = (column[which] for column in self)
         return Asked(*columns)
 
@@ -114,20 +114,20 @@ def resolve_rows(changes_catalog: Bools, commits: Int64s, asked: Asked, answer: 
 
 
 def _resolve_plain(commits: Int64s, asked: Asked, answer: Answer) -> tuple[Int64s, Int64s]:
-    """Resolutions and spans of rows of transactions without catalog changes, by (file, number of commits before)."""
+    """Resolve rows of transactions without catalog changes, by (file, number of commits before)."""
     locator = asked.locator
     key = locator * np.int64(len(commits) + 1) + np.searchsorted(commits, asked.first) if len(commits) else locator
     keys = distinct(key)
     together = or_together(asked.kinds, keys.number, len(keys.values))
     each = zip(locator[keys.first].tolist(), asked.first[keys.first].tolist(), together.tolist(), strict=True)
-    answers = np.array([answer(-1, *one) for one in each], np.int64)
+    answers = np.array([answer(-1, *question) for question in each], np.int64)
     since = np.append(-1, commits)[keys.values % (len(commits) + 1)] + 1
     spans = np.stack([np.full(len(answers), -1, np.int64), locator[keys.first], since, answers])
     return answers[keys.number], joined(spans)
 
 
 def _resolve_owned(commits: Int64s, asked: Asked, answer: Answer) -> tuple[Int64s, Int64s]:
-    """The same of transactions that change the catalog, by (transaction, file, commits before, own commands before).
+    """Resolve rows of those that change the catalog, by (transaction, file, commits before, own commands before).
 
     Both numbers grow with the LSN, so that groups of one transaction and file come in the order of the log.
     """
@@ -137,7 +137,7 @@ def _resolve_owned(commits: Int64s, asked: Asked, answer: Answer) -> tuple[Int64
     first = np.full(groups.shape[1], np.iinfo(np.int64).max)
     lower(first, number, asked.first)
     each = zip(groups[0].tolist(), groups[1].tolist(), first.tolist(), together.tolist(), strict=True)
-    answers = np.array([answer(*one) for one in each], np.int64)
+    answers = np.array([answer(*question) for question in each], np.int64)
     return answers[number], joined(np.stack([groups[0], groups[1], first, answers]))
 
 
@@ -168,7 +168,7 @@ class Resolver:
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def rows(self, txn: Int64s, locator: Int32s, first_lsn: Int64s, kinds: Bytes, locators: Int64s) -> Resolved:
-        """The relation of each row of changes.
+        """Find the relation of each row of changes.
 
         Args:
             txn: int64[n]; locator: int32[n] index into ``locators``; first_lsn: int64[n]; kinds: uint8[n]; rows in
@@ -197,7 +197,7 @@ class Resolver:
         return resolve_rows(self.txns.changes_catalog, self.catalog_commits, asked, answer)
 
     def _is_system(self, locator: Int32s, first: Int64s, locators: Int64s) -> Bools:
-        """bool[m]: files of catalogs and of their TOAST tables, as initdb numbered them; no other relation gets them.
+        """Find files of catalogs and of their TOAST tables, as initdb numbered them; no other relation gets them.
 
         Args:
             locator: int32[n] of rows; first: int64[n] their first LSNs.
@@ -216,14 +216,14 @@ class Resolver:
         return schema is not None and schema.oid < FIRST_UNPINNED_OBJECT_ID
 
     def view(self, txn: int, lsn: int) -> HistoricCatalog:
-        """The catalog as transaction ``txn`` (-1: any without catalog changes) sees it at ``lsn``."""
+        """Return the catalog as transaction ``txn`` (-1: any without catalog changes) sees it at ``lsn``."""
         if txn < 0 or not self.txns.changes_catalog[txn]:
             return self.store.view(lsn)
         self._check_span(int(self.txns.first_lsn[txn]), lsn)
         return self.store.view(lsn, OwnCommands(self._xids(txn), self._command_id(txn, lsn)))
 
     def _check_span(self, first: int, lsn: int) -> None:
-        """Where commands are numbered by LSN, whether the numbers have grown all the time."""
+        """Check, where commands are numbered by LSN, whether the numbers have grown all the time."""
         if not self.store.redo.numbers_commands and first // COMMAND_SPAN != lsn // COMMAND_SPAN:
             raise DecodingError(
                 f"a transaction that changes the catalog crosses {Lsn(lsn - lsn % COMMAND_SPAN)}",
@@ -233,7 +233,7 @@ class Resolver:
             )
 
     def number(self, schema: RelationSchema, catalog: HistoricCatalog, lsn: int) -> int:
-        """The number of a relation's resolution, -1 if its changes are never decoded."""
+        """Return the number of a relation's resolution, -1 if its changes are never decoded."""
         if schema.oid < FIRST_UNPINNED_OBJECT_ID or schema.persistence != "p" or schema.kind == "S":
             return -1
         is_toast = schema.kind == "t"
@@ -248,7 +248,7 @@ class Resolver:
         return self.numbered(RelationUse(schema, wants, is_toast, messages, filters=filters))
 
     def numbered(self, resolution: RelationUse) -> int:
-        """The number of a resolution, a new one if need be."""
+        """Return the number of a resolution, a new one if need be."""
         number = self._numbers.setdefault(resolution, len(self.resolutions))
         if number == len(self.resolutions):
             self.resolutions.append(resolution)
@@ -280,19 +280,19 @@ class Resolver:
         return int(self._commands_before(np.array([txn]), np.array([lsn]))[0])
 
     def _commands_before(self, txn: Int64s, lsn: Int64s) -> Int64s:
-        """int64[n]: a transaction's command id for changes at an LSN; it only grows."""
+        """Find a transaction's command id for changes at an LSN; it only grows: int64[n]."""
         keys, highest, lsns = self._own_commands
-        found = np.zeros(len(txn), np.int64)
+        commands = np.zeros(len(txn), np.int64)
         if len(keys) > 1:
             which = np.flatnonzero(self.txns.changes_catalog[txn])
             base = self.txns.family[txn[which]] * (len(lsns) + 1)
             at = np.searchsorted(keys, base + np.searchsorted(lsns, lsn[which]), "right") - 1
-            found[which] = np.where(keys[at] >= base, highest[at], 0)
-        return found
+            commands[which] = np.where(keys[at] >= base, highest[at], 0)
+        return commands
 
     @cached_property
     def _own_commands(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Keys of (transaction, LSN) in order, the highest command of the transaction so far at each, and all LSNs.
+        """Sort keys of (transaction, LSN), with the transaction's highest command so far at each, and all LSNs.
 
         The first key is before all transactions.
         """
@@ -304,7 +304,7 @@ class Resolver:
 
 
 def wanted_kinds(wants: Int64s) -> NDArray[np.uint8]:
-    """The ``kinds`` bits of change rows for which a relation's WANT_* bits give a message."""
+    """Return the ``kinds`` bits of change rows for which a relation's WANT_* bits give a message."""
     kinds: NDArray[np.uint8] = (
         np.where(wants & WANT_INSERT, INSERTS | CONFIRMS, 0)
         | np.where(wants & WANT_UPDATE, UPDATES, 0)

@@ -19,14 +19,14 @@ Int64s = NDArray[np.int64]
 
 
 def joined(spans: Int64s) -> Int64s:
-    """Spans without those that go on as the one before."""
+    """Leave out spans that go on as the one before."""
     keep = np.ones(spans.shape[1], np.bool_)
     keep[1:] = (spans[[0, 1, 3], 1:] != spans[[0, 1, 3], :-1]).any(axis=0)
     return spans[:, keep]
 
 
 def spans_by_unit(spans: Int64s, unit_of: Int64s) -> Int64s:
-    """Spans with units instead of transactions, without those of transactions that are not output.
+    """Number spans by units instead of transactions, without those of transactions that are not output.
 
     Args:
         spans: int64[4, s] owners are transactions.
@@ -52,7 +52,7 @@ class SpanIndex:
     files: int
 
     def in_force(self, owner: Int64s, file: Int64s, first: int, last: int) -> Int64s:
-        """The spans of some owners and files that say something of a stretch of WAL, in order: places in ``spans``.
+        """Find the spans of some owners and files that matter in a stretch of WAL, in order: places in ``spans``.
 
         Args:
             owner: int64[n]; file: int64[n] pairs, each once or several times.
@@ -70,7 +70,7 @@ class SpanIndex:
 
     @cached_property
     def _sorted(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Keys of (owner, file), and of each span among all; the LSNs that occur."""
+        """Sort keys of (owner, file), and of each span among all; and the LSNs that occur."""
         pair = (self.spans[0] + 1) * self.files + self.spans[1]
         groups, number = np.unique(pair, return_inverse=True)
         lsns, rank = np.unique(self.spans[2], return_inverse=True)

@@ -62,7 +62,7 @@ def make_units(
 
 
 def _streamed_units(streamed: Streamed, txn: Int64s) -> StreamedUnits | None:
-    """Those of some units, by their replays, that are blocks."""
+    """Find those of some units, by their replays, that are blocks."""
     block = np.append(streamed.block, -1)[txn]
     unit = np.flatnonzero(block >= 0)
     if not len(unit):
@@ -72,7 +72,7 @@ def _streamed_units(streamed: Streamed, txn: Int64s) -> StreamedUnits | None:
 
 
 def _shown_first(txns: Replays) -> Int64s:
-    """int64[t] the LSN that a replay's first message shows: of a block that of its first change."""
+    """Find the LSN that a replay's first message shows, of a block that of its first change: int64[t]."""
     streamed = txns.streamed
     if streamed is None:
         return txns.first_lsn
@@ -80,7 +80,7 @@ def _shown_first(txns: Replays) -> Int64s:
 
 
 def _members(txns: Replays, unit_of: Int64s) -> tuple[Int64s, Int64s]:
-    """The xids of each unit but the blocks, by unit."""
+    """List the xids of each unit but the blocks, by unit."""
     unit = unit_of[txns.member_txn]
     order = stable_order(unit)
     order = order[np.searchsorted(unit[order], 0) :]

@@ -37,7 +37,7 @@ class PassedOver:
     txns: Replays
 
     def has_before(self, oid: int, lsn: int) -> bool:
-        """Whether a relation has some that lie before an LSN.
+        """Tell whether a relation has unwanted changes that lie before an LSN.
 
         Args:
             oid: the relation's; lsn: the LSN.
@@ -46,7 +46,7 @@ class PassedOver:
         return bool(own) and bool(np.any(np.isin(self.resolution, own) & (self.candidates.first < lsn)))
 
     def beside_ddl(self) -> Iterator[tuple[int, RelationSchema]]:
-        """Relations that a transaction has changed the rows of, which has changed the catalog as well.
+        """Find relations that a transaction has changed the rows of, which has changed the catalog as well.
 
         Yields:
             START of the commit's record, and the relation as it was at a change.
