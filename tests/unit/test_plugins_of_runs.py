@@ -45,16 +45,16 @@ def _spent(**seconds: float) -> SpentSeconds:
 
 
 def test_a_file_that_takes_longer_than_its_budget_is_named(tmp_path: Path) -> None:
-    spent = _spent(slow=LEAST + 1, longer=1000, budgeted=1000)
-    budgets = {"tests/oracle/test_budgeted.py": 1000, "tests/oracle/test_longer.py": 999}
+    spent = _spent(slow=LEAST + 1, longer=2000, budgeted=2000)
+    budgets = {"tests/oracle/test_budgeted.py": 2000, "tests/oracle/test_longer.py": 1999}
     assert spent.excesses(budgets) == [
-        "tests/oracle/test_longer.py took 1000 s, its budget is 999 s",
+        "tests/oracle/test_longer.py took 2000 s, its budget is 1999 s",
         f"tests/oracle/test_slow.py took {LEAST + 1} s, its budget is {LEAST} s",
     ]
     spent.write(tmp_path / "seconds.json")
     written = json.loads((tmp_path / "seconds.json").read_text())
-    assert written["rungs"] == {"oracle": LEAST + 2001.0}
-    assert budgets_of(written)["tests/oracle/test_longer.py"] == 3000
+    assert written["rungs"] == {"oracle": LEAST + 4001.0}
+    assert budgets_of(written)["tests/oracle/test_longer.py"] == 6000
 
 
 def test_budgets_are_of_files_that_there_are() -> None:
