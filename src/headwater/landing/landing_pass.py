@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import compress
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, LakeError, errors_of_table
@@ -330,9 +331,8 @@ class LandingPass:
             with self._cutting(part, lo, table.changed_at):
                 landings.append(self._landing(number, table))
         bringing = {} if replacing is None else replacing.rows(landings, self._merged, self._brought)
-        self._has_other_columns = bool(replacing) or any(
-            landing.schema != landing.table.landed.schema for landing in landings
-        )
+        has_others = any(landing.schema != landing.table.landed.schema for landing in landings)
+        self._has_other_columns = has_others or bool(replacing)
         changes = [replace(landing.changes, landed=max(landing.changes.landed, since)) for landing in landings]
         block = ExitStack()
         written = block.enter_context(self._job(part, partial(write_changes, self._decoder, changes)))
@@ -504,11 +504,8 @@ class LandingPass:
                     file=str(self.lake.target.place),
                     hint="headwater land brings these there first",
                 )
-        return [
-            existing
-            for existing, (_, table) in zip(rows.tables, landed, strict=True)
-            if table.landed.commit_lsn < rows.lsn
-        ]
+        is_lacking = [table.landed.commit_lsn < rows.lsn for _, table in landed]
+        return list(compress(rows.tables, is_lacking))
 
     def load(self, rows: ExistingRows, waiting: Sequence[ExistingTable], *, replaces: bool = False) -> None:
         """Land rows that were there before.
