@@ -94,6 +94,16 @@ def test_a_callback_that_fails(headwater: CommandHere, cluster: Cluster, tmp_pat
     assert not (tmp_path / "out" / "lines").exists()
 
 
+@pytest.mark.parametrize("runs_on", ["local", "spark"])
+def test_what_a_plugin_prints_is_no_output(cluster: Cluster, tmp_path: Path, runs_on: str) -> None:
+    """It goes to standard error; on standard output are the messages alone."""
+    text = "print('loaded')" + WHOLE.replace("pass", "print('prints', 'here')", 1)
+    run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"), "--engine", runs_on)
+    assert (run.status, set(run.stdout.split()) - {b"insert", b"update", b"delete"}) == (0, set())
+    assert "loaded" in run.stderr
+    assert "prints here" in run.stderr
+
+
 def test_a_file_that_others_can_write_is_not_run(headwater: CommandHere, cluster: Cluster, tmp_path: Path) -> None:
     path = Path(written(tmp_path, WHOLE))
     path.chmod(0o666)

@@ -1,13 +1,15 @@
 """Files that are whole or not there: written under another name, synced, renamed or linked, their directory synced.
 
-What takes a file's place so is the file that was there, or the new one, even after a loss of power. Who writes must be
-alone (:mod:`headwater.base.locks`): the other name, ``NAME.part``, is the same for all. What a killed process left
-under it is written over.
+A file whose place is taken is the file that was there, or the new one, even after a loss of power. The other name,
+``NAME.part``, is the same for all processes, so each locks it first. What a killed process left under it is written
+over. A file that must not take another's place has a name of its own until it is whole.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,8 +33,10 @@ def write_whole(path: Path, pieces: Iterable[bytes], mode: int = 0o666, *, is_la
     Raises:
         OSError: it cannot be written; what was there is there still.
     """
-    with _part(path.with_name(f"{path.name}.part")) as part:
-        size = _write(part, os.O_TRUNC, mode, pieces, is_lasting)
+    part = path.with_name(f"{path.name}.part")
+    with open(_open_alone(part, mode), "wb") as file, _removed_on_failure(part):
+        file.truncate()
+        size = _write(file, pieces, is_lasting)
         if is_lasting:
             move_whole(part, path)
         else:
@@ -51,27 +55,54 @@ def write_if_absent(path: Path, pieces: Iterable[bytes]) -> None:
         FileExistsError: something has the name.
         OSError: it cannot be written.
     """
-    with _part(path.with_name(f"{path.name}.{os.getpid()}.part")) as part:
-        _write(part, os.O_EXCL, 0o666, pieces, is_lasting=True)
+    # No name that a killed process can have left: its file may be the one that has the name.
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with open(os.open(part, _CREATE | os.O_EXCL, 0o666), "wb") as file:
+            _write(file, pieces, is_lasting=True)
         os.link(part, path)
-        sync_directory(path.parent)
+    finally:
+        with suppress(OSError):
+            part.unlink()
+    sync_directory(path.parent)
+
+
+def _open_alone(part: Path, mode: int) -> int:
+    """Open the name to write under, made if it is missing, once no other process writes there.
+
+    Returns:
+        its descriptor, which holds the lock.
+    """
+    while True:
+        descriptor = os.open(part, _CREATE, mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # The process that was waited for has renamed its file: the name is another file's now, or nobody's.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.lstat(part)):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 @contextmanager
-def _part(path: Path) -> Iterator[Path]:
-    """Give the name to write under; nothing has it afterwards."""
+def _removed_on_failure(part: Path) -> Iterator[None]:
     try:
-        yield path
-    finally:
+        yield
+    except BaseException:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            part.unlink()
+        raise
 
 
-def _write(path: Path, flag: int, mode: int, pieces: Iterable[bytes], is_lasting: bool) -> int:
-    with open(os.open(path, _CREATE | flag, mode), "wb") as file:
-        size = sum(map(file.write, pieces))
-        if is_lasting:
-            sync_file(file)
+def _write(file: IO[bytes], pieces: Iterable[bytes], is_lasting: bool) -> int:
+    size = sum(map(file.write, pieces))
+    if is_lasting:
+        sync_file(file)
+    else:
+        file.flush()
     return size
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from headwater.base.system_errors import reason_of
 from headwater.cli.decode_flags import CommandOfOutputs, DecodeFlags, OutputFlags
-from headwater.cli.process_setup import STANDARD_OUTPUT
+from headwater.cli.process_setup import STANDARD_OUTPUT, printing_aside
 from headwater.errors import HeadwaterError, UsageError, errors_of_output
 from headwater.pg.lsn import Lsn
 
@@ -36,7 +36,7 @@ def _run(flags: DecodeFlags) -> None:
 
     began = time.perf_counter()
     forms = _checked_forms(flags)
-    with decode_source(flags) as source:
+    with printing_aside(), decode_source(flags) as source:
         if source.is_delivered(flags.outputs[0].out):
             return
         if flags.slot is not None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.flags import PATH, command, from_choice, from_flag, from_flags
+from headwater.cli.process_setup import printing_aside
 from headwater.cli.shared_flags import (
     EngineFlags,
     SourceFlags,
@@ -211,6 +212,7 @@ def land_command(flags: LandFlags) -> int:
     _check_catalog(flags)
     target = flags.target
     with ExitStack() as stack:
+        stack.enter_context(printing_aside())
         kind = "none" if flags.quiet else flags.progress
         progress, watch = stack.enter_context(landing_progress(kind, flags.follow))
         metrics = stack.enter_context(serve_metrics(flags.metrics))

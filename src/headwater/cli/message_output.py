@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from headwater.base.system_errors import errors_as, reason_of, system_error
 from headwater.base.temporary_directories import OwnDirectory
+from headwater.cli.process_setup import STANDARD_OUTPUT
 from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pipeline.outputs import DecodeResult, Deliver
 from headwater.pipeline.slices.message_files import check_text, message_schema, message_table, parquet_writer
@@ -188,7 +188,7 @@ def message_output(out: str, place: Callable[[Path, Path], None] | None = None) 
         HeadwaterError: it cannot be written.
     """
     if out == "-":
-        yield _Late(Lines(sys.stdout.fileno(), "standard output"))
+        yield _Late(Lines(STANDARD_OUTPUT, "standard output"))
     elif is_directory(out):
         with whole_file(target(Path(out)), out, place or os.replace, Path.mkdir) as part:
             yield PartFiles(part)

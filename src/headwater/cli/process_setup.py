@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+from contextlib import AbstractContextManager, redirect_stdout
 
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
@@ -24,6 +25,11 @@ def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
     except OSError:
         forget(STANDARD_ERROR)
+
+
+def printing_aside() -> AbstractContextManager[object]:
+    """Send what output plugins and types print to standard error, as from Spark: standard output is the command's."""
+    return redirect_stdout(sys.stderr)
 
 
 def forget(descriptor: int) -> None:

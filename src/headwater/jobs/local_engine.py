@@ -21,7 +21,7 @@ from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.jobs.outcome import Progress
 from headwater.jobs.unforeseen import unforeseen
-from headwater.jobs.value_files import new_file
+from headwater.jobs.value_files import check_directory, new_file
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,12 +62,18 @@ class LocalExchange(Exchange):
 
     Raises:
         OSError: a directory cannot be made there.
+        UntrustedPathError: others can enter it.
     """
 
     def __init__(self, parent: str | None = None) -> None:
         super().__init__()
         self._directory = OwnDirectory(parent)
         self._numbers = count()
+        try:
+            check_directory(self._directory.path)
+        except BaseException:
+            self._directory.close()
+            raise
 
     def hand(self, value: V, kind: Any = None) -> Handed[V]:
         return HandedBytes(value_bytes(value, kind), type(value) if kind is None else kind)

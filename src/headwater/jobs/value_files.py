@@ -12,15 +12,33 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from headwater.base.trusted_paths import check_private
 from headwater.base.value_codec import read_value, write_value
 from headwater.errors import FlatValueError, HeadwaterError
+from headwater.option_names import option, ways
 
 T = TypeVar("T")
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+KEEPS_MODES = ways(
+    f"choose a directory with {option('scratch')} whose file system keeps owners and modes",
+    "set TMPDIR to one whose file system keeps owners and modes",
+)
+"""What to do about a directory for values that others may enter."""
+
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def check_directory(directory: Path) -> None:
+    """Check that nobody else can enter a directory that was just made for values.
+
+    Raises:
+        UntrustedPathError: others can, as where the file system keeps no modes.
+    """
+    check_private(directory, KEEPS_MODES)
 
 
 @contextmanager

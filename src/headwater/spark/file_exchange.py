@@ -24,12 +24,12 @@ from typing import Any, Generic, TypeVar
 from pyspark import SparkContext, TaskContext
 
 from headwater.base.temporary_directories import OwnDirectory
-from headwater.base.trusted_paths import check_mode, check_private
+from headwater.base.trusted_paths import check_mode
 from headwater.errors import HeadwaterError
 from headwater.jobs.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.jobs.outcome import Attempted, Progress
-from headwater.jobs.value_files import load_value, new_file, store_value
-from headwater.option_names import option, ways
+from headwater.jobs.value_files import KEEPS_MODES, check_directory, load_value, new_file, store_value
+from headwater.option_names import option
 from headwater.spark.task_run import Job, TaskRun, Tell, attempt, collecting, one_a_task
 
 T = TypeVar("T")
@@ -37,10 +37,6 @@ S = TypeVar("S")
 V = TypeVar("V")
 
 _PRIVATE, _PASSED_THROUGH, _KNOWN_BY_NAME = 0o700, 0o711, 0o1777
-_HINT = ways(
-    f"choose a directory with {option('scratch')} whose file system keeps owners and modes",
-    "set TMPDIR to one whose file system keeps owners and modes",
-)
 
 
 class FileExchange(Exchange):
@@ -103,14 +99,14 @@ class FileExchange(Exchange):
 
 def _private(top: Path) -> Path:
     """The place for files in a directory that only this user enters."""
-    check_private(top, _HINT)
+    check_directory(top)
     return top / "files"
 
 
 def _shared(top: Path) -> Path:
     """The place for files in a directory that others pass through: a name that they cannot guess."""
     os.chmod(top, _PASSED_THROUGH)
-    check_mode(top, _PASSED_THROUGH, _HINT)
+    check_mode(top, _PASSED_THROUGH, KEEPS_MODES)
     return top / secrets.token_hex(16)
 
 

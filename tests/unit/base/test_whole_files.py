@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +31,8 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     fsync, replace, link = os.fsync, os.replace, os.link
 
     def note(descriptor: int) -> None:
-        calls.append(f"fsync {os.path.basename(os.readlink(f'/proc/self/fd/{descriptor}'))}")
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+        calls.append(f"fsync {re.sub('[0-9a-f]{16}', 'RANDOM', name)}")
         fsync(descriptor)
 
     def note_replace(part: Path, path: Path) -> None:
@@ -56,7 +59,7 @@ def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
 def test_the_file_is_synced_before_its_name_and_the_directory_behind(tmp_path: Path, synced: list[str]) -> None:
     write_whole(tmp_path / "file", [b"one"])
     write_if_absent(tmp_path / "other", [b"one"])
-    names_of_parts = ["fsync file.part", "replace"], [f"fsync other.{os.getpid()}.part", "link"]
+    names_of_parts = ["fsync file.part", "replace"], ["fsync other.RANDOM.part", "link"]
     assert synced == [*names_of_parts[0], f"fsync {tmp_path.name}", *names_of_parts[1], f"fsync {tmp_path.name}"]
 
 
@@ -99,6 +102,36 @@ def test_no_symbolic_link_is_written_through(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
         write_whole(tmp_path / "file", [b"one"])
     assert (tmp_path / "elsewhere").read_bytes() == b"mine"
+
+
+def test_two_that_write_a_file_at_once_write_it_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    is_writing, is_waiting = threading.Event(), []
+
+    def halves() -> Iterator[bytes]:
+        yield b"the first "
+        is_writing.set()
+        second.join(0.2)
+        is_waiting.append(second.is_alive())
+        yield b"and its other half"
+
+    def write_second() -> None:
+        is_writing.wait()
+        write_whole(path, [b"the second"])
+
+    second = threading.Thread(target=write_second)
+    second.start()
+    write_whole(path, halves())
+    second.join()
+    assert (is_waiting, path.read_bytes(), names(tmp_path)) == ([True], b"the second", ["file"])
+
+
+def test_a_file_whose_other_name_was_left_is_not_written_over(tmp_path: Path) -> None:
+    write_if_absent(tmp_path / "file", [b"one"])
+    os.link(tmp_path / "file", tmp_path / "file.0000000000000000.part")
+    with pytest.raises(FileExistsError):
+        write_if_absent(tmp_path / "file", [b"two"])
+    assert (tmp_path / "file").read_bytes() == b"one"
 
 
 def test_files_have_the_mode_that_is_asked_for(tmp_path: Path) -> None:
