@@ -23,6 +23,7 @@ from oracle import threads
 from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
+from oracle.lost_catalog_rows import CatalogRowLostError, require_catalog_rows
 from oracle.option_matrix import draw, named
 from oracle.scenario_marks import mark
 from oracle.scenario_wrap import SETUP, WRAPS
@@ -83,23 +84,6 @@ NO_STREAMS: Mapping[str, Options] = MappingProxyType({})
 what it would have to look up in the catalog for them, so random workloads are not asked."""
 
 _TRIES = 3
-
-
-DEPENDED_ON = (
-    "pg_class",
-    "pg_type",
-    "pg_namespace",
-    "pg_constraint",
-    "pg_attrdef",
-    "pg_proc",
-    "pg_publication",
-    "pg_publication_rel",
-)
-"""Catalogs whose rows pg_depend names."""
-
-
-class CatalogRowLostError(Exception):
-    """The server has lost a row of a catalog: what it says is not to be compared with."""
 
 
 @dataclass(frozen=True)
@@ -524,7 +508,7 @@ def _ask(
 ) -> OracleRun:
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
-        _require_catalog_rows(connection)
+        require_catalog_rows(connection)
         version = _one(connection, "SHOW server_version")
         if shape.autovacuum:
             _end_autovacuum(connection)
@@ -569,37 +553,6 @@ def _flushed(connection: psycopg.Connection[Any], prefix: str) -> int:
     """Where the log is flushed to: a commit of something written is, and with it all WAL before it."""
     connection.execute("SELECT pg_logical_emit_message(true, %s, '')", [prefix])
     return parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
-
-
-def _require_catalog_rows(connection: psycopg.Connection[Any]) -> None:
-    """The server must have the rows of catalogs that its other rows depend on, and all columns of its relations.
-
-    VACUUM FULL loses a row of a catalog when the transaction that has updated it is rolled back at a certain moment
-    meanwhile (rewrite_heap_dead_tuple drops the version before the dead one). The server then decodes all that it still
-    decodes without that row.
-
-    Raises:
-        CatalogRowLostError: one was lost.
-    """
-    for catalog in (*DEPENDED_ON, "pg_publication_namespace"):
-        if connection.execute("SELECT to_regclass(%s) IS NULL", [catalog]).fetchone() == (True,):
-            continue
-        for place in ("ref", ""):
-            query = (
-                f"SELECT {place}objid FROM pg_depend WHERE {place}classid = '{catalog}'::regclass "
-                f"AND {place}objid NOT IN (SELECT oid FROM {catalog})"
-            )
-            _require_none(connection, query, catalog)
-    columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0"
-    _require_none(
-        connection, f"SELECT oid FROM pg_class c WHERE relnatts <> ({columns})", "pg_attribute, of a relation,"
-    )
-
-
-def _require_none(connection: psycopg.Connection[Any], query: str, catalog: str) -> None:
-    lost = connection.execute(query.encode()).fetchone()
-    if lost is not None:
-        raise CatalogRowLostError(f"{catalog} has lost a row, OID {lost[0]}")
 
 
 def _end_autovacuum(connection: psycopg.Connection[Any]) -> None:
