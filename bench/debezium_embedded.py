@@ -18,6 +18,8 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import find_programs
 from headwater.spark.session import spark_session, warm_up
@@ -54,7 +56,7 @@ def engine_rate(run: PeerRun) -> float:
     return len(run.events[WAY]) / (float(last - first) / 1e6)
 
 
-def our_seconds(spark: object, run: PeerRun, directory: Path) -> float:
+def our_seconds(spark: SparkSession, run: PeerRun, directory: Path) -> float:
     """The median of some runs."""
     options = (("topic.prefix", PREFIX), *WAYS[WAY].items())
     times = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
     Not,
     StringStartsWith,
 )
+from pyspark.sql.types import StructType
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.plugins.rows.row_filter import LAST_LSN
@@ -89,7 +90,7 @@ def pushing(spark: Any) -> Iterator[Any]:
     spark.conf.set(PUSHDOWN, before)
 
 
-def load(spark: Any, log: Log, **options: str) -> DataFrame:
+def load(spark: SparkSession, log: Log, **options: str) -> DataFrame:
     return spark.read.format("headwater").options(**log.options(**{"pushFilters": "true", **options})).load()
 
 
@@ -118,7 +119,7 @@ CONDITIONS = [
 
 @pytest.mark.slow
 def test_filters_change_nothing_but_the_work(pushing: Any, log: Log) -> None:
-    bounds = load(pushing, log).selectExpr("sort_array(collect_set(_commit_lsn))[2]", "min(_lsn)").first()
+    bounds = load(pushing, log).selectExpr("sort_array(collect_set(_commit_lsn))[2]", "min(_lsn)").head(1)[0]
     conditions = [condition.format(middle=bounds[0], low=bounds[1]) for condition in CONDITIONS]
     pushing.conf.set(PUSHDOWN, "false")
     told = [f"({condition}) AS c{number}" for number, condition in enumerate(conditions)]
@@ -215,4 +216,4 @@ def test_messages_of_a_plugin_are_not_filtered_here(log: Log) -> None:
 
 
 def test_only_a_planner_that_hands_filters_over_gets_such_a_reader(log: Log) -> None:
-    assert type(HeadwaterDataSource(log.options(pushFilters="true")).reader(None)) is HeadwaterReader
+    assert type(HeadwaterDataSource(log.options(pushFilters="true")).reader(StructType())) is HeadwaterReader

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, DecodingError, HeadwaterError
@@ -155,7 +156,7 @@ class Log:
 
     def rows(self, scenario: str, tables: str = "public.t", **options: str) -> list[dict[str, Any]]:
         """All rows, as the reader gives them: what Spark does with it, without Spark."""
-        reader = HeadwaterDataSource(self.options(scenario, tables, **options)).reader(None)
+        reader = HeadwaterDataSource(self.options(scenario, tables, **options)).reader(StructType())
         found = []
         for partition in reader.partitions():
             copied = pickle.loads(pickle.dumps((reader, partition)))

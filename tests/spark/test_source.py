@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.source.data_source import HeadwaterDataSource
@@ -73,7 +74,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
         yield Window(server.wal_directory, backup, start[0], text, binary)
 
 
-def read(spark: Any, window: Window, **options: str) -> DataFrame:
+def read(spark: SparkSession, window: Window, **options: str) -> DataFrame:
     every = {"path": str(window.wal), "catalog": str(window.backup), "startingLsn": window.start, **options}
     return spark.read.format("headwater").options(**every).load()
 
@@ -101,7 +102,7 @@ def test_one_table_is_chosen_of_a_plugin_s_messages_too(spark: Any, window: Wind
 
 def test_plugin_options_go_through(spark: Any, window: Window) -> None:
     found = read(spark, window, plugin="test_decoding", **{"plugin.include-xids": "0", "plugin.skip-empty-xacts": "1"})
-    assert found.first().data == "BEGIN"
+    assert found.head(1)[0].data == "BEGIN"
 
 
 def test_rows_of_changes(spark: Any, window: Window) -> None:
@@ -140,7 +141,7 @@ def test_a_single_table_has_its_own_columns(spark: Any, window: Window) -> None:
         "data": "binary",
         "added": "int",
     }
-    first = frame.where("_op = 'insert'").orderBy("id").first()
+    first = frame.where("_op = 'insert'").orderBy("id").head(1)[0]
     assert (1, Decimal("10.50"), date(2024, 2, 29), "first", True, b"\x00\x01", None) == tuple(first)[12:]
 
 
@@ -170,7 +171,7 @@ def test_a_table_in_sql_is_refused_as_spark_would_lose_its_options(spark: Any, w
     ):
         spark.sql(f"CREATE TABLE changes USING headwater OPTIONS ({options})")
     with pytest.raises(Exception, match="if this is a table made with CREATE TABLE, use CREATE TEMPORARY VIEW"):
-        HeadwaterDataSource({}).reader(None)
+        HeadwaterDataSource({}).reader(StructType())
 
 
 def test_addresses_of_files(spark: Any, window: Window) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql.types import StructType
 
 from headwater.cli.shared_flags import SessionFlags, SourceFlags
 from headwater.cli.slot import AdvanceFlags, CreateFlags, advance_command, create_command, described
@@ -316,7 +317,7 @@ def test_one_table_with_its_columns_through_a_change_of_schema(spark: Any, live:
 
 
 def reader(**options: str) -> HeadwaterStreamReader:
-    return HeadwaterDataSource(options).streamReader(None)
+    return HeadwaterDataSource(options).streamReader(StructType())
 
 
 def data_of(made: HeadwaterStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
@@ -416,7 +417,7 @@ def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
         session.insert(11, 20)
         source = HeadwaterDataSource({"slot": str(slot), "tables": "public.orders"})
         assert "`total` DECIMAL(10,2)" in source.schema()
-        made = source.streamReader(None)
+        made = source.streamReader(StructType())
         start = made.initialOffset()
         session.insert(21, 30)
         session.insert(21, 30, table="other")
@@ -426,7 +427,7 @@ def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
         made.stop()
         others = HeadwaterDataSource({"slot": str(slot), "tables": "public.other"})
         others.schema()
-        again = others.streamReader(None)
+        again = others.streamReader(StructType())
         with pytest.raises(UsageError, match="the checkpoint is of the table of OID"):
             again.latestOffset(end)
         again.stop()
@@ -506,4 +507,4 @@ def test_options_that_are_not_as_the_slot_has_them(live: Live, tmp_path: Path) -
         with pytest.raises(UsageError, match={"publication": "publication_names"}.get(name, name)):
             reader(slot=str(slot), **{name: value})
     with pytest.raises(UsageError, match="slot is an option of streams"):
-        HeadwaterDataSource({"slot": str(slot)}).reader(None)
+        HeadwaterDataSource({"slot": str(slot)}).reader(StructType())

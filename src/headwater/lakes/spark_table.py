@@ -23,6 +23,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import cast
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -247,7 +248,7 @@ class SparkTable(LakeTable):
 
     def _rows(self, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
         """Return rows of files."""
-        columns = StructType.fromDDL(columns_sql(schema))
+        columns = cast(StructType, StructType.fromDDL(columns_sql(schema)))
         return self._spark.read.schema(columns).parquet(*paths) if paths else self._spark.createDataFrame([], columns)
 
     def _make(self, schema: pa.Schema) -> None:

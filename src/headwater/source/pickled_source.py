@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 
 from pyspark import cloudpickle
@@ -24,7 +24,7 @@ class PickledSource(DataSource):
         """Return the name for ``format()``."""
         return SOURCE_NAME
 
-    def __new__(cls, options: Mapping[str, str]) -> Any:
+    def __new__(cls, options: MutableMapping[str, str]) -> Any:
         """Return the data source with these options."""
         with importing_headwater():
             from headwater.source.data_source import HeadwaterDataSource

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import datasource as spark
 
@@ -64,7 +65,7 @@ def _both(where: RowFilter, condition: spark.Filter) -> tuple[RowFilter, bool]:
 
 def column_of(condition: spark.Filter) -> str:
     """Return the column that a filter is about; empty for what is inside of one."""
-    inner = condition.child if isinstance(condition, spark.Not) else condition
+    inner: Any = condition.child if isinstance(condition, spark.Not) else condition
     return str(inner.attribute[0]) if len(inner.attribute) == 1 else ""
 
 

@@ -35,7 +35,7 @@ from headwater.spark.worker_daemon import leave_if_alone
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ImportError:  # Spark 4.1
-    SupportsTriggerAvailableNow = object
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
 PATIENCE_SECONDS = 20.0
 """How long a slot may be another process's: that of a driver that was killed has to notice it first."""

@@ -28,11 +28,12 @@ def shorten_failures(context: SparkContext) -> None:
     Args:
         context: of a session whose Java process this process talks to.
     """
+    jvm: Any = context._jvm
     try:
-        root = context._jvm.org.apache.logging.log4j.LogManager.getContext(False).getConfiguration().getRootLogger()
+        root = jvm.org.apache.logging.log4j.LogManager.getContext(False).getConfiguration().getRootLogger()
         for appender in list(root.getAppenders().values()):
             if _is_default(appender):
-                _replace(context._jvm, root, appender)
+                _replace(jvm, root, appender)
     except (Py4JError, TypeError):
         return  # Another logging library: then its lines stay long.
 

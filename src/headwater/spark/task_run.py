@@ -256,7 +256,7 @@ class _Inbox(Generic[R]):
             self._progress(self._name, len(self._seen), self._total)
 
 
-class _Notices(AccumulatorParam):
+class _Notices(AccumulatorParam[Any]):
     """Adds to a list in tasks; on the driver what is added goes to the inbox."""
 
     @override

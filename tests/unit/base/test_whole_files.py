@@ -106,7 +106,8 @@ def test_no_symbolic_link_is_written_through(tmp_path: Path) -> None:
 
 def test_two_that_write_a_file_at_once_write_it_one_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    is_writing, is_waiting = threading.Event(), []
+    is_writing = threading.Event()
+    is_waiting: list[bool] = []
 
     def halves() -> Iterator[bytes]:
         yield b"the first "
