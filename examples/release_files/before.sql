@@ -1,0 +1,11 @@
+CREATE SCHEMA shop;
+CREATE TYPE shop.mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE shop.orders (id int PRIMARY KEY, customer text NOT NULL, total numeric(10,2), placed timestamptz, mood shop.mood);
+CREATE TABLE shop.events (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamp, payload jsonb, tags text[]);
+ALTER TABLE shop.events REPLICA IDENTITY FULL;
+CREATE TABLE shop.measures (id int, day date, value double precision, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE shop.measures_2025 PARTITION OF shop.measures FOR VALUES FROM ('2025-01-01') TO ('2026-01-01');
+CREATE TABLE shop.measures_2026 PARTITION OF shop.measures FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+CREATE TABLE shop.notes (id int PRIMARY KEY, body text);
+ALTER TABLE shop.notes ALTER body SET STORAGE EXTERNAL;
+CREATE PUBLICATION "all" FOR ALL TABLES;

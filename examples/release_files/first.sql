@@ -1,0 +1,10 @@
+INSERT INTO shop.orders SELECT n, 'customer ' || n, n * 1.25, '2025-06-01 12:00+00'::timestamptz + n * interval '1 hour', 'ok' FROM generate_series(1, 40) n;
+INSERT INTO shop.events (at, payload, tags) SELECT '2025-06-01'::timestamp + n * interval '1 minute', jsonb_build_object('n', n), ARRAY['a', NULL, n::text] FROM generate_series(1, 20) n;
+INSERT INTO shop.measures SELECT n, '2025-12-20'::date + n, n / 7.0 FROM generate_series(1, 20) n;
+INSERT INTO shop.notes VALUES (1, repeat('a long note, ', 400)), (2, 'short');
+UPDATE shop.orders SET mood = 'happy', total = total + 1 WHERE id % 3 = 0;
+DELETE FROM shop.orders WHERE id % 10 = 0;
+ALTER TABLE shop.orders ADD COLUMN coupon text DEFAULT 'none';
+UPDATE shop.notes SET id = 3 WHERE id = 1;
+UPDATE shop.measures SET day = day + 30 WHERE id = 3;
+INSERT INTO shop.orders VALUES (41, 'after the column', 7, NULL, 'sad', 'SPRING');

@@ -1,0 +1,10 @@
+UPDATE shop.orders SET coupon = 'SUMMER', id = id + 100 WHERE id < 6;
+UPDATE shop.notes SET id = id + 10;
+DELETE FROM shop.events WHERE id < 5;
+TRUNCATE shop.measures;
+INSERT INTO shop.measures VALUES (1, '2026-02-01', 0.5), (2, '2025-02-01', 'NaN');
+ALTER TABLE shop.orders DROP COLUMN mood;
+CREATE TABLE shop.later (id int PRIMARY KEY, name text);
+INSERT INTO shop.later VALUES (1, 'came later');
+INSERT INTO shop.orders VALUES (42, 'last', 1, '2026-01-01 00:00+00', 'NONE');
+SELECT pg_logical_emit_message(true, 'shop', 'the end');
