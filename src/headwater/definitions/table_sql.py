@@ -162,7 +162,7 @@ def _actions(before: TableDefinition, after: TableDefinition, step: Step) -> Ite
 
 
 def _dropped_defaults(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[Statement]:
-    """Drop defaults that are gone, or in the way: of another type, or of a sequence that is dropped with a table."""
+    """Give DROP DEFAULT where a default is gone, or in the way: of another type, or of a dropped sequence."""
     new = {column.number: column for column in after.columns}
     for column in before.columns:
         now = new.get(column.number)
@@ -176,7 +176,7 @@ def _dropped_defaults(before: TableDefinition, after: TableDefinition, step: Ste
 
 
 def _dropped_columns(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[Statement]:
-    """Drop columns that are gone, generated ones first; a column that a parent loses goes with the parent's."""
+    """Give DROP COLUMN, for generated columns first; a column that a parent loses goes with the parent's."""
     remaining = {column.number for column in after.columns}
     gone = [column for column in before.columns if column.number not in remaining]
     for column in sorted(gone, key=lambda dropped: not dropped.generated):
@@ -198,7 +198,7 @@ def _is_gone_above(column: ColumnDefinition, table: TableDefinition, step: Step)
 def _renamed_columns(
     old: dict[int, ColumnDefinition], after: TableDefinition, step: Step
 ) -> Iterator[tuple[bool, str]]:
-    """Rename columns, by way of spare names if they exchange theirs; inherited columns come with the parent's."""
+    """Give RENAME COLUMN, to spare names first if columns exchange theirs; inherited ones come with the parent's."""
     renamed = [
         changed
         for changed in after.columns

@@ -22,7 +22,7 @@ def create_enum(type: EnumDefinition, _step: Step) -> Iterator[str]:
 
 
 def alter_enum(before: EnumDefinition, after: EnumDefinition, _step: Step) -> Iterator[str]:
-    """Rename and add labels, each next to a label that exists by then."""
+    """Give the renames and additions of labels, each next to a label that exists by then."""
     old = dict(zip(before.label_oids, before.labels, strict=True))
     labels = list(zip(after.label_oids, after.labels, strict=True))
     alter = f"ALTER TYPE {after.sql_name}"
@@ -54,7 +54,7 @@ def _typed(column: ColumnDefinition) -> str:
 
 
 def alter_composite(before: CompositeDefinition, after: CompositeDefinition, step: Step) -> Iterator[str]:
-    """Drop, rename, change and add attributes, with the columns of typed tables."""
+    """Give the statements that drop, rename, change and add attributes, with the columns of typed tables."""
     alter, goes_on = f"ALTER TYPE {after.sql_name}", " CASCADE" if step.has_typed_tables(after.oid) else ""
     yield from (f"{alter} {action}{goes_on}" for action in _attribute_actions(before, after, step))
 
