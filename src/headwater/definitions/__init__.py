@@ -1,5 +1,5 @@
-"""What objects of the catalog are made of, what a transaction changed of them, and the SQL that repeats it.
+"""Definitions of the catalog's objects, the changes that a transaction made to them, and the SQL that repeats these.
 
-In: views of the catalog as of before and behind a commit, and the keys of the rows that the commit touched. Out: events
-with the definition before and behind, and statements. Must not know: WAL, windows, plugins, Spark.
+In: views of the catalog as of before and after a commit, and the keys of the rows that the commit touched. Out: events
+with the definitions before and after, and statements. Must not know: WAL, windows, plugins, Spark.
 """

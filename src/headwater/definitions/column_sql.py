@@ -1,4 +1,4 @@
-"""Columns in SQL: in CREATE TABLE, and changed (PostgreSQL: ``pg_dump.c``, dumpTableSchema)."""
+"""Columns in SQL: in CREATE TABLE and ALTER TABLE (PostgreSQL: ``pg_dump.c``, dumpTableSchema)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.pg.identifiers import quote_identifier
 
 
 def sequence_options(sequence: SequenceDefinition) -> str:
-    """All that a sequence counts by."""
+    """Return the options of a sequence, all of them."""
     cycle = "CYCLE" if sequence.cycles else "NO CYCLE"
     return (
         f"START WITH {sequence.start} INCREMENT BY {sequence.increment} MINVALUE {sequence.minimum} "
@@ -21,15 +21,15 @@ def sequence_options(sequence: SequenceDefinition) -> str:
 
 
 def identity(column: ColumnDefinition) -> str:
-    """GENERATED ... AS IDENTITY."""
-    said = f"GENERATED {column.identity.upper()} AS IDENTITY"
+    """Return GENERATED ... AS IDENTITY."""
+    clause = f"GENERATED {column.identity.upper()} AS IDENTITY"
     if column.sequence is None:
-        return said
-    return f"{said} (SEQUENCE NAME {column.sequence.sql_name} {sequence_options(column.sequence)})"
+        return clause
+    return f"{clause} (SEQUENCE NAME {column.sequence.sql_name} {sequence_options(column.sequence)})"
 
 
 def not_null(column: ColumnDefinition, major: int) -> str:
-    """NOT NULL, with its name if it has one."""
+    """Return NOT NULL, with the constraint's name if it has one."""
     if column.constraint is None:
         return "NOT NULL"
     inherit = "" if column.constraint.is_inheritable else " NO INHERIT"
@@ -37,7 +37,7 @@ def not_null(column: ColumnDefinition, major: int) -> str:
 
 
 def column_clause(column: ColumnDefinition, table: TableDefinition, major: int) -> str:
-    """A column as CREATE TABLE and ADD COLUMN have it; the identity of a partition comes with ATTACH."""
+    """Return a column as CREATE TABLE and ADD COLUMN have it; the identity of a partition comes with ATTACH."""
     words = [quote_identifier(column.name, major)]
     words.append("WITH OPTIONS" if table.of_type is not None else column.type)
     if column.collation is not None and table.of_type is None:
@@ -56,11 +56,11 @@ def column_clause(column: ColumnDefinition, table: TableDefinition, major: int) 
 
 
 def column_settings(column: ColumnDefinition, before: ColumnDefinition | None, major: int) -> Iterator[str]:
-    """What no clause says, as actions of ALTER TABLE: storage, compression, statistics, options."""
+    """Give actions of ALTER TABLE for what has no clause in CREATE TABLE: storage, compression, statistics, options."""
     alter = f"ALTER COLUMN {quote_identifier(column.name, major)}"
-    # A column that gets another type gets the storage of that type.
-    is_kept = before is not None and before.core == column.core
-    if column.storage != (before.storage if before is not None and is_kept else column.type_storage):
+    # A column that gets another type also gets that type's storage.
+    keeps_type = before is not None and before.core == column.core
+    if column.storage != (before.storage if before is not None and keeps_type else column.type_storage):
         yield f"{alter} SET STORAGE {column.storage.upper()}"
     if column.compression != ("" if before is None else before.compression):
         yield f"{alter} SET COMPRESSION {column.compression or 'default'}"
@@ -74,9 +74,9 @@ def _options(alter: str, after: Sequence[str], before: Sequence[str], major: int
 
 
 def option_changes(before: Sequence[str], after: Sequence[str], major: int) -> Iterator[str]:
-    """SET and RESET of parameters."""
-    kept = {option.partition("=")[0] for option in after}
-    gone = [name for option in before if (name := option.partition("=")[0]) not in kept]
+    """Give SET and RESET of parameters."""
+    remaining = {option.partition("=")[0] for option in after}
+    gone = [name for option in before if (name := option.partition("=")[0]) not in remaining]
     new = [option for option in after if option not in before]
     if gone:
         yield f"RESET ({', '.join(gone)})"
@@ -88,8 +88,8 @@ class Action(NamedTuple):
     """An action of ALTER TABLE.
 
     Attributes:
-        sql: it.
-        goes_on: to children, too; else ONLY is said.
+        sql: the action.
+        goes_on: whether it is applied to children also; else the statement has ONLY.
     """
 
     sql: str
@@ -97,7 +97,7 @@ class Action(NamedTuple):
 
 
 def bare_column(column: ColumnDefinition) -> ColumnDefinition:
-    """A column as it comes into a typed table with an attribute of the type: nothing of its own."""
+    """Return a column as it comes into a typed table with an attribute of the type: with nothing of its own."""
     nothing: dict[str, Any] = {"default": None, "not_null": False, "constraint": None, "identity": "", "sequence": None}
     settings: dict[str, Any] = {"storage": column.type_storage, "compression": "", "statistics": -1, "options": ()}
     return replace(column, **nothing, **settings)
@@ -106,9 +106,9 @@ def bare_column(column: ColumnDefinition) -> ColumnDefinition:
 def column_changes(
     before: ColumnDefinition, after: ColumnDefinition, table: TableDefinition, major: int, is_typed: bool = False
 ) -> Iterator[Action]:
-    """What became of a column that is still there, each action in a statement of its own; its name is told apart.
+    """Give the changes of a column that still exists, without its name; each action is for a statement of its own.
 
-    A type comes with its parents', or with the type that the table is of. Defaults of children are told with them.
+    A type comes with the parents' type, or with the type of a typed table. Defaults of children come with the children.
     """
     alter = f"ALTER COLUMN {quote_identifier(after.name, major)}"
     is_retyped = before.core != after.core
@@ -130,7 +130,7 @@ def column_changes(
 
 
 def _retyped(before: ColumnDefinition, after: ColumnDefinition, major: int) -> str:
-    """TYPE; a value of another type is read from the text of the old one, which is refused where it does not fit."""
+    """Return TYPE; values are read from the text of the old ones, and a server refuses text that does not fit."""
     collation = f" COLLATE {after.collation}" if after.collation is not None else ""
     is_read = before.core[0] != after.core[0] and not after.generated
     using = f" USING {quote_identifier(after.name, major)}::pg_catalog.text::{after.type}" if is_read else ""
@@ -141,7 +141,7 @@ def _nullness(
     before: ColumnDefinition, after: ColumnDefinition, table: TableDefinition, major: int
 ) -> Iterator[Action]:
     alter = f"ALTER COLUMN {quote_identifier(after.name, major)}"
-    # What has a row of its own is a parent's to give, and so is what a partitioned table says of its partitions.
+    # A constraint with a row of its own comes from the parent, and so does NOT NULL of a partitioned table.
     goes_on = before.constraint is not None or after.constraint is not None or table.partition_key is not None
     if before.not_null and not after.not_null and after.constraint is None:
         yield Action(f"{alter} DROP NOT NULL", goes_on)
@@ -155,7 +155,7 @@ def _nullness(
 
 
 def _constraint_changes(before: NotNull, after: NotNull, major: int) -> Iterator[Action]:
-    old, new = (quote_identifier(one.name, major) for one in (before, after))
+    old, new = (quote_identifier(constraint.name, major) for constraint in (before, after))
     if old != new:
         yield Action(f"RENAME CONSTRAINT {old} TO {new}", True)
     if after.is_valid and not before.is_valid:

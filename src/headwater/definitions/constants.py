@@ -1,4 +1,4 @@
-"""Constants of expressions as SQL (PostgreSQL: ``ruleutils.c``, get_const_expr)."""
+"""Constants of expressions in SQL (PostgreSQL: ``ruleutils.c``, get_const_expr)."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _NAMES: dict[int, Callable[[Naming, int], str]] = {
     4089: Naming.namespace,
     4191: Naming.collation,
 }
-"""Types whose values are OIDs that are printed as names: regproc, regclass, regtype and their kin."""
+"""The types whose values are OIDs that are printed as names: regproc, regclass, regtype and their kin."""
 
 _UNNAMED = {2202: "regprocedure", 2203: "regoper", 2204: "regoperator", 4096: "regrole", 6490: "regdatabase"}
 
 
 class Label(IntEnum):
-    """Whether a constant has its type behind it."""
+    """A choice: does a constant have its type after it?"""
 
     NEVER = -1
     IF_NEEDED = 0
 
 
 def literal(text: str) -> str:
-    """A string constant, for a session with ``standard_conforming_strings`` on (simple_quote_literal)."""
+    """Quote a string constant for a session with ``standard_conforming_strings`` on (simple_quote_literal)."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def constant(node: Node, naming: Naming, label: Label = Label.IF_NEEDED) -> str:
-    """A CONST node as SQL.
+    """Return a CONST node in SQL.
 
     Args:
-        node: it.
-        naming: names types and what values refer to.
-        label: whether its type is told.
+        node: the node.
+        naming: the names of types and of objects that values refer to.
+        label: whether the type is written.
 
     Raises:
         UnsupportedDefinitionError: the value cannot be printed.
@@ -63,7 +63,7 @@ def constant(node: Node, naming: Naming, label: Label = Label.IF_NEEDED) -> str:
 
 
 def _quoted(type: int, text: str) -> tuple[str, bool]:
-    """A value as it is written, and whether its type must be told."""
+    """Return a value as it is written in SQL, and whether its type must be written."""
     if type == _BOOL:
         return ("true" if text == "t" else "false"), False
     if type == _INT4:
@@ -92,7 +92,7 @@ def _text(node: Node, naming: Naming) -> str:
 
 
 def _collation(node: Node, naming: Naming) -> str:
-    """Behind a constant of another collation than its type's."""
+    """Return COLLATE for a constant of another collation than its type's, else nothing."""
     collation = node.integer("constcollid")
     if not collation or collation == naming.row("pg_type", node.integer("consttype")).oid("typcollation"):
         return ""

@@ -1,7 +1,8 @@
-"""DDL as events: what a transaction has changed, object by object, with the SQL that repeats it.
+"""DDL as events: the changes of a transaction, object by object, with the SQL that repeats them.
 
-In: the views before and behind, and the keys of the rows that were touched. Out: events in an order in which their
-statements can be run. Work goes with what was touched; temporary objects are known by a row each, and left out.
+In: the views before and after, and the keys of the rows that were touched. Out: events in an order in which their
+statements can be run. The work grows with the rows that were touched; a temporary object is known by one row, and
+omitted.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _OBJECTS: dict[tuple[str, str], int] = {
     ("pg_statistic_ext", "oid"): PG_STATISTIC_EXT,
     ("pg_event_trigger", "oid"): PG_EVENT_TRIGGER,
 }
-"""Whose definition rests on the rows under a key of a catalog, by the key's meaning."""
+"""The class of the object whose definition depends on the rows under a key of a catalog, by the key's meaning."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,15 @@ class DdlEvent:
 
     Attributes:
         action: ``create``, ``alter`` or ``drop``.
-        kind: of the object: ``table``, ``index``, ``type``, ...
-        name: in SQL, qualified, behind the change; before it if it was dropped.
-        before, after: its definition; None where there is none.
-        sql: statements that repeat the change, in order, without semicolons; empty where another event's do it.
-        part: of a change whose statements cannot be run one behind the other, which part of them, from 0 on.
-        unsupported: why there are none, though there should be; empty otherwise.
-        table: the table behind the change that the object is, or is a constraint or index of; None if it is none, or is
-            gone.
+        kind: the kind of the object: ``table``, ``index``, ``type``, ...
+        name: the object's name after the change, before it if it was dropped; in SQL, qualified.
+        before, after: the definitions before and after the change; None where there is none.
+        sql: statements that repeat the change, in order, without semicolons; empty where another event's repeat it.
+        part: the number of this part, from 0 on; a change has several if its statements cannot be run one after the
+            other.
+        unsupported: the reason if there are no statements though there should be; empty otherwise.
+        table: the table after the change that the object is, or is a constraint or index of; None if it is none, or was
+            dropped.
     """
 
     action: str
@@ -111,8 +113,8 @@ class DdlEvent:
     table: TableDefinition | None = None
 
     def structure(self) -> dict[str, Any]:
-        """It as a value of JSON."""
-        found: dict[str, Any] = {
+        """Return the event as a value of JSON."""
+        value: dict[str, Any] = {
             "action": self.action,
             "object": self.kind,
             "name": self.name,
@@ -121,50 +123,50 @@ class DdlEvent:
             "after": None if self.after is None else self.after.structure(),
             "sql": list(self.sql),
         }
-        return found | ({"unsupported": self.unsupported} if self.unsupported else {})
+        return value | ({"unsupported": self.unsupported} if self.unsupported else {})
 
 
 def ddl_events(before: HistoricCatalog, after: HistoricCatalog, touched: Iterable[Dependency]) -> list[DdlEvent]:
-    """What became of the objects whose rows were touched.
+    """Return the changes of the objects whose rows were touched.
 
     Args:
         before: the catalog before the change.
-        after: behind it.
-        touched: what the rows that were made or removed are looked up by.
+        after: the catalog after the change.
+        touched: the keys of the rows that were made or removed.
 
     Raises:
         CatalogError: the catalog is inconsistent.
     """
     old, new = DefinitionReader(before), DefinitionReader(after)
     step = Step(old, new, changes_of(old, new, objects_of(touched, old, new)))
-    placed = [one for change in step.changes for one in _placed(change, step)]
-    return [event for _, _, event in sorted(placed, key=lambda one: one[:2])]
+    placed = [entry for change in step.changes for entry in _placed(change, step)]
+    return [event for _, _, event in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def rests_on(key: Dependency) -> bool:
-    """Whether the definition of any object rests on rows that are looked up by a key."""
+    """Tell whether the definition of any object depends on rows that are looked up by a key."""
     return key[:2] in _OBJECTS
 
 
 def objects_of(touched: Iterable[Dependency], old: DefinitionReader, new: DefinitionReader) -> set[ObjectKey]:
-    """The objects whose definitions may be others; those of temporary tables are left out already."""
-    found = {
+    """Return the objects whose definitions may have changed; those of temporary tables are already omitted."""
+    objects = {
         ObjectKey(catalog, _oid(key))
-        for where, index, key in touched
-        if (catalog := _OBJECTS.get((where, index))) is not None and key
+        for catalog_name, index, key in touched
+        if (catalog := _OBJECTS.get((catalog_name, index))) is not None and key
     }
-    relations = [key for key in found if key.catalog == PG_CLASS]
+    relations = [key for key in objects if key.catalog == PG_CLASS]
     for key in relations:
         row = new.row(key) or old.row(key)
         if row is None or row.letter("relpersistence") == "t" or row.letter("relkind") == "t":
-            found.discard(key)
+            objects.discard(key)
         elif row.letter("relkind") == "c":
-            found.discard(key)
-            found.add(ObjectKey(PG_TYPE, row.oid("reltype")))
+            objects.discard(key)
+            objects.add(ObjectKey(PG_TYPE, row.oid("reltype")))
         elif row.letter("relkind") == "S":
             tables = {reader.identity_table(key.oid) for reader in (old, new)} - {0}
-            found |= {ObjectKey(PG_CLASS, oid) for oid in tables}
-    return found
+            objects |= {ObjectKey(PG_CLASS, oid) for oid in tables}
+    return objects
 
 
 def _oid(key: Key) -> int:
@@ -173,7 +175,7 @@ def _oid(key: Key) -> int:
 
 
 def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]:
-    """The events of a change, one for each phase that its statements are run in, with that and the order in it."""
+    """Give the events of a change with their phase and order in it, one for each phase and order of its statements."""
     before, after = change.before, change.after
     action = CREATE if before is None else DROP if after is None else ALTER
     either = change.either
@@ -181,25 +183,25 @@ def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]
     name = _event_name(change)
     bare = DdlEvent(action, kind, name, before, after, (), table=_table_of(either, step))
     try:
-        statements = sorted(_statements(change, step), key=lambda one: one[:2])
+        statements = sorted(_statements(change, step), key=lambda statement: statement[:2])
     except UnsupportedDefinitionError as error:
         yield _usual_phase(action), either.oid, replace(bare, unsupported=error.message)
         return
     if not statements:
         yield _usual_phase(action), either.oid, bare
-    parts = groupby(statements, key=lambda one: (one.phase, one.order))
+    parts = groupby(statements, key=lambda statement: (statement.phase, statement.order))
     for part, ((phase, order), group) in enumerate(parts):
-        sql = tuple(one.sql for one in group)
+        sql = tuple(statement.sql for statement in group)
         yield phase, (order << 40) + either.oid, replace(bare, sql=sql, part=part)
 
 
 def _table_of(either: Definition, step: Step) -> TableDefinition | None:
-    """The table behind a step that an object is, or belongs to."""
+    """Return the table that an object is or belongs to, as of after a step."""
     if isinstance(either, ConstraintDefinition | IndexDefinition):
-        found = step.after.read(ObjectKey(PG_CLASS, either.table_oid))
+        table = step.after.read(ObjectKey(PG_CLASS, either.table_oid))
     else:
-        found = step.table_after(either.oid)
-    return found if isinstance(found, TableDefinition) else None
+        table = step.table_after(either.oid)
+    return table if isinstance(table, TableDefinition) else None
 
 
 def _event_name(change: Change) -> str:
@@ -210,7 +212,7 @@ def _event_name(change: Change) -> str:
 
 
 def _usual_phase(action: str) -> Phase:
-    """Where an event without statements stands."""
+    """Return the phase of an event without statements."""
     return {CREATE: Phase.CREATE_TABLE, ALTER: Phase.ALTER_TABLE, DROP: Phase.DROP_TABLE}[action]
 
 
@@ -242,7 +244,7 @@ def _type_changes(change: Callable[[Any, Any, Step], Iterator[str]]) -> _Change:
 
 
 def _nothing(_before: Definition, _after: Definition, _step: Step) -> Iterator[Statement]:
-    """Nothing but its name changes."""
+    """Give no statements, for an object of which only the name changes."""
     return iter(())
 
 
@@ -280,7 +282,7 @@ _KINDS: dict[type[Definition], tuple[_Create, _Change, _Create]] = {
     ),
     ExtensionDefinition: (object_sql.create_extension, object_sql.alter_extension, object_sql.drop_extension),
 }
-"""What makes, changes and drops an object of each kind."""
+"""The functions that make, change and drop an object of each kind."""
 
 
 def _by_kind(change: Change, step: Step) -> Iterator[Statement]:

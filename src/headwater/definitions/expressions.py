@@ -1,11 +1,12 @@
-"""Expressions of the catalog as SQL, as ``pg_get_expr`` prints them in a session with an empty ``search_path``.
+"""Expressions of the catalog in SQL, as ``pg_get_expr`` prints them in a session with an empty ``search_path``.
 
-In: the text of a ``pg_node_tree``, the relation that its columns are of, names as of a view. Out: SQL that parses into
-the same tree. Every operator stands in parentheses, and what is cast implicitly is shown where it decides which
-operator or function is meant.
+In: the text of a ``pg_node_tree``, the relation of its columns, names as of a view. Out: SQL that parses into the same
+tree. Every operator stands in parentheses. Implicit casts are shown where they decide which operator or function is
+meant.
 
 PostgreSQL: ``utils/adt/ruleutils.c`` (get_rule_expr, get_func_expr, get_func_sql_syntax, get_coercion_expr).
-Known gaps, errors all: subqueries, aggregates and window functions, the XML and JSON constructs of SQL, whole rows.
+Known gaps, all of them errors: subqueries, aggregates and window functions, the XML and JSON constructs of SQL, whole
+rows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _OLD_NAMES = {
     "ROW": "ROWEXPR",
     "ROWCOMPARE": "ROWCOMPAREEXPR",
 }
-"""What 14 calls some nodes."""
+"""The names of some nodes in 14."""
 
 _LIKE_FUNCTIONS = frozenset({"NULLIFEXPR", "COALESCEEXPR", "MINMAXEXPR", "SQLVALUEFUNCTION", "XMLEXPR", "JSONEXPR"})
 
@@ -86,16 +87,16 @@ _BOOLEAN_TESTS = ("TRUE", "NOT TRUE", "FALSE", "NOT FALSE", "UNKNOWN", "NOT UNKN
 
 
 def parse_one(text: str) -> Node:
-    """The node of an expression's tree.
+    """Parse the tree of an expression into its node.
 
     Raises:
-        CatalogError: the text is malformed, or no single node.
+        CatalogError: the text is malformed, or not a single node.
     """
     return _only(parse_node_tree(text))
 
 
 def parse_several(text: str | None) -> tuple[Node, ...]:
-    """The nodes of a list of expressions; none for None. Raises as :func:`parse_one`."""
+    """Parse a list of expressions into their nodes; none for None. Raises as :func:`parse_one`."""
     return () if text is None else Node("LIST", (("elements", parse_node_tree(text)),)).nodes("elements")
 
 
@@ -106,12 +107,12 @@ def _only(tree: Value) -> Node:
 
 
 def kind_of(node: Node) -> str:
-    """A node's name, the same in all major versions."""
+    """Return a node's name, the same in all major versions."""
     return _OLD_NAMES.get(node.name, node.name)
 
 
 def result_type(node: Node) -> int:
-    """OID of the type of a node's value; 0 if it does not tell."""
+    """Return the OID of the type of a node's value; 0 if the node does not have it."""
     if kind_of(node) == "COLLATEEXPR":
         return result_type(node.node("arg"))
     if kind_of(node) in _BOOLEANS:
@@ -121,13 +122,13 @@ def result_type(node: Node) -> int:
 
 
 def result_collation(node: Node) -> int:
-    """OID of the collation of a node's value; 0 if it has none, or does not tell."""
+    """Return the OID of the collation of a node's value; 0 if there is none, or the node does not have it."""
     field = _COLLATIONS.get(kind_of(node))
     return node.integer(field) if field is not None and node.has(field) else 0
 
 
 def looks_like_function(node: Node) -> bool:
-    """Whether an expression can stand without parentheses where a function call is expected."""
+    """Tell whether an expression can stand without parentheses where a function call is expected."""
     if node.name == "FUNCEXPR":
         return node.integer("funcformat") in (_EXPLICIT_CALL, _SQL_SYNTAX)
     return kind_of(node) in _LIKE_FUNCTIONS
@@ -135,10 +136,10 @@ def looks_like_function(node: Node) -> bool:
 
 @dataclass
 class Deparser:
-    """Makes SQL of nodes; a method for each kind.
+    """A deparser of nodes into SQL, with a method for each kind.
 
     Attributes:
-        naming: names objects.
+        naming: the names of objects.
         relation: OID of the relation whose columns are meant; 0 without one.
     """
 
@@ -147,45 +148,47 @@ class Deparser:
     _depth: int = 0
 
     def sql(self, node: Node, *, shows_implicit: bool = False) -> str:
-        """An expression.
+        """Return an expression in SQL.
 
         Args:
-            node: it.
-            shows_implicit: an implicit cast at its top is shown.
+            node: the node of the expression.
+            shows_implicit: whether an implicit cast at its top is shown.
 
         Raises:
-            UnsupportedDefinitionError: it cannot be told exactly.
-            CatalogError: it is malformed, or names what is not there.
+            UnsupportedDefinitionError: the expression cannot be written exactly.
+            CatalogError: the expression is malformed, or names an object that does not exist.
         """
-        tell = _NODES.get(kind_of(node))
-        if tell is None:
+        deparse = _NODES.get(kind_of(node))
+        if deparse is None:
             raise UnsupportedDefinitionError(f"an expression with a node {node.name} is not told in SQL")
         self._depth += 1
         if self._depth > _DEPTH:
             raise UnsupportedDefinitionError(f"an expression of more than {_DEPTH} levels is not told in SQL")
-        found = tell(self, node, shows_implicit)
+        sql = deparse(self, node, shows_implicit)
         self._depth -= 1
-        return found
+        return sql
 
     def element(self, node: Node) -> str:
-        """An element of a list that is not enclosed, as of an index: in parentheses unless it is a call."""
+        """Return an element of a list that is not enclosed, as of an index: in parentheses unless it is a call."""
         sql = self.sql(node)
         return sql if looks_like_function(node) else f"({sql})"
 
     def several(self, nodes: Sequence[Node]) -> str:
-        """Expressions with commas between, implicit casts shown."""
+        """Return expressions with commas between them and implicit casts shown."""
         return ", ".join(self.sql(node, shows_implicit=True) for node in nodes)
 
     def operands(self, node: Node, *counts: int) -> tuple[Node, ...]:
-        """The arguments of a node that has so many.
+        """Return the arguments of a node, whose number must be one of `counts`.
 
         Raises:
-            CatalogError: it has more, or fewer.
+            CatalogError: the node has more, or fewer.
         """
-        found = node.nodes("args")
-        if len(found) not in counts:
-            raise CatalogError(f"node {node.name} has {len(found)} arguments, expected {' or '.join(map(str, counts))}")
-        return found
+        arguments = node.nodes("args")
+        if len(arguments) not in counts:
+            raise CatalogError(
+                f"node {node.name} has {len(arguments)} arguments, expected {' or '.join(map(str, counts))}"
+            )
+        return arguments
 
     def variable(self, node: Node, _: bool) -> str:
         number = node.integer("varattno")
@@ -206,51 +209,51 @@ class Deparser:
             return self.cast(arguments[0], node.integer("funcresulttype"), _length_coercion(arguments))
         if form == _SQL_SYNTAX:
             name = self.naming.row("pg_proc", node.integer("funcid")).name("proname")
-            counts, tell = _SYNTAX.get(name, ((), None))
-            found = tell(self, name, arguments) if tell is not None and len(arguments) in counts else None
-            if found is not None:
-                return found
-        said = [self.sql(one, shows_implicit=True) for one in arguments]
-        if node.boolean("funcvariadic") and said:
-            said[-1] = f"VARIADIC {said[-1]}"
-        return f"{self.naming.function(node.integer('funcid'))}({', '.join(said)})"
+            counts, deparse = _SYNTAX.get(name, ((), None))
+            sql = deparse(self, name, arguments) if deparse is not None and len(arguments) in counts else None
+            if sql is not None:
+                return sql
+        written = [self.sql(argument, shows_implicit=True) for argument in arguments]
+        if node.boolean("funcvariadic") and written:
+            written[-1] = f"VARIADIC {written[-1]}"
+        return f"{self.naming.function(node.integer('funcid'))}({', '.join(written)})"
 
     def named_argument(self, node: Node, _: bool) -> str:
         return f"{self.naming.quoted(node.word('name'))} => {self.sql(node.node('arg'), shows_implicit=True)}"
 
     def operation(self, node: Node, _: bool) -> str:
-        said = [self.sql(one, shows_implicit=True) for one in self.operands(node, 1, 2)]
+        written = [self.sql(operand, shows_implicit=True) for operand in self.operands(node, 1, 2)]
         name = self.naming.operator(node.integer("opno"))
-        return f"({said[0]} {name} {said[1]})" if len(said) == 2 else f"({name} {said[0]})"
+        return f"({written[0]} {name} {written[1]})" if len(written) == 2 else f"({name} {written[0]})"
 
     def distinct(self, node: Node, _: bool) -> str:
-        left, right = (self.sql(one, shows_implicit=True) for one in self.operands(node, 2))
+        left, right = (self.sql(operand, shows_implicit=True) for operand in self.operands(node, 2))
         return f"({left} IS DISTINCT FROM {right})"
 
     def null_if(self, node: Node, _: bool) -> str:
         return f"NULLIF({self.several(node.nodes('args'))})"
 
     def any_or_all(self, node: Node, _: bool) -> str:
-        left, right = (self.sql(one, shows_implicit=True) for one in self.operands(node, 2))
+        left, right = (self.sql(operand, shows_implicit=True) for operand in self.operands(node, 2))
         word = "ANY" if node.boolean("useOr") else "ALL"
         return f"({left} {self.naming.operator(node.integer('opno'))} {word} ({right}))"
 
     def boolean(self, node: Node, _: bool) -> str:
         kind = node.word("boolop")
-        said = [self.sql(one) for one in (self.operands(node, 1) if kind == "not" else node.nodes("args"))]
-        return f"(NOT {said[0]})" if kind == "not" else f"({f' {kind.upper()} '.join(said)})"
+        written = [self.sql(operand) for operand in (self.operands(node, 1) if kind == "not" else node.nodes("args"))]
+        return f"(NOT {written[0]})" if kind == "not" else f"({f' {kind.upper()} '.join(written)})"
 
     def cast(self, argument: Node, type: int, typmod: int) -> str:
-        """A cast that is shown."""
+        """Return a cast that is shown."""
         is_bare = argument.name == "CONST" and argument.integer("consttype") == type
         if is_bare and argument.integer("consttypmod") == -1:
-            said = constant(argument, self.naming, Label.NEVER)
+            sql = constant(argument, self.naming, Label.NEVER)
         else:
-            said = f"({self.sql(argument)})"
-        return f"{said}::{self.naming.type(type, typmod)}"
+            sql = f"({self.sql(argument)})"
+        return f"{sql}::{self.naming.type(type, typmod)}"
 
     def coercion(self, node: Node, shows_implicit: bool) -> str:
-        """RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, CoerceToDomain."""
+        """Return a RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr or CoerceToDomain in SQL."""
         form = next((node.integer(name) for name, _ in node.fields if name.endswith("format")), _EXPLICIT_CAST)
         argument = node.node("arg")
         if form == _IMPLICIT_CAST and not shows_implicit:
@@ -259,8 +262,8 @@ class Deparser:
         return self.cast(argument, node.integer("resulttype"), typmod)
 
     def collated(self, node: Node, shows_implicit: bool) -> str:
-        said = self.sql(node.node("arg"), shows_implicit=shows_implicit)
-        return f"({said} COLLATE {self.naming.collation(node.integer('collOid'))})"
+        sql = self.sql(node.node("arg"), shows_implicit=shows_implicit)
+        return f"({sql} COLLATE {self.naming.collation(node.integer('collOid'))})"
 
     def case(self, node: Node, _: bool) -> str:
         argument, words = node.maybe_node("arg"), ["CASE"]
@@ -282,7 +285,7 @@ class Deparser:
 
     def row(self, node: Node, _: bool) -> str:
         type, arguments = node.integer("row_typeid"), node.nodes("args")
-        if type != _RECORD and any(one.is_dropped for one in self.naming.type_info(type).attributes):
+        if type != _RECORD and any(attribute.is_dropped for attribute in self.naming.type_info(type).attributes):
             raise UnsupportedDefinitionError("an expression with a row that has dropped columns is not told in SQL")
         label = f"::{self.naming.type(type)}" if node.integer("row_format") == _EXPLICIT_CAST else ""
         return f"ROW({self.several(arguments)}){label}"
@@ -309,11 +312,11 @@ class Deparser:
 
     def null_test(self, node: Node, _: bool) -> str:
         argument, is_null = node.node("arg"), node.integer("nulltesttype") == 0
-        said = self.sql(argument, shows_implicit=True)
+        sql = self.sql(argument, shows_implicit=True)
         type = result_type(argument)
         if node.boolean("argisrow") or not type or not self._is_row(type):
-            return f"({said} IS {'NULL' if is_null else 'NOT NULL'})"
-        return f"({said} IS {'NOT ' if is_null else ''}DISTINCT FROM NULL)"
+            return f"({sql} IS {'NULL' if is_null else 'NOT NULL'})"
+        return f"({sql} IS {'NOT ' if is_null else ''}DISTINCT FROM NULL)"
 
     def _is_row(self, type: int) -> bool:
         info = self.naming.type_info(type)
@@ -335,14 +338,14 @@ class Deparser:
         if node.maybe_node("refassgnexpr") is not None:
             raise UnsupportedDefinitionError("an assignment to an element is not told in SQL")
         container = node.node("refexpr")
-        said = self.sql(container, shows_implicit=shows_implicit)
-        said = said if container.name in ("VAR", "FIELDSELECT") else f"({said})"
+        sql = self.sql(container, shows_implicit=shows_implicit)
+        sql = sql if container.name in ("VAR", "FIELDSELECT") else f"({sql})"
         upper, lower = node["refupperindexpr"], node["reflowerindexpr"]
         lowers = lower if isinstance(lower, tuple) else ()
         for number, bound in enumerate(upper if isinstance(upper, tuple) else ()):
             first = f"{self._bound(lowers[number])}:" if number < len(lowers) else ""
-            said += f"[{first}{self._bound(bound)}]"
-        return said
+            sql += f"[{first}{self._bound(bound)}]"
+        return sql
 
     def _bound(self, bound: object) -> str:
         return self.sql(bound) if isinstance(bound, Node) else ""
@@ -353,14 +356,14 @@ class Deparser:
         names = {column.number: column.name for column in (info.base or info).attributes}
         if number not in names:
             raise UnsupportedDefinitionError("a field of a row whose type is not known is not told in SQL")
-        said = self.sql(argument, shows_implicit=True)
-        said = said if argument.name in ("SUBSCRIPTINGREF", "FIELDSELECT") else f"({said})"
-        return f"{said}.{self.naming.quoted(names[number])}"
+        sql = self.sql(argument, shows_implicit=True)
+        sql = sql if argument.name in ("SUBSCRIPTINGREF", "FIELDSELECT") else f"({sql})"
+        return f"{sql}.{self.naming.quoted(names[number])}"
 
-    # -- functions that SQL has a syntax for
+    # -- functions with a syntax of their own in SQL
 
     def word(self, node: Node) -> str:
-        """A constant that stands as a word."""
+        """Return a constant that stands as a word."""
         return constant(node, self.naming, Label.NEVER)[1:-1]
 
     def at_time_zone(self, _name: str, arguments: Sequence[Node]) -> str:
@@ -387,19 +390,19 @@ class Deparser:
         return f"NORMALIZE({self.sql(arguments[0])}{form})"
 
     def overlay(self, _name: str, arguments: Sequence[Node]) -> str:
-        said = [self.sql(one) for one in arguments]
-        end = f" FOR {said[3]}" if len(said) == 4 else ""
-        return f"OVERLAY({said[0]} PLACING {said[1]} FROM {said[2]}{end})"
+        written = [self.sql(argument) for argument in arguments]
+        end = f" FOR {written[3]}" if len(written) == 4 else ""
+        return f"OVERLAY({written[0]} PLACING {written[1]} FROM {written[2]}{end})"
 
     def position(self, _name: str, arguments: Sequence[Node]) -> str:
         return f"POSITION(({self.sql(arguments[1])}) IN ({self.sql(arguments[0])}))"
 
     def substring(self, _name: str, arguments: Sequence[Node]) -> str | None:
-        said = [self.sql(one) for one in arguments]
+        written = [self.sql(argument) for argument in arguments]
         if result_type(arguments[1]) != _INT4:
-            return None if len(said) == 2 else f"SUBSTRING({said[0]} SIMILAR {said[1]} ESCAPE {said[2]})"
-        end = f" FOR {said[2]}" if len(said) == 3 else ""
-        return f"SUBSTRING({said[0]} FROM {said[1]}{end})"
+            return None if len(written) == 2 else f"SUBSTRING({written[0]} SIMILAR {written[1]} ESCAPE {written[2]})"
+        end = f" FOR {written[2]}" if len(written) == 3 else ""
+        return f"SUBSTRING({written[0]} FROM {written[1]}{end})"
 
     def trim(self, name: str, arguments: Sequence[Node]) -> str:
         side = {"b": "BOTH", "l": "LEADING", "r": "TRAILING"}[name[0]]
@@ -414,19 +417,19 @@ class Deparser:
 
 
 def _length_coercion(arguments: Sequence[Node]) -> int:
-    """The typmod that a cast function is told, -1 for none (exprIsLengthCoercion)."""
+    """Return the typmod that is an argument of a cast function, -1 for none (exprIsLengthCoercion)."""
     if not 2 <= len(arguments) <= 3 or arguments[1].name != "CONST":
         return -1
-    told = arguments[1]
-    if told.integer("consttype") != _INT4 or told.boolean("constisnull"):
+    typmod = arguments[1]
+    if typmod.integer("consttype") != _INT4 or typmod.boolean("constisnull"):
         return -1
-    datum = told["constvalue"]
+    datum = typmod["constvalue"]
     data = getattr(datum, "data", b"")
     return int.from_bytes(data[:4], "little", signed=True)
 
 
 def _compared(condition: Node) -> Node:
-    """What the argument of CASE is compared with: the right side of the operator that the parser has made."""
+    """Return what the argument of CASE is compared with: the right side of the operator that the parser has made."""
     if condition.name != "OPEXPR":
         return condition
     arguments = condition.nodes("args")
@@ -436,7 +439,7 @@ def _compared(condition: Node) -> Node:
 
 
 def _bare(node: Node) -> Node:
-    """A node without the implicit casts around it (strip_implicit_coercions)."""
+    """Strip the implicit casts around a node (strip_implicit_coercions)."""
     if node.name == "FUNCEXPR" and node.integer("funcformat") == _IMPLICIT_CAST and node.nodes("args"):
         return _bare(node.nodes("args")[0])
     is_cast = node.name in ("RELABELTYPE", "COERCEVIAIO", "ARRAYCOERCEEXPR", "CONVERTROWTYPEEXPR", "COERCETODOMAIN")
@@ -475,7 +478,7 @@ _NODES: dict[str, Callable[[Deparser, Node, bool], str]] = {
     "SUBSCRIPTINGREF": Deparser.subscripts,
     "FIELDSELECT": Deparser.field,
 }
-"""By the names that ``outfuncs.c`` writes."""
+"""The methods for nodes, by the names that ``outfuncs.c`` writes."""
 
 _SYNTAX: dict[str, tuple[tuple[int, ...], Callable[[Deparser, str, Sequence[Node]], str | None]]] = {
     "timezone": ((1, 2), Deparser.at_time_zone),
@@ -493,5 +496,6 @@ _SYNTAX: dict[str, tuple[tuple[int, ...], Callable[[Deparser, str, Sequence[Node
     "system_user": ((0,), Deparser.system_user),
     "xmlexists": ((2,), Deparser.xml_exists),
 }
-"""By the names of functions that the grammar calls, with how many arguments; where nothing is told they are called as
-any other function all the same."""
+"""The methods for functions that the grammar calls, by name, with their possible numbers of arguments.
+
+Where a method returns None, the function is written as any other call."""

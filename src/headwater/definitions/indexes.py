@@ -13,7 +13,7 @@ from headwater.pg.identifiers import quote_identifier
 
 _DESCENDING, _NULLS_FIRST = 1, 2
 _COERCIBLE = {1043: 25, 650: 869}
-"""Types whose values are of another one's operator class: varchar of text's, cidr of inet's."""
+"""The types that use another type's operator class: varchar uses text's, cidr inet's."""
 
 _ARRAY, _ENUM, _RANGE, _MULTIRANGE, _RECORD = 2277, 3500, 3831, 4537, 2249
 
@@ -22,35 +22,38 @@ _ACTIONS = {"a": "", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET
 
 
 def options_in_sql(options: Sequence[str], major: int) -> str:
-    """Storage parameters, from ``name=value`` (flatten_reloptions)."""
+    """Return storage parameters in SQL, from ``name=value`` (flatten_reloptions)."""
     return ", ".join(_option(option, major) for option in options)
 
 
 def _option(option: str, major: int) -> str:
     name, _, value = option.partition("=")
-    said = value if quote_identifier(value, major) == value and value else literal(value)
-    return f"{'.'.join(quote_identifier(part, major) for part in name.split('.'))}={said}"
+    written = value if quote_identifier(value, major) == value and value else literal(value)
+    return f"{'.'.join(quote_identifier(part, major) for part in name.split('.'))}={written}"
 
 
 class IndexReader:
-    """Reads indexes and constraints as of a view."""
+    """A reader of indexes and constraints as of a view."""
 
     def __init__(self, source: DefinitionSource) -> None:
         self._source = source
         self._naming = source.naming
 
     def index(self, row: NamedRow) -> IndexDefinition | None:
-        """An index, from its row of ``pg_class``; None for one that a constraint has."""
+        """Read an index, from its row of ``pg_class``; None for the index of a constraint."""
         oid = row.oid("oid")
         index = self._source.row("pg_index", "indexrelid", oid)
         if index is None:
             raise self._source.inconsistent(f"pg_index has no row of index {oid}")
         table = index.oid("indrelid")
-        if any(one.oid("conindid") == oid and one.letter("contype") in "pux" for one in self._of_table(table)):
+        if any(
+            constraint.oid("conindid") == oid and constraint.letter("contype") in "pux"
+            for constraint in self._of_table(table)
+        ):
             return None
         attributes = self._attributes(oid)
         parent = self._parent(oid)
-        targets = ((number, one.integer("attstattarget")) for number, one in attributes.items())
+        targets = ((number, attribute.integer("attstattarget")) for number, attribute in attributes.items())
         statistics = tuple((n, t) for n, t in targets if t >= 0 and attributes[n].has("attstattarget"))
         definition = self._told(index, row)
         options, tablespace = row.texts("reloptions"), row.oid("reltablespace")
@@ -79,12 +82,12 @@ class IndexReader:
         return {row.integer("attnum"): row for row in self._source.rows("pg_attribute", "attrelid", oid)}
 
     def _parent(self, oid: int) -> int:
-        """The index of a partitioned table that an index belongs to, or 0."""
-        found = self._source.row("pg_inherits", "inhrelid", oid)
-        return 0 if found is None else found.oid("inhparent")
+        """Return the OID of the partitioned table's index that an index belongs to, or 0."""
+        row = self._source.row("pg_inherits", "inhrelid", oid)
+        return 0 if row is None else row.oid("inhparent")
 
     def _told(self, index: NamedRow, row: NamedRow) -> Expression:
-        """CREATE INDEX, without its options and tablespace."""
+        """Return CREATE INDEX, compared without its names, options and tablespace."""
         core = _index_core(index, row, self._attributes(row.oid("oid")))
 
         def say() -> str:
@@ -96,11 +99,11 @@ class IndexReader:
         return self._source.told(repr(core), say)
 
     def _body(self, index: NamedRow, row: NamedRow, operators: Sequence[int] = ()) -> str:
-        """From USING on; with the operators of an exclusion constraint."""
-        keys, said = index.integer("indnkeyatts"), list(self._elements(index, row, operators))
-        text = f"USING {self._naming.access_method(row.oid('relam'))} ({', '.join(said[:keys])})"
-        if said[keys:]:
-            text += f" INCLUDE ({', '.join(said[keys:])})"
+        """Return the index from USING on, with the operators of an exclusion constraint."""
+        keys, elements = index.integer("indnkeyatts"), list(self._elements(index, row, operators))
+        text = f"USING {self._naming.access_method(row.oid('relam'))} ({', '.join(elements[:keys])})"
+        if elements[keys:]:
+            text += f" INCLUDE ({', '.join(elements[keys:])})"
         if index.flag("indnullsnotdistinct"):
             text += " NULLS NOT DISTINCT"
         if row.texts("reloptions"):
@@ -115,7 +118,7 @@ class IndexReader:
         return text
 
     def _elements(self, index: NamedRow, row: NamedRow, operators: Sequence[int]) -> Iterator[str]:
-        """The columns and expressions, each with all that is said of it."""
+        """Give the columns and expressions in SQL, each with its collation, operator class, options and order."""
         table, numbers = index.oid("indrelid"), index.numbers("indkey")
         classes, collations, orders = index.oids("indclass"), index.oids("indcollation"), index.numbers("indoption")
         expressions = self._source.expressions(index, "indexprs", numbers)
@@ -126,27 +129,27 @@ class IndexReader:
             raise self._source.inconsistent(f"index {row.oid('oid')} has not all it needs of {keys} columns")
         for at, number in enumerate(numbers):
             if number:
-                said, type, collation = self.column(table, number)
+                sql, type, collation = self.column(table, number)
             else:
                 node = next(expressions)
-                said, type, collation = deparser.element(node), result_type(node), result_collation(node)
+                sql, type, collation = deparser.element(node), result_type(node), result_collation(node)
             if at >= len(classes):
-                yield said
+                yield sql
                 continue
             options = column_options(attributes[at + 1])
             if collations[at] and collations[at] != collation:
-                said += f" COLLATE {self._naming.collation(collations[at])}"
-            said += self.operator_class(classes[at], 0 if options else type)
+                sql += f" COLLATE {self._naming.collation(collations[at])}"
+            sql += self.operator_class(classes[at], 0 if options else type)
             if options:
-                said += f" ({options_in_sql(options, self._naming.major)})"
-            said += _order(orders[at])
-            yield said + (f" WITH {self._naming.operator(operators[at])}" if operators else "")
+                sql += f" ({options_in_sql(options, self._naming.major)})"
+            sql += _order(orders[at])
+            yield sql + (f" WITH {self._naming.operator(operators[at])}" if operators else "")
 
     def column(self, table: int, number: int) -> tuple[str, int, int]:
-        """A column of a table in SQL, the OIDs of its type and collation.
+        """Return a column of a table in SQL, and the OIDs of its type and collation.
 
         Raises:
-            CatalogError: there is none.
+            CatalogError: the table has no such column.
         """
         row = self._attributes(table).get(number)
         if row is None:
@@ -154,20 +157,20 @@ class IndexReader:
         return self._naming.quoted(row.name("attname")), row.oid("atttypid"), row.oid("attcollation")
 
     def operator_class(self, oid: int, type: int) -> str:
-        """An operator class with a space before it; empty if it is the default one of the type surely."""
+        """Return an operator class with a space before it; empty if it is certainly the default of the type."""
         row = self._naming.row("pg_opclass", oid)
         is_default = type and row.flag("opcdefault") and self._is_of(row, type)
         return "" if is_default else f" {self._naming.operator_class(oid)}"
 
     def _is_of(self, row: NamedRow, type: int) -> bool:
-        """Whether a default operator class is what GetDefaultOpClass finds for a type."""
+        """Tell whether a default operator class is the one that GetDefaultOpClass finds for a type."""
         input_type, method = row.oid("opcintype"), row.oid("opcmethod")
         info = self._naming.type_info(type)
         base = info.base or info
         if input_type == base.oid:
             return True
-        own = self._source.rows("pg_opclass", "opcintype", base.oid)
-        if any(one.oid("opcmethod") == method and one.flag("opcdefault") for one in own):
+        classes = self._source.rows("pg_opclass", "opcintype", base.oid)
+        if any(other.oid("opcmethod") == method and other.flag("opcdefault") for other in classes):
             return False
         of_kind = {"e": _ENUM, "r": _RANGE, "m": _MULTIRANGE, "c": _RECORD}.get(base.typtype)
         return input_type in (_COERCIBLE.get(base.oid), _ARRAY if base.element is not None else of_kind)
@@ -175,7 +178,7 @@ class IndexReader:
     # -- constraints
 
     def constraint(self, row: NamedRow) -> ConstraintDefinition | None:
-        """A constraint of a table; None for one of a domain, NOT NULL, a trigger's, or what a partition is given."""
+        """Read a table's constraint; None for a domain's, a trigger's, NOT NULL, or one that is made for partitions."""
         table, type = row.oid("conrelid"), CONSTRAINT_TYPES.get(row.letter("contype"))
         if not table or type is None or self._is_made_for_partition(row):
             return None
@@ -205,28 +208,28 @@ class IndexReader:
         )
 
     def _is_made_for_partition(self, row: NamedRow) -> bool:
-        """A foreign key's second row for a partition of the table that it refers to, which nobody makes by himself."""
+        """Tell whether a server made a row for a partition that a foreign key refers to, beside the key's own row."""
         parent = row.oid("conparentid")
         if not parent or row.letter("contype") != "f":
             return False
-        found = self._source.row("pg_constraint", "oid", parent)
-        return found is not None and found.oid("conrelid") == row.oid("conrelid")
+        parent_row = self._source.row("pg_constraint", "oid", parent)
+        return parent_row is not None and parent_row.oid("conrelid") == row.oid("conrelid")
 
     def _constraint_told(self, row: NamedRow) -> Expression:
-        """As pg_get_constraintdef has it."""
+        """Return the definition of a constraint as pg_get_constraintdef has it."""
         say = {"c": self._check, "f": self._foreign_key, "x": self._exclusion}.get(row.letter("contype"), self._key)
         core = _constraint_core(row)
         index = row.oid("conindid")
         if row.letter("contype") in "pux":
-            found = self._source.row("pg_index", "indexrelid", index)
+            index_row = self._source.row("pg_index", "indexrelid", index)
             relation = self._source.row("pg_class", "oid", index)
-            if found is None or relation is None:
+            if index_row is None or relation is None:
                 raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
-            core = (*core, *_index_core(found, relation, self._attributes(index)))
+            core = (*core, *_index_core(index_row, relation, self._attributes(index)))
         return self._source.told(repr(core), lambda: say(row) + _enforcement(row))
 
     def check(self, row: NamedRow) -> str:
-        """A CHECK constraint, also of a domain."""
+        """Return a CHECK constraint in SQL, also of a domain."""
         return self._check(row) + _enforcement(row)
 
     def _check(self, row: NamedRow) -> str:
@@ -238,16 +241,17 @@ class IndexReader:
 
     def _foreign_key(self, row: NamedRow) -> str:
         table, other, period = row.oid("conrelid"), row.oid("confrelid"), row.flag("conperiod")
-        own, theirs = (
-            self._columns(of, row.numbers(key), period) for of, key in ((table, "conkey"), (other, "confkey"))
+        columns, other_columns = (
+            self._columns(relation, row.numbers(key), period)
+            for relation, key in ((table, "conkey"), (other, "confkey"))
         )
-        said = f"FOREIGN KEY ({own}) REFERENCES {self._naming.relation(other)}({theirs})"
-        said += " MATCH FULL" if row.letter("confmatchtype") == "f" else ""
+        sql = f"FOREIGN KEY ({columns}) REFERENCES {self._naming.relation(other)}({other_columns})"
+        sql += " MATCH FULL" if row.letter("confmatchtype") == "f" else ""
         for word, column in (("UPDATE", "confupdtype"), ("DELETE", "confdeltype")):
             action = row.word(column, _ACTIONS)
-            said += f" ON {word} {action}" if action else ""
+            sql += f" ON {word} {action}" if action else ""
         chosen = row.numbers("confdelsetcols")
-        return said + (f" ({self._columns(table, chosen)})" if chosen else "")
+        return sql + (f" ({self._columns(table, chosen)})" if chosen else "")
 
     def _columns(self, table: int, numbers: Sequence[int], has_period: bool = False) -> str:
         names = [self._naming.column(table, number) for number in numbers]
@@ -256,21 +260,21 @@ class IndexReader:
         return ", ".join(names)
 
     def _key(self, row: NamedRow) -> str:
-        """A primary key, or a unique constraint."""
+        """Return a primary key, or a unique constraint, in SQL."""
         table, index = row.oid("conrelid"), self._source.row("pg_index", "indexrelid", row.oid("conindid"))
         relation = self._source.row("pg_class", "oid", row.oid("conindid"))
         if index is None or relation is None:
             raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
         keys = row.numbers("conkey")
-        said = "PRIMARY KEY " if row.letter("contype") == "p" else "UNIQUE "
-        said += "NULLS NOT DISTINCT " if index.flag("indnullsnotdistinct") else ""
-        said += f"({self._columns(table, keys)}{' WITHOUT OVERLAPS' if row.flag('conperiod') else ''})"
+        sql = "PRIMARY KEY " if row.letter("contype") == "p" else "UNIQUE "
+        sql += "NULLS NOT DISTINCT " if index.flag("indnullsnotdistinct") else ""
+        sql += f"({self._columns(table, keys)}{' WITHOUT OVERLAPS' if row.flag('conperiod') else ''})"
         if index.integer("indnatts") > len(keys):
-            said += f" INCLUDE ({self._columns(table, index.numbers('indkey')[len(keys) :])})"
+            sql += f" INCLUDE ({self._columns(table, index.numbers('indkey')[len(keys) :])})"
         if relation.texts("reloptions"):
-            said += f" WITH ({options_in_sql(relation.texts('reloptions'), self._naming.major)})"
+            sql += f" WITH ({options_in_sql(relation.texts('reloptions'), self._naming.major)})"
         tablespace = self._naming.tablespace(relation.oid("reltablespace"))
-        return said + (f" USING INDEX TABLESPACE {tablespace}" if tablespace is not None else "")
+        return sql + (f" USING INDEX TABLESPACE {tablespace}" if tablespace is not None else "")
 
     def _exclusion(self, row: NamedRow) -> str:
         index = self._source.row("pg_index", "indexrelid", row.oid("conindid"))
@@ -281,22 +285,22 @@ class IndexReader:
 
 
 def _order(bits: int) -> str:
-    """How the values of a column are ordered; nothing is said of what is so by default."""
+    """Return the order of a column's values in SQL; empty for the default order."""
     if bits & _DESCENDING:
         return " DESC" if bits & _NULLS_FIRST else " DESC NULLS LAST"
     return " NULLS FIRST" if bits & _NULLS_FIRST else ""
 
 
 def _enforcement(row: NamedRow) -> str:
-    said = " DEFERRABLE" if row.flag("condeferrable") else ""
-    said += " INITIALLY DEFERRED" if row.flag("condeferred") else ""
+    sql = " DEFERRABLE" if row.flag("condeferrable") else ""
+    sql += " INITIALLY DEFERRED" if row.flag("condeferred") else ""
     if row.has("conenforced") and not row.flag("conenforced"):
-        return said + " NOT ENFORCED"
-    return said if row.flag("convalidated") else said + " NOT VALID"
+        return sql + " NOT ENFORCED"
+    return sql if row.flag("convalidated") else sql + " NOT VALID"
 
 
 def _index_core(index: NamedRow, row: NamedRow, attributes: dict[int, NamedRow]) -> Core:
-    """What an index is, whatever it and its columns are called."""
+    """Return what makes an index what it is, apart from its name and those of its columns."""
     return (
         index.oid("indrelid"),
         *(index.flag(name) for name in ("indisunique", "indnullsnotdistinct")),
@@ -306,7 +310,7 @@ def _index_core(index: NamedRow, row: NamedRow, attributes: dict[int, NamedRow])
         *(bare_tree(index.text(name)) for name in ("indexprs", "indpred")),
         row.oid("relam"),
         row.letter("relkind"),
-        tuple(column_options(one) for _, one in sorted(attributes.items())),
+        tuple(column_options(attribute) for _, attribute in sorted(attributes.items())),
     )
 
 

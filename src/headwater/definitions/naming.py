@@ -1,7 +1,7 @@
 """Names of objects in SQL, as of a view: qualified, unless they are of ``pg_catalog``.
 
-That is what a server prints with an empty ``search_path``, as ``pg_dump`` sets it: a statement means the same object in
-whatever session it is run.
+A server prints names in this way with an empty ``search_path``, as ``pg_dump`` sets it: a statement means the same
+object in every session.
 
 PostgreSQL: ``utils/adt/ruleutils.c`` (generate_relation_name and its kin), ``format_type.c``.
 """
@@ -27,7 +27,7 @@ _SYSTEM_COLUMNS = {-1: "ctid", -2: "xmin", -3: "cmin", -4: "xmax", -5: "cmax", -
 
 
 class Naming:
-    """Names as of one view.
+    """The names of objects as of one view.
 
     Args:
         view: the catalog, with definitions.
@@ -46,22 +46,22 @@ class Naming:
         return self.view.major
 
     def quoted(self, name: str) -> str:
-        """An identifier."""
+        """Quote an identifier, if it needs quotes."""
         return quote_identifier(name, self.major)
 
     def row(self, catalog: str, oid: int) -> NamedRow:
-        """An object's row.
+        """Return the row of an object.
 
         Raises:
-            CatalogError: there is none.
+            CatalogError: the catalog has no such row.
         """
-        found = self.view.named_rows(catalog, "oid", oid)
-        if not found:
+        rows = self.view.named_rows(catalog, "oid", oid)
+        if not rows:
             raise CatalogError(f"{catalog} has no row with OID {oid}, which another row names", lsn=self.view.lsn)
-        return found[0]
+        return rows[0]
 
     def qualified(self, namespace: int, name: str) -> str:
-        """A name in a schema, by the schema's OID."""
+        """Qualify a name by its schema, whose OID is given."""
         if namespace == PG_CATALOG_NAMESPACE:
             return self.quoted(name)
         return f"{self.quoted(self.view.namespace_name(namespace))}.{self.quoted(name)}"
@@ -71,31 +71,31 @@ class Naming:
         return self.qualified(row.oid(f"{prefix}namespace"), row.name(f"{prefix}name"))
 
     def relation(self, oid: int) -> str:
-        """A relation."""
+        """Return the name of a relation."""
         return self._named("pg_class", oid, "rel")
 
     def function(self, oid: int) -> str:
-        """A function, without its arguments."""
+        """Return the name of a function, without its arguments."""
         return self._named("pg_proc", oid, "pro")
 
     def collation(self, oid: int) -> str:
-        """A collation."""
+        """Return the name of a collation."""
         return self._named("pg_collation", oid, "coll")
 
     def operator_class(self, oid: int) -> str:
-        """An operator class."""
+        """Return the name of an operator class."""
         return self._named("pg_opclass", oid, "opc")
 
     def configuration(self, oid: int) -> str:
-        """A text search configuration."""
+        """Return the name of a text search configuration."""
         return self._named("pg_ts_config", oid, "cfg")
 
     def dictionary(self, oid: int) -> str:
-        """A text search dictionary."""
+        """Return the name of a text search dictionary."""
         return self._named("pg_ts_dict", oid, "dict")
 
     def operator(self, oid: int) -> str:
-        """An operator as it stands between its operands."""
+        """Return an operator as it stands between its operands."""
         row = self.row("pg_operator", oid)
         namespace = row.oid("oprnamespace")
         if namespace == PG_CATALOG_NAMESPACE:
@@ -103,19 +103,19 @@ class Naming:
         return f"OPERATOR({self.quoted(self.view.namespace_name(namespace))}.{row.name('oprname')})"
 
     def namespace(self, oid: int) -> str:
-        """A schema."""
+        """Return the name of a schema."""
         return self.quoted(self.view.namespace_name(oid))
 
     def access_method(self, oid: int) -> str:
-        """An access method."""
+        """Return the name of an access method."""
         return self.quoted(self.row("pg_am", oid).name("amname"))
 
     def tablespace(self, oid: int) -> str | None:
-        """A tablespace; None for the database's own."""
+        """Return the name of a tablespace; None for the database's own."""
         return self.quoted(self.row("pg_tablespace", oid).name("spcname")) if oid else None
 
     def column_name(self, relation: int, number: int) -> str:
-        """A column, not quoted.
+        """Return the name of a column, not quoted.
 
         Raises:
             CatalogError: the relation does not have it.
@@ -128,19 +128,19 @@ class Naming:
         raise CatalogError(f"relation {relation} has no column {number}, which another row names", lsn=self.view.lsn)
 
     def column(self, relation: int, number: int) -> str:
-        """A column. Raises as :meth:`column_name`."""
+        """Return the name of a column. Raises as :meth:`column_name`."""
         return self.quoted(self.column_name(relation, number))
 
     def role(self, oid: int) -> str:
-        """A role; its OID if roles are not known."""
+        """Return the name of a role; its OID if roles are not known."""
         rows = self.view.named_rows("pg_authid", "oid", oid)
         return self.quoted(rows[0].name("rolname")) if rows else str(oid)
 
     def privileges(self, acl: bytes) -> str:
-        """An array of ``aclitem``, as it is stored.
+        """Print a stored array of ``aclitem``.
 
         Raises:
-            CatalogError: it is malformed.
+            CatalogError: the array is malformed.
         """
         try:
             return value_text(self.view.type_info(_ACLITEMS), acl, self.session)
@@ -149,29 +149,29 @@ class Naming:
 
     @cached_property
     def session(self) -> SessionSettings:
-        """Under which values are printed."""
+        """The settings with which values are printed."""
         return SessionSettings(major=self.major, encoding=self.view.encoding)
 
     def live_column(self, relation: int, number: int) -> str | None:
-        """A column; None if it was dropped."""
+        """Return the name of a column; None if it was dropped."""
         rows = self.view.named_rows("pg_attribute", "attrelid", relation)
-        found = (row for row in rows if row.integer("attnum") == number and not row.flag("attisdropped"))
-        return next((self.quoted(row.name("attname")) for row in found), None)
+        live_rows = (row for row in rows if row.integer("attnum") == number and not row.flag("attisdropped"))
+        return next((self.quoted(row.name("attname")) for row in live_rows), None)
 
     def type(self, oid: int, typmod: int = -1) -> str:
-        """A type, as ``format_type_with_typemod`` prints it.
+        """Return the name of a type, as ``format_type_with_typemod`` prints it.
 
         Raises:
-            CatalogError: there is none, or another library prints its modifiers.
+            CatalogError: there is no such type, or another library prints its modifiers.
         """
         return type_name_of(self.type_info(oid), typmod)
 
     def type_info(self, oid: int) -> TypeInfo:
-        """A type that is named as it is in SQL."""
-        found = self._types.get(oid)
-        if found is None:
-            found = self._types[oid] = self._spelled(self.view.type_info(oid))
-        return found
+        """Return a type with its name as it is in SQL."""
+        info = self._types.get(oid)
+        if info is None:
+            info = self._types[oid] = self._spelled(self.view.type_info(oid))
+        return info
 
     def _spelled(self, info: TypeInfo) -> TypeInfo:
         if info.element is not None and info.display_name == f"{info.element.display_name}[]":
@@ -179,6 +179,6 @@ class Naming:
             bare = f"{element.unspelled}[]" if element.unspelled else ""
             return replace(info, element=element, display_name=f"{element.display_name}[]", unspelled=bare)
         row = self.row("pg_type", info.oid)
-        own = self.qualified(row.oid("typnamespace"), info.name)
-        bare = own if info.oid in UNSPELLED else ""
-        return replace(info, display_name=SPELLINGS.get(info.oid, own), unspelled=bare)
+        qualified = self.qualified(row.oid("typnamespace"), info.name)
+        bare = qualified if info.oid in UNSPELLED else ""
+        return replace(info, display_name=SPELLINGS.get(info.oid, qualified), unspelled=bare)

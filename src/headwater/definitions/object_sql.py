@@ -21,7 +21,7 @@ from headwater.errors import UnsupportedDefinitionError
 
 
 def create_sequence(sequence: SequenceDefinition, _step: Step) -> Iterator[Statement]:
-    """CREATE SEQUENCE; that of an identity column comes with the column."""
+    """Give CREATE SEQUENCE; the sequence of an identity column comes with the column."""
     if sequence.is_identity:
         return
     unlogged = "UNLOGGED " if sequence.is_unlogged else ""
@@ -38,10 +38,10 @@ def _owned(before: SequenceDefinition | None, sequence: SequenceDefinition) -> I
 
 
 def alter_sequence(before: SequenceDefinition, after: SequenceDefinition, _step: Step) -> Iterator[Statement]:
-    """What became of a sequence, but for its name and schema."""
+    """Give the changes of a sequence, except its name and schema."""
     alter = f"ALTER SEQUENCE {after.sql_name}"
     if before.core[1:4] != after.core[1:4] and before.is_identity == after.is_identity:
-        # Behind the tables: a column that gets another type gives it to its sequence.
+        # After the tables: a column that gets another type gives it to its sequence.
         yield Statement(Phase.INHERIT, 0, f"{alter} AS {after.type} {sequence_options(after)}")
     if before.is_unlogged != after.is_unlogged:
         yield Statement(Phase.INHERIT, 0, f"{alter} SET {'UNLOGGED' if after.is_unlogged else 'LOGGED'}")
@@ -49,13 +49,13 @@ def alter_sequence(before: SequenceDefinition, after: SequenceDefinition, _step:
 
 
 def drop_sequence(sequence: SequenceDefinition, step: Step) -> Iterator[Statement]:
-    """DROP SEQUENCE; one that goes with a column may have gone with it."""
+    """Give DROP SEQUENCE; a sequence that belongs to a column may have been dropped with it."""
     if not sequence.is_identity and sequence.table_oid not in step.dropped_tables:
         yield Statement(Phase.DROP_SEQUENCE, -sequence.oid, f"DROP SEQUENCE IF EXISTS {step.late_name(sequence)}")
 
 
 def create_index(index: IndexDefinition, step: Step) -> Iterator[Statement]:
-    """CREATE INDEX, and that of a partitioned table that it belongs to."""
+    """Give CREATE INDEX, and ATTACH PARTITION to the index of a partitioned table that it belongs to."""
     depth = step.depth(index.table_oid)
     yield Statement(Phase.INDEX, depth, index.definition.required())
     for number, target in index.statistics:
@@ -67,14 +67,14 @@ def create_index(index: IndexDefinition, step: Step) -> Iterator[Statement]:
 
 
 def drop_index(index: IndexDefinition, step: Step) -> Iterator[Statement]:
-    """DROP INDEX; one that belongs to that of a partitioned table goes with it."""
+    """Give DROP INDEX; an index that belongs to a partitioned table's may have been dropped with it."""
     if index.table_oid not in step.dropped_tables:
         depth = step.depth(index.table_oid)
         yield Statement(Phase.DROP_CONSTRAINT, depth, f"DROP INDEX IF EXISTS {index.sql_name}")
 
 
 def alter_index(before: IndexDefinition, after: IndexDefinition, step: Step) -> Iterator[Statement]:
-    """What became of an index, but for its name."""
+    """Give the changes of an index, except its name."""
     if before.definition != after.definition and before.options == after.options:
         yield from drop_index(before, step)
         yield from create_index(after, step)
@@ -92,7 +92,7 @@ def alter_index(before: IndexDefinition, after: IndexDefinition, step: Step) -> 
 
 
 def create_constraint(constraint: ConstraintDefinition, step: Step) -> Iterator[Statement]:
-    """ADD CONSTRAINT, unless it comes with that of a parent."""
+    """Give ADD CONSTRAINT, unless the constraint comes with that of a parent."""
     attached = step.is_attached(constraint.table_oid)
     is_key = constraint.index_name is not None
     if not is_key and not attached and (constraint.parent_oid or (constraint.parents and not constraint.is_local)):
@@ -110,7 +110,7 @@ def create_constraint(constraint: ConstraintDefinition, step: Step) -> Iterator[
 
 
 def drop_constraint(constraint: ConstraintDefinition, step: Step) -> Iterator[Statement]:
-    """DROP CONSTRAINT, unless it goes with its table."""
+    """Give DROP CONSTRAINT, unless the constraint is dropped with its table."""
     is_foreign = constraint.type == "foreign key"
     if constraint.table_oid in step.dropped_tables and not (is_foreign and constraint.other_oid in step.dropped_tables):
         return
@@ -122,7 +122,7 @@ def drop_constraint(constraint: ConstraintDefinition, step: Step) -> Iterator[St
 
 
 def alter_constraint(before: ConstraintDefinition, after: ConstraintDefinition, step: Step) -> Iterator[Statement]:
-    """What became of a constraint, but for its name."""
+    """Give the changes of a constraint, except its name."""
     depth = step.depth(after.table_oid)
     alter = f"ALTER TABLE {after.table}"
     if before.definition != after.definition:
@@ -143,10 +143,10 @@ _DEFERRALS = " DEFERRABLE", " INITIALLY DEFERRED", " NOT VALID"
 
 
 def _without_deferral(constraint: ConstraintDefinition) -> str:
-    said = constraint.definition.required()
+    sql = constraint.definition.required()
     for words in _DEFERRALS:
-        said = said.replace(words, "")
-    return said
+        sql = sql.replace(words, "")
+    return sql
 
 
 def _is_deferral(before: ConstraintDefinition, after: ConstraintDefinition) -> bool:
@@ -154,14 +154,14 @@ def _is_deferral(before: ConstraintDefinition, after: ConstraintDefinition) -> b
 
 
 def _deferral(after: ConstraintDefinition, step: Step) -> str:
-    said = after.definition.required()
-    how = "DEFERRABLE" if " DEFERRABLE" in said else "NOT DEFERRABLE"
-    when = " INITIALLY DEFERRED" if " INITIALLY DEFERRED" in said else ""
+    sql = after.definition.required()
+    how = "DEFERRABLE" if " DEFERRABLE" in sql else "NOT DEFERRABLE"
+    when = " INITIALLY DEFERRED" if " INITIALLY DEFERRED" in sql else ""
     return f"ALTER CONSTRAINT {step.quoted(after.name)} {how}{when}"
 
 
 def create_publication(publication: PublicationDefinition, _step: Step) -> Iterator[Statement]:
-    """CREATE PUBLICATION."""
+    """Give CREATE PUBLICATION."""
     members = _members(publication.tables, publication.schemas)
     what = " FOR ALL TABLES" if publication.all_tables else f" FOR {members}" if members else ""
     if publication.all_sequences:
@@ -173,10 +173,10 @@ def create_publication(publication: PublicationDefinition, _step: Step) -> Itera
 
 
 def _parameters(publication: PublicationDefinition) -> str:
-    said = f"publish = {literal(', '.join(publication.publish))}"
+    parameters = f"publish = {literal(', '.join(publication.publish))}"
     if publication.via_root is not None:
-        said += f", publish_via_partition_root = {'true' if publication.via_root else 'false'}"
-    return said + (f", publish_generated_columns = {publication.generated}" if publication.generated else "")
+        parameters += f", publish_via_partition_root = {'true' if publication.via_root else 'false'}"
+    return parameters + (f", publish_generated_columns = {publication.generated}" if publication.generated else "")
 
 
 def _members(tables: tuple[PublishedTable, ...], schemas: tuple[str, ...]) -> str:
@@ -192,44 +192,46 @@ def _member(table: PublishedTable) -> str:
 
 
 def alter_publication(before: PublicationDefinition, after: PublicationDefinition, step: Step) -> Iterator[Statement]:
-    """Parameters, and what it names."""
+    """Give the changes of a publication's parameters, and of its tables and schemas."""
     alter = f"ALTER PUBLICATION {after.sql_name}"
     if any(table.is_excepted for table in (*before.tables, *after.tables)):
         raise UnsupportedDefinitionError("a publication of all tables but some is not told in SQL")
     if _parameters(before) != _parameters(after):
         yield Statement(Phase.PUBLICATION, 0, f"{alter} SET ({_parameters(after)})")
-    left = tuple(table for table in before.tables if table.oid not in step.dropped_tables)
+    remaining = tuple(table for table in before.tables if table.oid not in step.dropped_tables)
     schemas = tuple(oid for oid in before.core[3] if step.after.schema_name(oid) is not None)
-    was = [(one.oid, one.numbers, one.filter) for one in left], schemas
-    now = [(one.oid, one.numbers, one.filter) for one in after.tables], after.core[3]
+    was = [(member.oid, member.numbers, member.filter) for member in remaining], schemas
+    now = [(member.oid, member.numbers, member.filter) for member in after.tables], after.core[3]
     if was == now:
         return
     if after.tables or after.schemas:
         yield Statement(Phase.PUBLICATION, 0, f"{alter} SET {_members(after.tables, after.schemas)}")
         return
-    names = [step.after.relation_name(table.oid) for table in left]
-    said = [step.after.schema_name(oid) for oid in schemas]
+    names = [step.after.relation_name(table.oid) for table in remaining]
+    schema_names = [step.after.schema_name(oid) for oid in schemas]
     gone = [f"TABLE {', '.join(f'ONLY {name}' for name in names if name)}"] if any(names) else []
-    gone += [f"TABLES IN SCHEMA {', '.join(step.quoted(name) for name in said if name)}"] if said else []
+    gone += (
+        [f"TABLES IN SCHEMA {', '.join(step.quoted(name) for name in schema_names if name)}"] if schema_names else []
+    )
     if gone:
         yield Statement(Phase.PUBLICATION, 0, f"{alter} DROP {', '.join(gone)}")
 
 
 def drop_publication(publication: PublicationDefinition, _step: Step) -> Iterator[Statement]:
-    """DROP PUBLICATION."""
+    """Give DROP PUBLICATION."""
     yield Statement(Phase.DROP_PUBLICATION, 0, f"DROP PUBLICATION {publication.sql_name}")
 
 
 def comment(before: CommentsDefinition | None, after: CommentsDefinition | None, step: Step) -> Iterator[Statement]:
-    """COMMENT ON what has another comment now; of what is dropped nothing is said."""
-    old = {one.key: one for one in before.comments} if before is not None else {}
-    new = {one.key: one for one in after.comments} if after is not None else {}
-    for key, one in new.items():
-        if key in old and old[key].text == one.text:
+    """Give COMMENT ON for objects with another comment now, but not for dropped ones."""
+    old = {comment.key: comment for comment in before.comments} if before is not None else {}
+    new = {comment.key: comment for comment in after.comments} if after is not None else {}
+    for key, comment in new.items():
+        if key in old and old[key].text == comment.text:
             continue
-        if one.target is None:
+        if comment.target is None:
             raise UnsupportedDefinitionError("a comment on an object of this kind is not told in SQL")
-        yield Statement(Phase.COMMENT, 0, f"COMMENT ON {one.target} IS {literal(one.text)}")
+        yield Statement(Phase.COMMENT, 0, f"COMMENT ON {comment.target} IS {literal(comment.text)}")
     for key in old.keys() - new.keys():
         target = step.after.comment_target(key)
         if target is not None:
@@ -237,14 +239,14 @@ def comment(before: CommentsDefinition | None, after: CommentsDefinition | None,
 
 
 def create_extension(extension: ExtensionDefinition, _step: Step) -> Iterator[Statement]:
-    """CREATE EXTENSION."""
+    """Give CREATE EXTENSION."""
     version = literal(extension.version)
     create = f"CREATE EXTENSION {extension.sql_name} WITH SCHEMA {extension.schema} VERSION {version}"
     yield Statement(Phase.TYPE, -1, create)
 
 
 def alter_extension(before: ExtensionDefinition, after: ExtensionDefinition, _step: Step) -> Iterator[Statement]:
-    """Another version, or schema."""
+    """Give the change of an extension's version or schema."""
     alter = f"ALTER EXTENSION {after.sql_name}"
     if before.version != after.version:
         yield Statement(Phase.TYPE, -1, f"{alter} UPDATE TO {literal(after.version)}")
@@ -253,5 +255,5 @@ def alter_extension(before: ExtensionDefinition, after: ExtensionDefinition, _st
 
 
 def drop_extension(extension: ExtensionDefinition, _step: Step) -> Iterator[Statement]:
-    """DROP EXTENSION."""
+    """Give DROP EXTENSION."""
     yield Statement(Phase.DROP_TYPE, 1, f"DROP EXTENSION {extension.sql_name}")

@@ -1,9 +1,8 @@
 """Definitions of objects, as values.
 
-A definition is what a view of the catalog says of an object: its name, and what its SQL is made of. Names of other
-objects are as of the same view, qualified and quoted as SQL has them. Two definitions of one object are equal in what
-it is (:attr:`core`, OIDs and trees) even if something that they name has another name by then: what renames an object
-changes nothing of those that refer to it.
+A definition is what a view of the catalog has of an object: its name, and all that its SQL consists of. Names of other
+objects are as of the same view, qualified and quoted as in SQL. Definitions are compared by :attr:`core`, which has
+OIDs and trees: a statement that renames an object does not change the objects that refer to it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from headwater.errors import UnsupportedDefinitionError
 
 Core = tuple[Any, ...]
-"""What makes an object what it is, whatever is renamed."""
+"""The values that make an object what it is, whatever is renamed."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class Expression:
     """An expression.
 
     Attributes:
-        tree: as the catalog has it, without places in the statement that it was written in.
-        sql: the same in SQL; None if it cannot be told exactly.
-        reason: why not.
+        tree: the node tree of the catalog, without places in the statement that it was written in.
+        sql: the same in SQL; None if it cannot be written exactly.
+        reason: why it cannot.
     """
 
     tree: str
@@ -32,10 +31,10 @@ class Expression:
     reason: str = field(default="", compare=False)
 
     def required(self) -> str:
-        """The SQL.
+        """Return the SQL.
 
         Raises:
-            UnsupportedDefinitionError: there is none.
+            UnsupportedDefinitionError: the expression cannot be written in SQL.
         """
         if self.sql is None:
             raise UnsupportedDefinitionError(self.reason)
@@ -44,14 +43,14 @@ class Expression:
 
 @dataclass(frozen=True)
 class Definition:
-    """Any object.
+    """The definition of any object.
 
     Attributes:
         oid: its OID.
         name: its name, not quoted.
         sql_name: the name in SQL, qualified.
-        schema_oid: OID of the schema that it can be moved out of; 0 of what has none, or goes with its table.
-        core: what it is.
+        schema_oid: OID of the schema that it can be moved out of; 0 if it has none, or moves with its table.
+        core: the values that make it what it is.
     """
 
     oid: int
@@ -61,28 +60,28 @@ class Definition:
     core: Core = field(repr=False)
 
     kind = "object"
-    """What it is called."""
+    """The name of this kind of object."""
 
     def structure(self) -> dict[str, Any]:
-        """It as a value of JSON: names and SQL, no OIDs of others."""
+        """Return the definition as a value of JSON: names and SQL, no OIDs of other objects."""
         return {"kind": self.kind, "oid": self.oid} | _structure(self, hidden=("oid", "core", "sql_name"))
 
     def is_same(self, other: Definition) -> bool:
-        """Whether it is as another one, its name included."""
+        """Tell whether it is the same as another definition, its name included."""
         return (self.name, self.schema_oid, self.core) == (other.name, other.schema_oid, other.core)
 
 
 def _structure(value: Any, hidden: tuple[str, ...] = ("core",)) -> dict[str, Any]:
-    found = {}
-    for one in fields(value):
+    structure = {}
+    for attribute in fields(value):
         if (
-            one.name not in hidden
-            and one.name != "numbers"
-            and not one.name.endswith("_oid")
-            and not one.name.endswith("_oids")
+            attribute.name not in hidden
+            and attribute.name != "numbers"
+            and not attribute.name.endswith("_oid")
+            and not attribute.name.endswith("_oids")
         ):
-            found[one.name] = _json(getattr(value, one.name))
-    return found
+            structure[attribute.name] = _json(getattr(value, attribute.name))
+    return structure
 
 
 def _json(value: Any) -> Any:
@@ -91,7 +90,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, Definition):
         return value.structure()
     if isinstance(value, tuple):
-        return [_json(one) for one in value]
+        return [_json(item) for item in value]
     return _structure(value) if hasattr(value, "__dataclass_fields__") else value
 
 
@@ -109,10 +108,10 @@ class SequenceDefinition(Definition):
     Attributes:
         schema: its schema.
         is_unlogged: it is not replicated.
-        type: of its values.
+        type: the type of its values.
         start, increment, minimum, maximum, cache: numbers.
         cycles: it begins again at its end.
-        owner: the column that it goes with, ``table.column`` in SQL; None without one.
+        owner: the column that it belongs to, ``table.column`` in SQL; None without one.
         table_oid: OID of that table, or 0; is_identity: it makes the values of an identity column.
     """
 
@@ -138,7 +137,8 @@ class NotNull:
 
     Attributes:
         name: its name, not quoted.
-        is_local: the table has it of itself; is_inheritable: its children have it too; is_valid: all rows are so.
+        is_local: it is defined in the table itself; is_inheritable: its children also have it; is_valid: all rows
+            satisfy it.
     """
 
     name: str
@@ -154,17 +154,17 @@ class ColumnDefinition:
     Attributes:
         number: ``attnum``.
         name: its name, not quoted.
-        type: in SQL.
-        collation: in SQL, if it is not that of the type.
-        not_null: it holds no NULL; constraint: as which constraint.
-        default: or the expression that generates it.
+        type: its type in SQL.
+        collation: its collation in SQL, if it is not that of the type.
+        not_null: it has no NULL; constraint: the constraint for that.
+        default: its default, or the expression that generates it.
         generated: empty, ``stored`` or ``virtual``.
-        identity: empty, ``always`` or ``by default``; sequence: that makes its values.
-        storage: ``plain``, ``external``, ``extended`` or ``main``; type_storage: of the type, by default.
+        identity: empty, ``always`` or ``by default``; sequence: the sequence that makes its values.
+        storage: ``plain``, ``external``, ``extended`` or ``main``; type_storage: the default of its type.
         compression: empty, ``pglz`` or ``lz4``.
         statistics: target, -1 for the default.
         options: texts ``name=value``.
-        is_local: the table has it of itself; parents: how many it inherits it from.
+        is_local: it is defined in the table itself; parents: the number of parents that it is inherited from.
         core: OIDs of its type and collation, and the typmod.
     """
 
@@ -195,18 +195,18 @@ class TableDefinition(Definition):
     Attributes:
         schema: its schema.
         is_unlogged: it is not replicated.
-        columns: those that are not dropped, in order.
-        of_type: the type that it is of, in SQL; None of none. of_type_oid: the same, or 0.
-        parents: tables that it inherits from, in SQL, or is a partition of; parent_oids: the same.
-        is_partition: it is one.
+        columns: the columns that are not dropped, in order.
+        of_type: the type of a typed table, in SQL, else None; of_type_oid: its OID, or 0.
+        parents: the tables that it inherits from or is a partition of, in SQL; parent_oids: their OIDs.
+        is_partition: it is a partition.
         bound: the partition's ``FOR VALUES ...`` or ``DEFAULT``.
-        partition_key: of a partitioned table, such as ``RANGE (a)``.
+        partition_key: the key of a partitioned table, such as ``RANGE (a)``.
         options: texts ``name=value``, ``toast.name=value``.
         tablespace: None for the database's own.
         access_method: None for a table that has none.
         replica_identity: ``default``, ``full``, ``nothing`` or ``index``; identity_index: its name, not quoted.
-        cluster_index: that it was clustered by, not quoted.
-        row_security, force_row_security: as the table says.
+        cluster_index: the index that it was clustered by, not quoted.
+        row_security, force_row_security: the switches of row security.
     """
 
     schema: str
@@ -231,24 +231,25 @@ class TableDefinition(Definition):
     kind = "table"
 
     def is_of_same_type(self, other: TableDefinition) -> bool:
-        """Whether both are of one composite type, which gives them their columns."""
+        """Tell whether both tables are of one composite type, which gives them their columns."""
         return self.of_type_oid != 0 and self.of_type_oid == other.of_type_oid
 
 
 @dataclass(frozen=True)
 class ConstraintDefinition(Definition):
-    """A constraint of a table (``pg_constraint``); NOT NULL is told with the column.
+    """A constraint of a table (``pg_constraint``); NOT NULL is a part of the column.
 
     Attributes:
-        table: in SQL; table_oid: the same.
+        table: its table in SQL; table_oid: the table's OID.
         type: ``primary key``, ``unique``, ``check``, ``foreign key`` or ``exclusion``.
         definition: as ``pg_get_constraintdef`` has it.
-        is_local: the table has it of itself; parents: how many it inherits it from.
-        parent_oid: the constraint of the partitioned table that it belongs to, or 0.
+        is_local: it is defined in the table itself; parents: the number of parents that it is inherited from.
+        parent_oid: OID of the partitioned table's constraint that it belongs to, or 0.
         other_oid: OID of the table that a foreign key refers to, or 0.
-        is_valid: all rows are so.
-        index_name: of the index behind it, in SQL, None without; index_oid, index_parent_oid: that, and the one of a
-            partitioned table that this belongs to, or 0; index_parent: in SQL.
+        is_valid: all rows satisfy it.
+        index_name: its index in SQL, None without one; index_oid: the index's OID, or 0.
+        index_parent: the partitioned table's index that its index belongs to, in SQL; index_parent_oid: that one's OID,
+            or 0.
     """
 
     table: str
@@ -270,13 +271,13 @@ class ConstraintDefinition(Definition):
 
 @dataclass(frozen=True)
 class IndexDefinition(Definition):
-    """An index that is no constraint's (``pg_index``).
+    """An index that does not belong to a constraint (``pg_index``).
 
     Attributes:
-        schema: that of its table.
-        table: in SQL; table_oid: the same.
+        schema: the schema of its table.
+        table: its table in SQL; table_oid: the table's OID.
         definition: as ``pg_get_indexdef`` has it.
-        parent: the index of a partitioned table that it belongs to, in SQL; parent_oid: the same.
+        parent: the partitioned table's index that it belongs to, in SQL; parent_oid: that one's OID.
         is_valid: it was built.
         tablespace: None for the database's own.
         options: texts ``name=value``.
@@ -320,7 +321,7 @@ class CompositeDefinition(Definition):
 
 @dataclass(frozen=True)
 class DomainConstraint:
-    """A constraint of a domain: its name, not quoted, definition, and whether all values are so."""
+    """A constraint of a domain: its name, not quoted, definition, and whether all values satisfy it."""
 
     oid: int
     name: str
@@ -334,12 +335,12 @@ class DomainDefinition(Definition):
 
     Attributes:
         schema: its schema.
-        base: the type, in SQL.
-        collation: in SQL, if it is not that of the type.
+        base: the base type, in SQL.
+        collation: its collation in SQL, if it is not that of the base type.
         not_null: no value is NULL.
-        not_null_name: of the constraint that says so, not quoted (17 and newer).
+        not_null_name: the name of the constraint for that, not quoted (17 and newer).
         default: the default.
-        constraints: by name.
+        constraints: the constraints, ordered by name.
     """
 
     schema: str
@@ -359,7 +360,7 @@ class RangeDefinition(Definition):
 
     Attributes:
         schema: its schema.
-        subtype, operator_class, collation, canonical, difference: what it is made with, in SQL; None for the default.
+        subtype, operator_class, collation, canonical, difference: its parameters, in SQL; None for the default.
         multirange: the multirange type's name, qualified.
     """
 
@@ -379,10 +380,10 @@ class PublishedTable:
     """A table of a publication.
 
     Attributes:
-        oid: its OID; table: in SQL.
-        columns: in SQL, None for all; numbers: their attnums, in order, none for all.
+        oid: its OID; table: its name in SQL.
+        columns: the published columns in SQL, None for all; numbers: their attnums, in order, none for all.
         filter: the row filter.
-        is_excepted: it is left out of all tables.
+        is_excepted: it is the exception in a publication of all tables.
     """
 
     oid: int
@@ -399,10 +400,10 @@ class PublicationDefinition(Definition):
 
     Attributes:
         all_tables, all_sequences: it is FOR ALL of them.
-        publish: what it publishes: ``insert``, ``update``, ``delete``, ``truncate``.
+        publish: the kinds of changes that it publishes: ``insert``, ``update``, ``delete``, ``truncate``.
         via_root: ``publish_via_partition_root``.
         generated: ``publish_generated_columns``: ``none`` or ``stored``; None where there is no such parameter.
-        tables: those that it names; schemas: in SQL.
+        tables: the tables that it names; schemas: the schemas that it names, in SQL.
     """
 
     all_tables: bool
@@ -421,11 +422,10 @@ class Comment:
     """A comment on an object.
 
     Attributes:
-        key: what it is on: catalog, OID, column.
-        target: the same in SQL, such as ``TABLE public.t``; None for what is not told in SQL.
+        key: the object that it is on: catalog, OID, column.
+        target: the same in SQL, such as ``TABLE public.t``; None for an object that is not written in SQL.
         text: the comment.
-        name: what it is on, for people: as `target`, or such as ``FUNCTION public.f``, or its OID where it is not
-            followed.
+        name: the object for people: as `target`, or such as ``FUNCTION public.f``, or its OID where it is not followed.
     """
 
     key: tuple[int, int, int]
@@ -455,11 +455,11 @@ class ExtensionDefinition(Definition):
 
 @dataclass(frozen=True)
 class OtherDefinition(Definition):
-    """An object whose SQL is not told.
+    """An object that is not written in SQL.
 
     Attributes:
         what: ``view``, ``function``, ``trigger`` and so on.
-        row: columns of fixed length of its row.
+        row: the columns of fixed length of its row.
     """
 
     what: str
@@ -468,5 +468,5 @@ class OtherDefinition(Definition):
     kind = "other"
 
     def structure(self) -> dict[str, Any]:
-        """It as a value of JSON."""
+        """Return the object as a value of JSON."""
         return {"kind": self.what, "oid": self.oid, "name": self.name, "row": self.row}

@@ -11,17 +11,17 @@ _GENERATED = {"n": "none", "s": "stored"}
 
 
 class PublicationReader:
-    """Reads publications as of a view."""
+    """A reader of publications as of a view."""
 
     def __init__(self, source: DefinitionSource) -> None:
         self._source = source
         self._naming = source.naming
 
     def publication(self, row: NamedRow) -> PublicationDefinition:
-        """A publication, from its row of ``pg_publication``."""
+        """Read a publication, from its row of ``pg_publication``."""
         oid = row.oid("oid")
         members = self._source.rows("pg_publication_rel", "prpubid", oid)
-        tables = tuple(map(self._table, sorted(members, key=lambda one: one.oid("prrelid"))))
+        tables = tuple(map(self._table, sorted(members, key=lambda member: member.oid("prrelid"))))
         schema_oids = self._schemas(oid)
         generated = row.letter("pubgencols")
         if generated in ("\x00", "\x01"):

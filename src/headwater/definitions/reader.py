@@ -1,7 +1,7 @@
-"""Definitions by what they are of: an object's class and OID.
+"""Definitions of objects, read by class and OID.
 
-In: a view of the catalog. Out: a definition; None for what is not there, is temporary, came with an extension, or is a
-part of another object, such as the index of a constraint or the type of a table's rows.
+In: a view of the catalog. Out: a definition, or None. None is for an object that does not exist, is temporary, or came
+with an extension. It is also for a part of another object, such as a constraint's index or the type of a table's rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from headwater.pg.catalogs import (
 )
 
 COMMENT = PG_DESCRIPTION
-"""The class of comments: their OID is that of the object they are on."""
+"""The class of comments: their OID is that of the object that they are on."""
 
 _OTHER_RELATIONS = {"v": "view", "m": "materialized view", "f": "foreign table"}
 PRIVILEGES = "privileges"
@@ -52,7 +52,7 @@ _PRIVILEGES: dict[int, tuple[str, str, str, str]] = {
     PG_PROC: ("proname", "pronamespace", "proowner", "proacl"),
     PG_NAMESPACE: ("nspname", "", "nspowner", "nspacl"),
 }
-"""Columns of the name, schema, owner and privileges of objects."""
+"""The columns of the name, schema, owner and privileges of objects."""
 
 _COMMENTED = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE", "i": "INDEX"}
 _COMMENTED |= {"I": "INDEX", "c": "TYPE", "f": "FOREIGN TABLE"}
@@ -61,18 +61,18 @@ _NAMED = {
     PG_PUBLICATION: ("PUBLICATION", "pubname"),
     PG_EXTENSION: ("EXTENSION", "extname"),
 }
-"""Objects that stand in no schema and on no table, and the columns of their names."""
+"""The objects that belong to no schema and no table, and the columns of their names."""
 
 
 class ObjectKey(NamedTuple):
-    """An object: OID of the catalog that its row is in, and its own."""
+    """The key of an object: OID of the catalog that its row is in, and its own."""
 
     catalog: int
     oid: int
 
 
 class DefinitionReader:
-    """Reads definitions as of a view.
+    """A reader of definitions as of a view.
 
     Args:
         view: the catalog, with definitions.
@@ -101,7 +101,7 @@ class DefinitionReader:
         }
 
     def read(self, key: ObjectKey) -> Definition | None:
-        """An object's definition.
+        """Read the definition of an object.
 
         Raises:
             CatalogError: the catalog is inconsistent.
@@ -122,30 +122,30 @@ class DefinitionReader:
         return self._naming.major
 
     def schema_name(self, oid: int) -> str | None:
-        """A schema's name; None if it is not there."""
+        """Return the name of a schema; None if the schema does not exist."""
         row = self._source.row("pg_namespace", "oid", oid)
         return None if row is None else row.name("nspname")
 
     def relation_name(self, oid: int) -> str | None:
-        """A relation's name in SQL; None if it is not there."""
+        """Return the name of a relation in SQL; None if the relation does not exist."""
         return self._naming.relation(oid) if self._source.row("pg_class", "oid", oid) is not None else None
 
     def constraint_name(self, oid: int) -> str | None:
-        """A constraint's name, not quoted; None if it is not there."""
+        """Return the name of a constraint, not quoted; None if the constraint does not exist."""
         row = self._source.row("pg_constraint", "oid", oid)
         return None if row is None else row.name("conname")
 
     def is_partitioned(self, table: int) -> bool:
-        """Whether a table is partitioned."""
+        """Tell whether a table is partitioned."""
         row = self._source.row("pg_class", "oid", table)
         return row is not None and row.letter("relkind") == "p"
 
     def row(self, key: ObjectKey) -> NamedRow | None:
-        """An object's row of its catalog; None if it is not there."""
+        """Return the row of an object in its catalog; None if there is none."""
         return self._source.row(self._readers[key.catalog][0], "oid", key.oid)
 
     def identity_table(self, sequence: int) -> int:
-        """The table of the identity column that a sequence makes the values of, or 0."""
+        """Return the table of the identity column whose values a sequence makes, or 0."""
         owner = self._source.owned_by(sequence)
         return owner[0] if owner is not None and owner[2] == "i" else 0
 
@@ -179,10 +179,10 @@ class DefinitionReader:
         oid, schema = row.oid("oid"), row.oid("relnamespace")
         rules = self._source.rows("pg_rewrite", "ev_class", oid)
         columns = self._tables.columns(oid)
-        core = tuple(sorted(one.raw() for one in rules)), columns, row.texts("reloptions"), row.oid("relowner")
+        core = tuple(sorted(rule.raw() for rule in rules)), columns, row.texts("reloptions"), row.oid("relowner")
         shown = {
             "schema": self._source.view.namespace_name(schema),
-            "columns": [{"name": one.name, "type": one.type} for one in columns],
+            "columns": [{"name": column.name, "type": column.type} for column in columns],
             "options": list(row.texts("reloptions")),
         }
         return OtherDefinition(oid, row.name("relname"), self._naming.relation(oid), schema, core, what, shown)
@@ -203,10 +203,12 @@ class DefinitionReader:
     def _extension(self, row: NamedRow) -> ExtensionDefinition:
         name, version = row.name("extname"), row.text("extversion") or ""
         schema = row.oid("extnamespace")
-        said = self._naming.namespace(schema)
-        return ExtensionDefinition(row.oid("oid"), name, self._naming.quoted(name), schema, (version,), said, version)
+        schema_name = self._naming.namespace(schema)
+        return ExtensionDefinition(
+            row.oid("oid"), name, self._naming.quoted(name), schema, (version,), schema_name, version
+        )
 
-    # -- what is told of without SQL
+    # -- objects that are reported without SQL
 
     def _function(self, row: NamedRow) -> OtherDefinition:
         return self._other(row, "function", "proname", row.oid("pronamespace"))
@@ -229,34 +231,38 @@ class DefinitionReader:
         return self._other(row, "event trigger", "evtname")
 
     def _other(self, row: NamedRow, what: str, name: str, schema: int = 0, table: int = 0) -> OtherDefinition:
-        own = row.name(name)
-        said = self._naming.qualified(schema, own) if schema else self._naming.quoted(own)
-        said = f"{self._naming.relation(table)}.{said}" if table else said
-        return OtherDefinition(row.oid("oid"), own, said, schema, tuple(row.raw()), what, row.values())
+        object_name = row.name(name)
+        sql_name = self._naming.qualified(schema, object_name) if schema else self._naming.quoted(object_name)
+        sql_name = f"{self._naming.relation(table)}.{sql_name}" if table else sql_name
+        return OtherDefinition(row.oid("oid"), object_name, sql_name, schema, tuple(row.raw()), what, row.values())
 
     # -- owners and privileges
 
     def privileges(self, key: ObjectKey) -> OtherDefinition | None:
-        """Who owns an object, and who may do what with it; None for what has no owner of its own."""
+        """Read the owner and privileges of an object; None for an object without an owner of its own."""
         columns = _PRIVILEGES.get(key.catalog)
         row = None if columns is None else self.row(key)
         if columns is None or row is None or not self._is_owned(key.catalog, row):
             return None
         name, schema, owner, acl = columns
-        said = (
+        sql_name = (
             self._naming.qualified(row.oid(schema), row.name(name)) if schema else self._naming.quoted(row.name(name))
         )
         granted = {"": row.raw_value(acl)}
         if key.catalog == PG_CLASS:
             attributes = self._source.rows("pg_attribute", "attrelid", key.oid)
-            granted |= {one.name("attname"): one.raw_value("attacl") for one in attributes if one.has("attacl")}
+            granted |= {
+                attribute.name("attname"): attribute.raw_value("attacl")
+                for attribute in attributes
+                if attribute.has("attacl")
+            }
         shown = {"owner": self._naming.role(row.oid(owner)), "privileges": self._granted(granted)}
         core = row.oid(owner), tuple(granted.items())
-        # That it has another name is told of the object.
-        return OtherDefinition(key.oid, "", said, 0, core, PRIVILEGES, shown)
+        # Another name is a change of the object itself.
+        return OtherDefinition(key.oid, "", sql_name, 0, core, PRIVILEGES, shown)
 
     def _is_owned(self, catalog: int, row: NamedRow) -> bool:
-        """Whether an object has privileges of its own: an index, or the type of a table's rows, has its table's."""
+        """Tell whether an object has its own privileges; an index, or the type of a table's rows, has the table's."""
         if self._is_temporary(catalog, row):
             return False
         if catalog == PG_CLASS:
@@ -264,20 +270,20 @@ class DefinitionReader:
         return catalog != PG_TYPE or self._type(row) is not None
 
     def _granted(self, granted: dict[str, bytes | None]) -> dict[str, str]:
-        """Privileges as psql shows them, of the object itself under an empty name, and of its columns."""
+        """Print privileges as psql shows them, of the object itself under an empty name, and of its columns."""
         return {name: self._naming.privileges(acl) for name, acl in granted.items() if acl is not None}
 
     # -- comments
 
     def _comments(self, oid: int) -> CommentsDefinition | None:
-        """The comments on an object that is not temporary."""
+        """Read the comments on an object that is not temporary."""
         rows = self._source.rows("pg_description", "objoid", oid)
-        found = sorted((comment for row in rows if (comment := self._comment(row)) is not None), key=_comment_key)
-        core = tuple((one.key, one.text) for one in found)
-        return CommentsDefinition(oid, "", "", 0, core, tuple(found)) if found else None
+        comments = sorted((comment for row in rows if (comment := self._comment(row)) is not None), key=_comment_key)
+        core = tuple((item.key, item.text) for item in comments)
+        return CommentsDefinition(oid, "", "", 0, core, tuple(comments)) if comments else None
 
     def comment_target(self, key: tuple[int, int, int]) -> str | None:
-        """What a comment is on, in SQL; None for what is not there, or not followed."""
+        """Return the object of a comment in SQL; None for an object that does not exist, or is not followed."""
         row = self.row(ObjectKey(*key[:2])) if key[0] in self._readers else None
         return None if row is None else self._target(row, key)
 
@@ -293,14 +299,17 @@ class DefinitionReader:
         return Comment(key, target, row.text("description") or "", target or self._name_of(ObjectKey(*key[:2])))
 
     def _name_of(self, key: ObjectKey) -> str:
-        """What an object is called that a comment in SQL cannot name."""
-        found = self.read(key) if key.catalog in self._readers else None
-        if found is None:
+        """Return a name for an object that COMMENT ON cannot name."""
+        definition = self.read(key) if key.catalog in self._readers else None
+        if definition is None:
             return str(key.oid)
-        return f"{(found.what if isinstance(found, OtherDefinition) else found.kind).upper()} {found.sql_name}"
+        return (
+            f"{(definition.what if isinstance(definition, OtherDefinition) else definition.kind).upper()} "
+            f"{definition.sql_name}"
+        )
 
     def _target(self, row: NamedRow, key: tuple[int, int, int]) -> str | None:
-        """What stands behind COMMENT ON."""
+        """Return the words after COMMENT ON."""
         catalog, oid, number = key
         if catalog == PG_CLASS:
             name = self._naming.relation(oid)

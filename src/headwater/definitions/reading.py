@@ -1,6 +1,6 @@
-"""What the readers of definitions share: rows, names and expressions as of one view.
+"""The source that all readers of definitions use: rows, names and expressions as of one view.
 
-A definition is read by the keys of the rows that it is made of, never by looking through a catalog.
+A definition is read by the keys of its rows, never by a scan of a catalog.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from headwater.errors import CatalogError, UnsupportedDefinitionError
 from headwater.pg.catalogs import PG_CLASS, PG_PROC
 
 _SERVERS_OWN = "pg_attver="
-"""An option of columns that servers of November 2026 on keep for themselves: the version of a row type, which values of
-it are compared with. Nobody can set it, and pg_dump leaves it out."""
+"""An option of columns that only servers set, from November 2026 on: the version of a row type.
+
+Values of the type are compared with it. Users cannot set it, and pg_dump omits it.
+"""
 
 _PLACES = re.compile(r" :(?:stmt_)?(?:location|len) -?\d+")
 
 
 class DefinitionSource:
-    """Where definitions are read from.
+    """A source that definitions are read from.
 
     Args:
         view: the catalog, with definitions.
 
     Attributes:
-        view: the same; naming: names as of it.
+        view: the same; naming: names as of the view.
     """
 
     def __init__(self, view: HistoricCatalog) -> None:
@@ -40,69 +42,69 @@ class DefinitionSource:
         self.naming = Naming(view)
 
     def rows(self, catalog: str, index: str, key: Key) -> list[NamedRow]:
-        """The rows under a key."""
+        """Return the rows under a key."""
         return self.view.named_rows(catalog, index, key)
 
     def row(self, catalog: str, index: str, key: Key) -> NamedRow | None:
-        """The row under a key; None if there is none."""
-        found = self.rows(catalog, index, key)
-        return found[0] if found else None
+        """Return the row under a key; None if there is none."""
+        rows = self.rows(catalog, index, key)
+        return rows[0] if rows else None
 
     def expression(
         self, tree: str, relation: int = 0, say: Callable[[Deparser, Node], str] | None = None
     ) -> Expression:
-        """An expression.
+        """Return an expression with its SQL.
 
         Args:
             tree: a ``pg_node_tree``.
             relation: OID of the relation whose columns it names.
-            say: makes the SQL of its node.
+            say: the function that makes the SQL of its node.
         """
         say = say or Deparser.sql
         return self.told(bare_tree(tree), lambda: say(self.deparser(relation), parse_one(tree)))
 
     def expressions(self, row: NamedRow, name: str, numbers: Sequence[int]) -> Iterator[Node]:
-        """The expressions of a key, one for each zero among the numbers of its columns.
+        """Give the expressions of a key, one for each zero among the numbers of its columns.
 
         Raises:
-            CatalogError: there are fewer or more.
+            CatalogError: there are fewer or more expressions.
         """
-        found, expected = parse_several(row.text(name)), list(numbers).count(0)
-        if len(found) != expected:
+        nodes, expected = parse_several(row.text(name)), list(numbers).count(0)
+        if len(nodes) != expected:
             raise self.inconsistent(
-                f"{name} of a row of {row.catalog} has {len(found)} expressions, expected {expected}"
+                f"{name} of a row of {row.catalog} has {len(nodes)} expressions, expected {expected}"
             )
-        return iter(found)
+        return iter(nodes)
 
     def deparser(self, relation: int = 0) -> Deparser:
-        """What makes SQL of nodes."""
+        """Return a deparser, which makes SQL of nodes."""
         return Deparser(self.naming, relation)
 
     def told(self, tree: str, say: Callable[[], str]) -> Expression:
-        """An expression whose SQL is made by a function that may find that it cannot be told."""
+        """Return an expression; the function that makes its SQL may raise UnsupportedDefinitionError."""
         try:
             return Expression(tree, say())
         except UnsupportedDefinitionError as error:
             return Expression(tree, None, error.message)
 
     def collation(self, oid: int, type: int) -> str | None:
-        """A collation in SQL, if it is not that of the type."""
+        """Return a collation in SQL; None if it is that of the type."""
         if not oid or oid == self.naming.row("pg_type", type).oid("typcollation"):
             return None
         return self.naming.collation(oid)
 
     def is_temporary(self, namespace: int) -> bool:
-        """Whether a schema is one of a session's temporary objects."""
+        """Tell whether a schema is that of a session's temporary objects."""
         return self.view.namespace_name(namespace).startswith(("pg_temp_", "pg_toast_temp_"))
 
     def is_part(self, catalog: int, oid: int) -> bool:
-        """Whether an object came with an extension, or is a function of a type, and goes with that."""
+        """Tell whether an object came with an extension, or is a function of a type, and is dropped with that."""
         kinds = "ei" if catalog == PG_PROC else "e"
-        found = self.rows("pg_depend", "objid", oid)
-        return any(row.oid("classid") == catalog and row.letter("deptype") in kinds for row in found)
+        dependencies = self.rows("pg_depend", "objid", oid)
+        return any(row.oid("classid") == catalog and row.letter("deptype") in kinds for row in dependencies)
 
     def owned_by(self, oid: int) -> tuple[int, int, str] | None:
-        """The table, column and kind of dependency of a sequence that goes with a column; None for another one."""
+        """Return the table, column and kind of dependency of a sequence that belongs to a column, else None."""
         for row in self.rows("pg_depend", "objid", oid):
             kind = row.letter("deptype")
             is_of_column = row.oid("refclassid") == PG_CLASS and row.integer("refobjsubid") > 0
@@ -111,15 +113,15 @@ class DefinitionSource:
         return None
 
     def inconsistent(self, message: str) -> CatalogError:
-        """Rows do not fit each other."""
+        """Return the error of rows that do not fit each other."""
         return CatalogError(message, lsn=self.view.lsn)
 
 
 def bare_tree(tree: str | None) -> str:
-    """A node tree without the places of its nodes in the statement that it was written in."""
+    """Strip the places of the nodes in their statement from a node tree."""
     return _PLACES.sub("", tree or "")
 
 
 def column_options(row: NamedRow) -> tuple[str, ...]:
-    """The options of a column, as a row of ``pg_attribute`` has them, without what the server keeps for itself."""
+    """Return the options of a column from its row of ``pg_attribute``, without those that only servers set."""
     return tuple(option for option in row.texts("attoptions") if not option.startswith(_SERVERS_OWN))

@@ -1,6 +1,6 @@
-"""Other names and schemas, for all kinds of objects, in an order in which no name is taken twice.
+"""Changes of names and schemas, for all kinds of objects, in an order in which no name is taken twice.
 
-Objects that exchange their names, or take that of one that is dropped at the end, go by way of a spare name.
+Objects that exchange their names, or take the name of an object that is dropped at the end, first get a spare name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WORDS: dict[type[Definition], str] = {
 
 
 def renamed(change: Change, step: Step) -> Iterator[Statement]:
-    """RENAME and SET SCHEMA of an object that is still there."""
+    """Give RENAME and SET SCHEMA for an object that still exists."""
     before, after = change.before, change.after
     if before is None or after is None or isinstance(after, OtherDefinition | ExtensionDefinition):
         return
@@ -57,7 +57,7 @@ def _moved(word: str, before: Definition, after: Definition, step: Step) -> Iter
     phase = Phase.SCHEMA if word == "SCHEMA" else Phase.RENAME
     schema = step.after.schema_name(before.schema_oid) if before.schema_oid else None
     if isinstance(after, IndexDefinition):
-        # It goes with its table, which has its schema by then.
+        # An index moves with its table, which has its schema by then.
         schema = None if before.name == after.name else after.schema
     name = before.name
     is_renamed, is_moved = before.name != after.name, before.schema_oid != after.schema_oid
@@ -67,9 +67,9 @@ def _moved(word: str, before: Definition, after: Definition, step: Step) -> Iter
         name = step.spare_name(before)
         yield Statement(Phase.GIVE_NAME_UP, 0, f"ALTER {word} {before.sql_name} RENAME TO {name}")
     if is_moved:
-        place = _named(schema, name, step)
+        old_name = _named(schema, name, step)
         schema = step.after.schema_name(after.schema_oid)
-        yield Statement(phase, 0, f"ALTER {word} {place} SET SCHEMA {step.quoted(schema or '')}")
+        yield Statement(phase, 0, f"ALTER {word} {old_name} SET SCHEMA {step.quoted(schema or '')}")
     if name != after.name:
         yield Statement(phase, 1, f"ALTER {word} {_named(schema, name, step)} RENAME TO {step.quoted(after.name)}")
 
@@ -79,7 +79,7 @@ def _named(schema: str | None, name: str, step: Step) -> str:
 
 
 def given_up(change: Change, step: Step) -> Iterator[Statement]:
-    """The name of an object that is dropped at the end, if another one takes it before."""
+    """Give RENAME to a spare name for an object that is dropped at the end, if another object takes its name before."""
     before = change.before
     if before is None or change.after is not None or not before.schema_oid or isinstance(before, TableDefinition):
         return

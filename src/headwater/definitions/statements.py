@@ -1,9 +1,9 @@
 """Statements that make, change and drop objects, each with its place among those of a transaction.
 
-In: definitions before and behind. Out: :class:`Statement` values, sorted by :class:`Phase`. What is dropped, or changed
-before anything is renamed, is named as before; everything else as behind.
+In: definitions before and after. Out: :class:`Statement` values, sorted by :class:`Phase`. An object that is dropped,
+or changed before the renames, has the name from before; all others have the name from after.
 
-PostgreSQL: ``pg_dump.c`` says how to write a definition so that it comes out the same.
+PostgreSQL: ``pg_dump.c`` has the ways to write a definition so that the same one results.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 
 class Phase(IntEnum):
-    """When a statement is run: an order in which the statements of one transaction can be.
+    """The phases in which statements are run: an order that works for the statements of one transaction.
 
-    Names are as before in phases up to :attr:`DROP_TABLE`, and as behind from :attr:`SCHEMA` on.
+    Names are as before in phases up to :attr:`DROP_TABLE`, and as after from :attr:`SCHEMA` on.
     """
 
     DETACH = 0
@@ -50,9 +50,9 @@ class Statement(NamedTuple):
     """A statement.
 
     Attributes:
-        phase: when it is run.
-        order: among those of the phase.
-        sql: without a semicolon.
+        phase: the phase in which it is run.
+        order: its place among the statements of the phase.
+        sql: its text, without a semicolon.
     """
 
     phase: Phase
@@ -61,5 +61,5 @@ class Statement(NamedTuple):
 
 
 def said(phase: Phase, statements: Iterable[str], order: int = 0) -> list[Statement]:
-    """Statements of one phase, in their order."""
+    """Make statements of one phase, in their order."""
     return [Statement(phase, order, sql) for sql in statements]

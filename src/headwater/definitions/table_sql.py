@@ -1,7 +1,7 @@
-"""Tables in SQL (PostgreSQL: ``pg_dump.c``, dumpTableSchema; ``tablecmds.c`` for what goes on to children).
+"""Tables in SQL (PostgreSQL: ``pg_dump.c``, dumpTableSchema; ``tablecmds.c`` for changes that children take over).
 
-A partition is made as a table of its own, gets its indexes and constraints, and is attached then: so all of them have
-the names that they have.
+A partition is made as a table of its own, gets its indexes and constraints, and is attached then: in this way all of
+them keep their names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEAP = "heap"
 
 
 def create_table(table: TableDefinition, step: Step) -> Iterator[Statement]:
-    """All of a table but its constraints and indexes."""
+    """Give all statements for a new table, except its constraints and indexes."""
     depth, name = step.depth(table.oid), table.sql_name
     yield Statement(Phase.CREATE_TABLE, depth, "".join(_create(table, step.major)))
     for column in table.columns:
@@ -34,8 +34,8 @@ def create_table(table: TableDefinition, step: Step) -> Iterator[Statement]:
 
 def _create(table: TableDefinition, major: int) -> Iterator[str]:
     yield f"CREATE {'UNLOGGED ' if table.is_unlogged else ''}TABLE {table.sql_name}"
-    own = [column for column in table.columns if column.is_local or table.is_partition]
-    clauses = [column_clause(column, table, major) for column in own if table.of_type is None or _is_said(column)]
+    columns = [column for column in table.columns if column.is_local or table.is_partition]
+    clauses = [column_clause(column, table, major) for column in columns if table.of_type is None or _is_said(column)]
     if table.of_type is not None:
         yield f" OF {table.of_type}"
         yield f" ({', '.join(clauses)})" if clauses else ""
@@ -54,12 +54,12 @@ def _create(table: TableDefinition, major: int) -> Iterator[str]:
 
 
 def _is_said(column: ColumnDefinition) -> bool:
-    """Whether a column of a typed table has anything of its own."""
+    """Tell whether a column of a typed table has anything of its own."""
     return bool(column.not_null or column.default is not None or column.identity)
 
 
 def _inherited(column: ColumnDefinition, table: TableDefinition, step: Step) -> Iterator[Statement]:
-    """What a column that comes from a parent has of its own, or has too."""
+    """Give the default and NOT NULL of a column that comes from a parent."""
     alter = f"ALTER TABLE ONLY {table.sql_name} ALTER COLUMN {step.quoted(column.name)}"
     if column.default is not None and not column.generated:
         yield Statement(Phase.INHERIT, 0, f"{alter} SET DEFAULT {column.default.required()}")
@@ -75,16 +75,16 @@ def _attach(table: TableDefinition, step: Step) -> Iterator[Statement]:
 
 
 def _marks(before: TableDefinition | None, table: TableDefinition, step: Step) -> Iterator[Statement]:
-    """What names an index, or needs nothing."""
+    """Give the changes that name an index (replica identity, CLUSTER), and those of row security."""
     alter = f"ALTER TABLE ONLY {table.sql_name}"
-    identities = [one and (one.replica_identity, one.core[-4]) for one in (before, table)]
+    identities = [version and (version.replica_identity, version.core[-4]) for version in (before, table)]
     if identities[0] != identities[1] and (before is not None or table.replica_identity != "default"):
-        said = table.replica_identity.upper()
+        identity = table.replica_identity.upper()
         if table.replica_identity == "index":
             if table.identity_index is None:
                 return
-            said = f"USING INDEX {step.quoted(table.identity_index)}"
-        yield Statement(Phase.MARK_INDEX, 0, f"{alter} REPLICA IDENTITY {said}")
+            identity = f"USING INDEX {step.quoted(table.identity_index)}"
+        yield Statement(Phase.MARK_INDEX, 0, f"{alter} REPLICA IDENTITY {identity}")
     if table.cluster_index is not None and (before is None or before.core[-3] != table.core[-3]):
         yield Statement(Phase.MARK_INDEX, 0, f"{alter} CLUSTER ON {step.quoted(table.cluster_index)}")
     elif before is not None and before.cluster_index is not None and table.cluster_index is None:
@@ -102,12 +102,12 @@ def _switch(is_on: bool) -> str:
 
 
 def drop_table(table: TableDefinition, step: Step) -> Iterator[Statement]:
-    """Children before their parents, and younger tables before older ones."""
+    """Give DROP TABLE, for children before their parents, and for younger tables before older ones."""
     yield Statement(Phase.DROP_TABLE, -table.oid - (step.depth(table.oid) << 32), f"DROP TABLE {table.sql_name}")
 
 
 def alter_table(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[Statement]:
-    """What became of a table, but for its name and schema; columns of one that is of a type come with the type's."""
+    """Give the changes of a table, except its name and schema; columns of a typed table come with its type."""
     yield from _detach(before, after)
     yield from _dropped_defaults(before, after, step)
     if not before.is_of_same_type(after):
@@ -126,9 +126,9 @@ def alter_table(before: TableDefinition, after: TableDefinition, step: Step) -> 
 def _detach(before: TableDefinition, after: TableDefinition) -> Iterator[Statement]:
     if before.of_type is not None and not before.is_of_same_type(after):
         yield Statement(Phase.DETACH, 0, f"ALTER TABLE {before.sql_name} NOT OF")
-    kept = () if before.is_partition != after.is_partition else after.parent_oids
+    remaining = () if before.is_partition != after.is_partition else after.parent_oids
     for parent, oid in zip(before.parents, before.parent_oids, strict=True):
-        if oid in kept:
+        if oid in remaining:
             continue
         detach = f"ALTER TABLE {parent} DETACH PARTITION {before.sql_name}"
         leave = f"ALTER TABLE {before.sql_name} NO INHERIT {parent}"
@@ -136,7 +136,7 @@ def _detach(before: TableDefinition, after: TableDefinition) -> Iterator[Stateme
 
 
 def _actions(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[tuple[bool, str]]:
-    """Actions of ALTER TABLE, and whether ONLY is said."""
+    """Give the actions of ALTER TABLE, and whether the statement has ONLY."""
     old = {column.number: column for column in before.columns}
     is_typed = before.is_of_same_type(after)
     if not is_typed:
@@ -162,7 +162,7 @@ def _actions(before: TableDefinition, after: TableDefinition, step: Step) -> Ite
 
 
 def _dropped_defaults(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[Statement]:
-    """Defaults that are gone, or in the way: of another type, or of a sequence that goes with a table."""
+    """Give DROP DEFAULT where a default is gone, or in the way: of another type, or of a dropped sequence."""
     new = {column.number: column for column in after.columns}
     for column in before.columns:
         now = new.get(column.number)
@@ -176,21 +176,21 @@ def _dropped_defaults(before: TableDefinition, after: TableDefinition, step: Ste
 
 
 def _dropped_columns(before: TableDefinition, after: TableDefinition, step: Step) -> Iterator[Statement]:
-    """Columns that are gone, those that others are generated from last; a parent's go with the parent's."""
-    kept = {column.number for column in after.columns}
-    gone = [column for column in before.columns if column.number not in kept]
-    for column in sorted(gone, key=lambda one: not one.generated):
+    """Give DROP COLUMN, for generated columns first; a column that a parent loses goes with the parent's."""
+    remaining = {column.number for column in after.columns}
+    gone = [column for column in before.columns if column.number not in remaining]
+    for column in sorted(gone, key=lambda dropped: not dropped.generated):
         if not (column.parents and _is_gone_above(column, before, step)):
             drop = f"ALTER TABLE {before.sql_name} DROP COLUMN {step.quoted(column.name)}"
             yield Statement(Phase.DROP_COLUMN, step.depth(before.oid), drop)
 
 
 def _is_gone_above(column: ColumnDefinition, table: TableDefinition, step: Step) -> bool:
-    """Whether a parent has lost the column too, or is dropped, in this step."""
+    """Tell whether a parent loses the column also in this step."""
     for oid in table.parent_oids:
         parent, now = step.table_before(oid), step.table_after(oid)
-        had = parent is not None and any(one.name == column.name for one in parent.columns)
-        if had and now is not None and not any(one.name == column.name for one in now.columns):
+        had = parent is not None and any(candidate.name == column.name for candidate in parent.columns)
+        if had and now is not None and not any(candidate.name == column.name for candidate in now.columns):
             return True
     return False
 
@@ -198,13 +198,17 @@ def _is_gone_above(column: ColumnDefinition, table: TableDefinition, step: Step)
 def _renamed_columns(
     old: dict[int, ColumnDefinition], after: TableDefinition, step: Step
 ) -> Iterator[tuple[bool, str]]:
-    """Columns with other names, by way of spare ones if they exchange theirs; a parent's come with the parent's."""
-    own = [one for one in after.columns if one.number in old and not one.parents and old[one.number].name != one.name]
-    taken = {old[one.number].name for one in own}
-    names = {one.number: old[one.number].name for one in own}
-    for column in own:
+    """Give RENAME COLUMN, to spare names first if columns exchange theirs; inherited ones come with the parent's."""
+    renamed = [
+        changed
+        for changed in after.columns
+        if changed.number in old and not changed.parents and old[changed.number].name != changed.name
+    ]
+    taken = {old[changed.number].name for changed in renamed}
+    names = {changed.number: old[changed.number].name for changed in renamed}
+    for column in renamed:
         if column.name in taken:
             names[column.number] = f"headwater_{column.number}"
             yield False, f"RENAME COLUMN {step.quoted(old[column.number].name)} TO {names[column.number]}"
-    for column in own:
+    for column in renamed:
         yield False, f"RENAME COLUMN {step.quoted(names[column.number])} TO {step.quoted(column.name)}"

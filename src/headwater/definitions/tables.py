@@ -24,7 +24,7 @@ _STRATEGIES = {"h": "HASH", "l": "LIST", "r": "RANGE"}
 
 
 class TableReader:
-    """Reads tables and sequences as of a view."""
+    """A reader of tables and sequences as of a view."""
 
     def __init__(self, source: DefinitionSource, indexes: IndexReader) -> None:
         self._source = source
@@ -32,10 +32,10 @@ class TableReader:
         self._indexes = indexes
 
     def table(self, row: NamedRow) -> TableDefinition:
-        """A table, from its row of ``pg_class``."""
+        """Read a table, from its row of ``pg_class``."""
         oid, kind, persistence = row.oid("oid"), row.letter("relkind"), row.letter("relpersistence")
-        parents = tuple(one.oid("inhparent") for one in self._parents(oid))
-        # Of one that is being detached, its parent says so before the partition does (DETACH ... CONCURRENTLY).
+        parents = tuple(parent.oid("inhparent") for parent in self._parents(oid))
+        # While a partition is detached, pg_inherits has this before the partition's row (DETACH ... CONCURRENTLY).
         is_partition = row.flag("relispartition") and bool(parents)
         columns, bound = self.columns(oid), row.text("relpartbound") if is_partition else None
         if is_partition and bound is None:
@@ -44,7 +44,7 @@ class TableReader:
         key = self._partition_key(oid) if kind == "p" else None
         method = row.oid("relam")
         options = (*row.texts("reloptions"), *self._toast_options(row.oid("reltoastrelid")))
-        said = None if bound is None else self._source.expression(bound, oid, _bound)
+        bound_expression = None if bound is None else self._source.expression(bound, oid, _bound)
         flags = row.flag("relrowsecurity"), row.flag("relforcerowsecurity")
         return TableDefinition(
             oid=oid,
@@ -52,7 +52,7 @@ class TableReader:
             sql_name=self._naming.relation(oid),
             schema_oid=row.oid("relnamespace"),
             core=(
-                *(persistence, row.oid("reloftype"), parents, is_partition, said, key, options),
+                *(persistence, row.oid("reloftype"), parents, is_partition, bound_expression, key, options),
                 *(row.oid("reltablespace"), method, row.letter("relreplident"), identity, clustered, flags),
                 tuple(map(column_core, columns)),
             ),
@@ -64,7 +64,7 @@ class TableReader:
             parents=tuple(map(self._naming.relation, parents)),
             parent_oids=parents,
             is_partition=is_partition,
-            bound=said,
+            bound=bound_expression,
             partition_key=key,
             options=options,
             tablespace=self._naming.tablespace(row.oid("reltablespace")),
@@ -111,18 +111,18 @@ class TableReader:
             raise self._source.inconsistent(f"the partition key of relation {oid} has columns without operator classes")
         for number, operator_class, collation in zip(numbers, *keys, strict=True):
             if number:
-                said, type, own = self._indexes.column(oid, number)
+                sql, type, own_collation = self._indexes.column(oid, number)
             else:
                 node = next(expressions)
-                said, type, own = deparser.element(node), result_type(node), result_collation(node)
-            if collation and collation != own:
-                said += f" COLLATE {self._naming.collation(collation)}"
-            yield said + self._indexes.operator_class(operator_class, type)
+                sql, type, own_collation = deparser.element(node), result_type(node), result_collation(node)
+            if collation and collation != own_collation:
+                sql += f" COLLATE {self._naming.collation(collation)}"
+            yield sql + self._indexes.operator_class(operator_class, type)
 
     # -- columns
 
     def columns(self, relation: int) -> tuple[ColumnDefinition, ...]:
-        """The columns of a table, or the attributes of a composite type, that are not dropped."""
+        """Read the columns of a table, or the attributes of a composite type, that are not dropped."""
         rows = self._source.rows("pg_attribute", "attrelid", relation)
         live = [row for row in rows if row.integer("attnum") > 0 and not row.flag("attisdropped")]
         defaults = {row.integer("adnum"): row for row in self._source.rows("pg_attrdef", "adrelid", relation)}
@@ -131,12 +131,12 @@ class TableReader:
         return tuple(self._column(relation, row, defaults, named) for row in ordered)
 
     def _not_nulls(self, relation: int) -> dict[int, NotNull]:
-        found = dict[int, NotNull]()
+        constraints = dict[int, NotNull]()
         for row in self._source.rows("pg_constraint", "conrelid", relation):
             if row.letter("contype") == "n":
                 flags = row.flag("conislocal"), not row.flag("connoinherit"), row.flag("convalidated")
-                found |= dict.fromkeys(row.numbers("conkey"), NotNull(row.name("conname"), *flags))
-        return found
+                constraints |= dict.fromkeys(row.numbers("conkey"), NotNull(row.name("conname"), *flags))
+        return constraints
 
     def _column(
         self, relation: int, row: NamedRow, defaults: dict[int, NamedRow], named: dict[int, NotNull]
@@ -170,18 +170,18 @@ class TableReader:
         for row in self._source.rows("pg_depend", "refobjid", table):
             is_internal = row.letter("deptype") == "i" and row.integer("refobjsubid") == number
             if is_internal and row.oid("classid") == row.oid("refclassid") == PG_CLASS:
-                found = self._source.row("pg_class", "oid", row.oid("objid"))
-                if found is not None and found.letter("relkind") == "S":
-                    return self.sequence(found)
+                relation = self._source.row("pg_class", "oid", row.oid("objid"))
+                if relation is not None and relation.letter("relkind") == "S":
+                    return self.sequence(relation)
         return None
 
     def sequence(self, row: NamedRow) -> SequenceDefinition:
-        """A sequence, from its row of ``pg_class``."""
+        """Read a sequence, from its row of ``pg_class``."""
         oid = row.oid("oid")
-        found, owner = self._source.row("pg_sequence", "seqrelid", oid), self._source.owned_by(oid)
-        if found is None:
+        sequence, owner = self._source.row("pg_sequence", "seqrelid", oid), self._source.owned_by(oid)
+        if sequence is None:
             raise self._source.inconsistent(f"pg_sequence has no row of sequence {oid}")
-        numbers = tuple(map(found.integer, ("seqstart", "seqincrement", "seqmin", "seqmax", "seqcache")))
+        numbers = tuple(map(sequence.integer, ("seqstart", "seqincrement", "seqmin", "seqmax", "seqcache")))
         start, increment, minimum, maximum, cache = numbers
         persistence = row.letter("relpersistence")
         return SequenceDefinition(
@@ -189,16 +189,16 @@ class TableReader:
             name=row.name("relname"),
             sql_name=self._naming.relation(oid),
             schema_oid=row.oid("relnamespace"),
-            core=(persistence, found.oid("seqtypid"), numbers, found.flag("seqcycle"), owner),
+            core=(persistence, sequence.oid("seqtypid"), numbers, sequence.flag("seqcycle"), owner),
             schema=self._source.view.namespace_name(row.oid("relnamespace")),
             is_unlogged=persistence == "u",
-            type=self._naming.type(found.oid("seqtypid")),
+            type=self._naming.type(sequence.oid("seqtypid")),
             start=start,
             increment=increment,
             minimum=minimum,
             maximum=maximum,
             cache=cache,
-            cycles=found.flag("seqcycle"),
+            cycles=sequence.flag("seqcycle"),
             owner=None if owner is None else _owner(self._naming, *owner[:2]),
             table_oid=0 if owner is None else owner[0],
             is_identity=owner is not None and owner[2] == "i",
@@ -206,16 +206,16 @@ class TableReader:
 
 
 def column_defaults(view: HistoricCatalog, table: int) -> dict[int, str]:
-    """The defaults of a table's columns in SQL, by their numbers, as far as they can be told.
+    """Return the defaults of a table's columns in SQL, by the columns' numbers, as far as they can be written.
 
     Args:
         view: the catalog, with definitions.
-        table: its OID.
+        table: OID of the table.
     """
     source = DefinitionSource(view)
     trees = {row.integer("adnum"): row.text("adbin") for row in source.rows("pg_attrdef", "adrelid", table)}
-    told = {number: source.expression(tree, table).sql for number, tree in trees.items() if tree is not None}
-    return {number: sql for number, sql in told.items() if sql is not None}
+    defaults = {number: source.expression(tree, table).sql for number, tree in trees.items() if tree is not None}
+    return {number: sql for number, sql in defaults.items() if sql is not None}
 
 
 def _owner(naming: Naming, table: int, column: int) -> str:
@@ -223,7 +223,7 @@ def _owner(naming: Naming, table: int, column: int) -> str:
 
 
 def column_core(column: ColumnDefinition) -> tuple[object, ...]:
-    """What a column is; that it has another name is a change of the table."""
+    """Return what makes a column what it is, with its name: another name is a change of the table."""
     sequence = None if column.sequence is None else (column.sequence.oid, column.sequence.core)
     return (
         *(column.number, column.name, column.core, column.not_null, column.constraint, column.default),
@@ -233,17 +233,17 @@ def column_core(column: ColumnDefinition) -> tuple[object, ...]:
 
 
 def _bound(deparser: Deparser, node: Node) -> str:
-    """A PARTITIONBOUNDSPEC (get_rule_expr, get_range_partbound_string)."""
+    """Return a PARTITIONBOUNDSPEC in SQL (get_rule_expr, get_range_partbound_string)."""
     if node.boolean("is_default"):
         return "DEFAULT"
     strategy = node.word("strategy")
     if strategy == "h":
         return f"FOR VALUES WITH (modulus {node.integer('modulus')}, remainder {node.integer('remainder')})"
     if strategy == "l":
-        values = (constant(one, deparser.naming, Label.NEVER) for one in node.nodes("listdatums"))
+        values = (constant(datum, deparser.naming, Label.NEVER) for datum in node.nodes("listdatums"))
         return f"FOR VALUES IN ({', '.join(values)})"
     lower, upper = (
-        ", ".join(_limit(one, deparser) for one in node.nodes(field)) for field in ("lowerdatums", "upperdatums")
+        ", ".join(_limit(datum, deparser) for datum in node.nodes(field)) for field in ("lowerdatums", "upperdatums")
     )
     return f"FOR VALUES FROM ({lower}) TO ({upper})"
 

@@ -17,20 +17,20 @@ from headwater.definitions.step import Step
 
 
 def create_enum(type: EnumDefinition, _step: Step) -> Iterator[str]:
-    """CREATE TYPE ... AS ENUM."""
+    """Give CREATE TYPE ... AS ENUM."""
     yield f"CREATE TYPE {type.sql_name} AS ENUM ({', '.join(map(literal, type.labels))})"
 
 
 def alter_enum(before: EnumDefinition, after: EnumDefinition, _step: Step) -> Iterator[str]:
-    """Labels renamed and added, each behind the one before it."""
+    """Give the renames and additions of labels, each next to a label that exists by then."""
     old = dict(zip(before.label_oids, before.labels, strict=True))
     labels = list(zip(after.label_oids, after.labels, strict=True))
     alter = f"ALTER TYPE {after.sql_name}"
     for oid, label in labels:
         if oid in old and old[oid] != label:
             yield f"{alter} RENAME VALUE {literal(old[oid])} TO {literal(label)}"
-    there = [at for at, (oid, _) in enumerate(labels) if oid in old]
-    first = there[0] if there else len(labels)
+    known = [at for at, (oid, _) in enumerate(labels) if oid in old]
+    first = known[0] if known else len(labels)
     for at in range(first - 1, -1, -1):
         place = f" BEFORE {literal(labels[at + 1][1])}" if at + 1 < len(labels) else ""
         yield f"{alter} ADD VALUE {literal(labels[at][1])}{place}"
@@ -40,7 +40,7 @@ def alter_enum(before: EnumDefinition, after: EnumDefinition, _step: Step) -> It
 
 
 def create_composite(type: CompositeDefinition, step: Step) -> Iterator[str]:
-    """CREATE TYPE ... AS."""
+    """Give CREATE TYPE ... AS."""
     columns = ", ".join(_attribute(column, step) for column in type.columns)
     yield f"CREATE TYPE {type.sql_name} AS ({columns})"
 
@@ -54,7 +54,7 @@ def _typed(column: ColumnDefinition) -> str:
 
 
 def alter_composite(before: CompositeDefinition, after: CompositeDefinition, step: Step) -> Iterator[str]:
-    """Attributes dropped, renamed, of another type, added; those of typed tables with them."""
+    """Give the statements that drop, rename, change and add attributes, with the columns of typed tables."""
     alter, goes_on = f"ALTER TYPE {after.sql_name}", " CASCADE" if step.has_typed_tables(after.oid) else ""
     yield from (f"{alter} {action}{goes_on}" for action in _attribute_actions(before, after, step))
 
@@ -66,9 +66,11 @@ def _attribute_actions(before: CompositeDefinition, after: CompositeDefinition, 
         if column.number not in new:
             yield f"DROP ATTRIBUTE {step.quoted(column.name)}"
     renamed = [
-        (old[one.number], one) for one in after.columns if one.number in old and old[one.number].name != one.name
+        (old[attribute.number], attribute)
+        for attribute in after.columns
+        if attribute.number in old and old[attribute.number].name != attribute.name
     ]
-    taken = {one.name for one, _ in renamed}
+    taken = {attribute.name for attribute, _ in renamed}
     for was, now in renamed:
         if now.name in taken:
             yield f"RENAME ATTRIBUTE {step.quoted(was.name)} TO headwater_{was.number}"
@@ -84,7 +86,7 @@ def _attribute_actions(before: CompositeDefinition, after: CompositeDefinition, 
 
 
 def create_domain(type: DomainDefinition, step: Step) -> Iterator[str]:
-    """CREATE DOMAIN."""
+    """Give CREATE DOMAIN."""
     words = [f"CREATE DOMAIN {type.sql_name} AS {type.base}"]
     if type.collation is not None:
         words.append(f"COLLATE {type.collation}")
@@ -94,9 +96,13 @@ def create_domain(type: DomainDefinition, step: Step) -> Iterator[str]:
         words.append(f"CONSTRAINT {step.quoted(type.not_null_name)}")
     if type.not_null:
         words.append("NOT NULL")
-    words += [_check(one, step) for one in type.constraints if one.is_valid]
+    words += [_check(constraint, step) for constraint in type.constraints if constraint.is_valid]
     yield " ".join(words)
-    yield from (f"ALTER DOMAIN {type.sql_name} ADD {_check(one, step)}" for one in type.constraints if not one.is_valid)
+    yield from (
+        f"ALTER DOMAIN {type.sql_name} ADD {_check(constraint, step)}"
+        for constraint in type.constraints
+        if not constraint.is_valid
+    )
 
 
 def _check(constraint: DomainConstraint, step: Step) -> str:
@@ -104,18 +110,20 @@ def _check(constraint: DomainConstraint, step: Step) -> str:
 
 
 def alter_domain(before: DomainDefinition, after: DomainDefinition, step: Step) -> Iterator[str]:
-    """Default, NOT NULL and constraints."""
+    """Give the changes of a domain's default, NOT NULL and constraints."""
     alter = f"ALTER DOMAIN {after.sql_name}"
-    old, new = ({one.oid: one for one in type.constraints} for type in (before, after))
-    yield from (f"{alter} DROP CONSTRAINT {step.quoted(one.name)}" for oid, one in old.items() if oid not in new)
-    for oid, one in new.items():
+    old, new = ({constraint.oid: constraint for constraint in type.constraints} for type in (before, after))
+    yield from (
+        f"{alter} DROP CONSTRAINT {step.quoted(constraint.name)}" for oid, constraint in old.items() if oid not in new
+    )
+    for oid, constraint in new.items():
         if oid not in old:
-            yield f"{alter} ADD {_check(one, step)}"
+            yield f"{alter} ADD {_check(constraint, step)}"
             continue
-        if old[oid].name != one.name:
-            yield f"{alter} RENAME CONSTRAINT {step.quoted(old[oid].name)} TO {step.quoted(one.name)}"
-        if one.is_valid and not old[oid].is_valid:
-            yield f"{alter} VALIDATE CONSTRAINT {step.quoted(one.name)}"
+        if old[oid].name != constraint.name:
+            yield f"{alter} RENAME CONSTRAINT {step.quoted(old[oid].name)} TO {step.quoted(constraint.name)}"
+        if constraint.is_valid and not old[oid].is_valid:
+            yield f"{alter} VALIDATE CONSTRAINT {step.quoted(constraint.name)}"
     if after.default is None and before.default is not None:
         yield f"{alter} DROP DEFAULT"
     elif after.default is not None and before.default != after.default:
@@ -128,7 +136,7 @@ def alter_domain(before: DomainDefinition, after: DomainDefinition, step: Step) 
 
 
 def create_range(type: RangeDefinition, _step: Step) -> Iterator[str]:
-    """CREATE TYPE ... AS RANGE."""
+    """Give CREATE TYPE ... AS RANGE."""
     parts = {
         "SUBTYPE": type.subtype,
         "SUBTYPE_OPCLASS": type.operator_class,
@@ -137,5 +145,5 @@ def create_range(type: RangeDefinition, _step: Step) -> Iterator[str]:
         "SUBTYPE_DIFF": type.difference,
         "MULTIRANGE_TYPE_NAME": type.multirange,
     }
-    said = ", ".join(f"{name} = {value}" for name, value in parts.items() if value is not None)
-    yield f"CREATE TYPE {type.sql_name} AS RANGE ({said})"
+    options = ", ".join(f"{name} = {value}" for name, value in parts.items() if value is not None)
+    yield f"CREATE TYPE {type.sql_name} AS RANGE ({options})"

@@ -1,4 +1,4 @@
-"""Types that users make: enums, composites, domains, ranges (PostgreSQL: ``pg_dump.c``, dumpType)."""
+"""Types of users: enums, composites, domains, ranges (PostgreSQL: ``pg_dump.c``, dumpType)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.pg.catalogs import F_ARRAY_SUBSCRIPT_HANDLER
 
 
 class TypeReader:
-    """Reads types as of a view."""
+    """A reader of types as of a view."""
 
     def __init__(self, source: DefinitionSource, tables: TableReader, indexes: IndexReader) -> None:
         self._source = source
@@ -31,7 +31,7 @@ class TypeReader:
         self._indexes = indexes
 
     def type(self, row: NamedRow) -> Definition | None:
-        """A type, from its row of ``pg_type``; None for what comes with another object."""
+        """Read a type, from its row of ``pg_type``; None for a type that comes with another object."""
         if row.oid("typelem") and row.oid("typsubscript") == F_ARRAY_SUBSCRIPT_HANDLER and row.letter("typtype") == "b":
             return None
         readers: dict[str, Callable[[NamedRow], Definition | None]] = {
@@ -52,7 +52,7 @@ class TypeReader:
         return self._naming.qualified(row.oid("typnamespace"), row.name("typname"))
 
     def _names(self, row: NamedRow) -> tuple[int, str, str, int]:
-        """OID, name, name in SQL, schema."""
+        """Return OID, name, name in SQL, and OID of the schema."""
         return row.oid("oid"), row.name("typname"), self._sql_name(row), row.oid("typnamespace")
 
     def _other(self, row: NamedRow) -> OtherDefinition:
@@ -62,8 +62,11 @@ class TypeReader:
 
     def _enum(self, row: NamedRow) -> EnumDefinition:
         rows = self._source.rows("pg_enum", "enumtypid", row.oid("oid"))
-        ordered = sorted(rows, key=lambda one: struct.unpack("<f", struct.pack("<I", one.oid("enumsortorder"))))
-        oids, labels = (tuple(one.oid("oid") for one in ordered), tuple(one.name("enumlabel") for one in ordered))
+        ordered = sorted(rows, key=lambda label: struct.unpack("<f", struct.pack("<I", label.oid("enumsortorder"))))
+        oids, labels = (
+            tuple(label.oid("oid") for label in ordered),
+            tuple(label.name("enumlabel") for label in ordered),
+        )
         core = oids, labels
         return EnumDefinition(*self._names(row), core, self._schema(row), labels, oids)
 
@@ -77,8 +80,8 @@ class TypeReader:
 
     def _domain(self, row: NamedRow) -> DomainDefinition:
         constraints = sorted(self._source.rows("pg_constraint", "contypid", row.oid("oid")), key=_name_of)
-        checks = tuple(self._check(one) for one in constraints if one.letter("contype") == "c")
-        not_nulls = [one.name("conname") for one in constraints if one.letter("contype") == "n"]
+        checks = tuple(self._check(constraint) for constraint in constraints if constraint.letter("contype") == "c")
+        not_nulls = [constraint.name("conname") for constraint in constraints if constraint.letter("contype") == "n"]
         base, typmod, collation = row.oid("typbasetype"), row.integer("typtypmod"), row.oid("typcollation")
         tree = row.text("typdefaultbin")
         default = None if tree is None else self._source.expression(tree)
@@ -99,15 +102,15 @@ class TypeReader:
         )
 
     def _check(self, row: NamedRow) -> DomainConstraint:
-        told = self._source.told(bare_tree(row.text("conbin")), lambda: self._indexes.check(row))
-        return DomainConstraint(row.oid("oid"), row.name("conname"), told, row.flag("convalidated"))
+        definition = self._source.told(bare_tree(row.text("conbin")), lambda: self._indexes.check(row))
+        return DomainConstraint(row.oid("oid"), row.name("conname"), definition, row.flag("convalidated"))
 
     def _range(self, row: NamedRow) -> RangeDefinition | None:
-        found = self._source.row("pg_range", "rngtypid", row.oid("oid"))
-        if found is None:
+        range_row = self._source.row("pg_range", "rngtypid", row.oid("oid"))
+        if range_row is None:
             return None
         names = "rngsubtype", "rngmultitypid", "rngcollation", "rngsubopc", "rngcanonical", "rngsubdiff"
-        core = subtype, multirange, collation, operator_class, canonical, difference = tuple(map(found.oid, names))
+        core = subtype, multirange, collation, operator_class, canonical, difference = tuple(map(range_row.oid, names))
         return RangeDefinition(
             oid=row.oid("oid"),
             name=row.name("typname"),

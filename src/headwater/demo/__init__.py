@@ -1,6 +1,6 @@
-"""What the demo, the tests and the benchmark share: a real server, a workload, two streams compared, changes counted.
+"""The common parts of demo, tests and benchmark: a real server, a workload, comparison of streams, counts of changes.
 
-In: nothing but installed programs and packages. Out: a running server and the files it leaves, a verdict on two streams
+In: only installed programs and packages. Out: a running server and the files that it leaves, a verdict on two streams
 of messages. This room must not know Spark, and nothing in it may be needed to decode.
 """
 

@@ -1,4 +1,4 @@
-"""Counts per table out of a stream of pgoutput messages, for people to look at.
+"""Counts per table of a stream of pgoutput messages, for people to look at.
 
 PostgreSQL: ``proto.c`` (logicalrep_write_rel and its neighbours) has the messages' layouts.
 """
@@ -16,13 +16,13 @@ OTHER = "of no table"
 
 @dataclass
 class TableCounts:
-    """What a stream says about one table.
+    """The counts of one table in a stream.
 
     Attributes:
         name: schema and name, as last announced.
         inserts, updates, deletes, truncates: changes by kind.
         messages: all messages about it, announcements included.
-        size: bytes in them.
+        size: bytes in these messages.
     """
 
     name: str
@@ -35,7 +35,7 @@ class TableCounts:
 
 
 def count_changes(messages: pa.Table) -> list[TableCounts]:
-    """Counts of each table by name, and last those of messages about no table.
+    """Count the changes of each table, ordered by name, and last the messages about no table.
 
     Args:
         messages: a stream of pgoutput with the column ``data`` of type large_binary.
@@ -71,7 +71,10 @@ def _about_tables(
 
 
 def _count_truncate(message: bytes, counts: dict[int, TableCounts]) -> None:
-    """``T``, number of relations (4 bytes), flags (1), their OIDs; it counts for the first of them."""
+    """Count a TRUNCATE; its message and size count for the first relation.
+
+    The message is ``T``, number of relations (4 bytes), flags (1), their OIDs.
+    """
     oids = [int.from_bytes(message[at : at + 4], "big") for at in range(6, len(message), 4)]
     for place, oid in enumerate(oids):
         entry = counts.setdefault(oid, TableCounts(str(oid)))
@@ -86,10 +89,13 @@ def _about_none(offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> TableCo
 
 
 def _names(content: NDArray[np.uint8], offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> dict[int, str]:
-    """``R``, OID (4 bytes), schema and name, each ended by a zero byte; an empty schema is pg_catalog."""
-    found = {}
+    """Read the names of relations by OID; an empty schema is pg_catalog.
+
+    A message is ``R``, OID (4 bytes), schema and name, each ended by a zero byte.
+    """
+    names = {}
     for at in np.flatnonzero(kinds == ord("R")):
         message = content[offsets[at] : offsets[at + 1]].tobytes()
         schema, name = message[5:].split(b"\0", 2)[:2]
-        found[int.from_bytes(message[1:5], "big")] = f"{(schema or b'pg_catalog').decode()}.{name.decode()}"
-    return found
+        names[int.from_bytes(message[1:5], "big")] = f"{(schema or b'pg_catalog').decode()}.{name.decode()}"
+    return names

@@ -1,17 +1,18 @@
 """A real PostgreSQL server for the demo, the tests and the benchmark, started and stopped by this process.
 
-Job: find server programs, make a cluster in a temporary directory, run it, stop it, and hand out what it left on disk.
+Job: find server programs, make a cluster in a temporary directory, run it, stop it, and hand out its files.
 Invariants:
 
 - No program is run before :mod:`headwater.base.trusted_paths` has looked at its whole installation: only root and this
   user may have put it there.
-- The server never runs as root: as root it runs as ``nobody``, who owns its data directory and can read its programs
-  (a bundle inside a private directory is copied to a readable one first). What ``nobody`` owns, root does not write to.
-- It is only ever stopped by the process id it was started with, and it listens on a Unix socket in its own directory,
-  so any number of servers run side by side.
-- Nothing of it is left behind: leaving the context stops the server and removes the directory. Should this process be
-  killed, the kernel stops the server (``setpriv --pdeathsig``; it counts the thread that started it as the parent), and
-  the next one removes the directory (:mod:`headwater.base.temporary_directories`).
+- The server never runs as root: if this process is root, the server runs as ``nobody``. That user owns the data
+  directory and can read the programs; a bundle inside a private directory is copied to a readable one first. Root does
+  not write to files of ``nobody``.
+- It is stopped only by the process id that it was started with. It listens on a Unix socket in its own directory, so
+  that any number of servers run side by side.
+- No file of it remains: leaving the context stops the server and removes the directory. If this process is killed, the
+  kernel stops the server (``setpriv --pdeathsig``; its parent is the thread that started it). The next process removes
+  the directory then (:mod:`headwater.base.temporary_directories`).
 
 Sources of facts: postmaster.c (``postmaster.pid``, shutdown by SIGINT), initdb.c. Known gap: Windows.
 """
@@ -49,8 +50,9 @@ BUNDLED_MAJORS = {16: "pginstall", 18: "pginstall18"}
 START_SECONDS = 60.0
 STOP_SECONDS = 120.0
 
-# What logical decoding needs, what makes a throw-away server fast, and sessions whose output does not depend on the
-# machine's locale or time zone. WAL is kept from the start on, so that it can be decoded from the base copy onwards.
+# Settings that logical decoding needs, that make a throw-away server fast, and that make the output of sessions
+# independent of the machine's locale and time zone. WAL is kept from the start on, so that it can be decoded from the
+# base copy on.
 DEFAULT_SETTINGS: Mapping[str, str] = {
     "wal_level": "logical",
     "max_replication_slots": "20",
@@ -75,7 +77,7 @@ DEFAULT_SETTINGS: Mapping[str, str] = {
 
 
 class EmbeddedPostgresError(HeadwaterError):
-    """The embedded server cannot be found, started or stopped."""
+    """An error of an embedded server that cannot be found, started or stopped."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class ServerPrograms:
     """One PostgreSQL installation.
 
     Attributes:
-        root: holds ``bin``, ``lib`` and ``share``.
+        root: the directory with ``bin``, ``lib`` and ``share``.
         major: the major version.
         packages: the directory of Python packages that it was installed into, None if it is no package.
     """
@@ -93,7 +95,7 @@ class ServerPrograms:
     packages: Path | None = None
 
     def program(self, name: str) -> Path:
-        """Path of a program, to be run now.
+        """Return the path of a program, to be run now.
 
         Raises:
             EmbeddedPostgresError: this installation lacks it.
@@ -108,25 +110,25 @@ class ServerPrograms:
         return checked / "bin" / name
 
     def has_program(self, name: str) -> bool:
-        """Whether a program is part of the installation."""
+        """Tell whether a program is part of the installation."""
         return (self.root / "bin" / name).exists()
 
     def has_plugin(self, name: str) -> bool:
-        """Whether an output plugin's library is part of the installation."""
+        """Tell whether an output plugin's library is part of the installation."""
         return any((self.root / "lib").rglob(f"{name}.so"))
 
 
 def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
-    """The first installation of a major version: the cache's, then the bundled package's.
+    """Find the first installation of a major version: the cache's, then the bundled package's.
 
-    What else is on the machine is not looked for: it would be run where it happens to be.
+    Other installations of the machine are not used: they would be run where they happen to be.
 
     Args:
         major: PostgreSQL's major version.
         plugin: an output plugin that it must have, such as ``test_decoding``.
 
     Raises:
-        EmbeddedPostgresError: there is none.
+        EmbeddedPostgresError: there is no such installation.
     """
     for programs in _installations(major):
         if programs.has_program("postgres") and (plugin is None or programs.has_plugin(plugin)):
@@ -136,7 +138,7 @@ def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
 
 
 def find_client(name: str, major: int) -> Path | None:
-    """A client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version's installations, or None."""
+    """Find a client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version's installations, or None."""
     for programs in _installations(major):
         if programs.has_program(name):
             return programs.program(name)
@@ -144,7 +146,7 @@ def find_client(name: str, major: int) -> Path | None:
 
 
 def bundled_programs(major: int = 16) -> ServerPrograms:
-    """The server that came with the ``demo`` extra (it has pgbench and pg_waldump, not test_decoding).
+    """Return the server that came with the ``demo`` extra (it has pgbench and pg_waldump, not test_decoding).
 
     Raises:
         EmbeddedPostgresError: the package is not installed.
@@ -158,9 +160,9 @@ def bundled_programs(major: int = 16) -> ServerPrograms:
 
 
 def _installations(major: int) -> list[ServerPrograms]:
-    found = [ServerPrograms(server_cache() / str(major), major)]
+    installations = [ServerPrograms(server_cache() / str(major), major)]
     bundled = _bundled(major)
-    return found if bundled is None else [*found, bundled]
+    return installations if bundled is None else [*installations, bundled]
 
 
 def _bundled(major: int) -> ServerPrograms | None:
@@ -173,7 +175,7 @@ def _bundled(major: int) -> ServerPrograms | None:
 
 
 def _libraries(root: Path) -> list[Path]:
-    """The libraries that a wheel keeps beside its package (``PACKAGE.libs``, as auditwheel lays it out)."""
+    """Return the directory of libraries that a wheel has next to its package (``PACKAGE.libs``, as of auditwheel)."""
     beside = root.parent.with_name(f"{root.parent.name}.libs")
     return [beside] if beside.is_dir() else []
 
@@ -227,7 +229,7 @@ class EmbeddedPostgres:
 
     @property
     def socket_directory(self) -> Path:
-        """Where the server listens."""
+        """The directory of the socket on which the server listens."""
         return self.home.path / "socket"
 
     @property
@@ -237,15 +239,15 @@ class EmbeddedPostgres:
 
     @property
     def log_file(self) -> Path:
-        """What the server wrote to its standard error."""
+        """The file with the server's standard error."""
         return self.home.path / "server.log"
 
     def connection_info(self, database: str = "postgres") -> dict[str, str]:
-        """Keywords of a libpq connection string, for psycopg."""
+        """Return keywords of a libpq connection string, for psycopg."""
         return {"host": str(self.socket_directory), "port": str(self.port), "user": SUPERUSER, "dbname": database}
 
     def client_environment(self, database: str = "postgres") -> dict[str, str]:
-        """Environment for libpq programs such as pgbench and psql."""
+        """Return the environment for libpq programs such as pgbench and psql."""
         info = self.connection_info(database)
         return {
             **os.environ,
@@ -257,7 +259,7 @@ class EmbeddedPostgres:
         }
 
     def connect(self, database: str = "postgres", **options: Any) -> psycopg.Connection[Any]:
-        """A new autocommit connection.
+        """Open an autocommit connection.
 
         Raises:
             psycopg.OperationalError: the server refused.
@@ -268,7 +270,8 @@ class EmbeddedPostgres:
         """Start the server and wait until it takes connections.
 
         Raises:
-            EmbeddedPostgresError: it stopped, or was not ready in a minute; the message ends with its last log line.
+            EmbeddedPostgresError: the server stopped, or was not ready in a minute; the message ends with its last log
+                line.
         """
         command = [*_tied_to_parent(), str(self.programs.program("postgres")), "-D", str(self.data_directory)]
         with self.log_file.open("ab") as log:
@@ -293,7 +296,7 @@ class EmbeddedPostgres:
         """Stop the server as ``pg_ctl stop -m fast`` does: a clean shutdown with a last checkpoint.
 
         Raises:
-            EmbeddedPostgresError: it did not stop cleanly.
+            EmbeddedPostgresError: the server did not stop cleanly.
         """
         process, self.process = self.process, None
         if process is None:
@@ -370,7 +373,7 @@ class EmbeddedPostgres:
         _run_as_server_user(["tee", "-a", str(self.data_directory / "postgresql.conf")], lines.encode())
 
     def _is_ready(self) -> bool:
-        """Line 8 of postmaster.pid says ``ready`` (pidfile.h: LOCK_FILE_LINE_PM_STATUS)."""
+        """Tell whether line 8 of postmaster.pid is ``ready`` (pidfile.h: LOCK_FILE_LINE_PM_STATUS)."""
         try:
             lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
         except OSError:
@@ -383,9 +386,9 @@ class EmbeddedPostgres:
 
 
 def _server_home() -> OwnDirectory:
-    """A new temporary directory that the server's user can pass through.
+    """Make a temporary directory that the server's user can pass through.
 
-    Its path is short, for a Unix socket's sake (at most 107 bytes), and open to the server's user from the root down.
+    Its path is short, as that of a Unix socket has at most 107 bytes, and open to the server's user from the root down.
 
     Raises:
         EmbeddedPostgresError: no such place exists.
@@ -408,7 +411,7 @@ def _make_for_server(directory: Path) -> None:
 
 
 def readable_programs(programs: ServerPrograms) -> ServerPrograms:
-    """The same installation, or a copy of it, that the server's user can run.
+    """Return the same installation, or a copy of it, that the server's user can run.
 
     Raises:
         EmbeddedPostgresError: the programs do not run.
@@ -425,20 +428,20 @@ def readable_programs(programs: ServerPrograms) -> ServerPrograms:
 
 
 def program_version(program: Path) -> str:
-    """Version number that a server program prints, such as ``16.14``.
+    """Return the version number that a server program prints, such as ``16.14``.
 
     Raises:
-        EmbeddedPostgresError: it does not run.
+        EmbeddedPostgresError: the program does not run.
     """
     run = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"\(PostgreSQL\) (\S+)", run.stdout)
-    if run.returncode != 0 or found is None:
+    match = re.search(r"\(PostgreSQL\) (\S+)", run.stdout)
+    if run.returncode != 0 or match is None:
         raise EmbeddedPostgresError(f"cannot run: {run.stderr.strip() or run.stdout.strip()}", file=str(program))
-    return found.group(1)
+    return match.group(1)
 
 
 def _copy_installation(root: Path, place: Path) -> None:
-    """Copy an installation, and the libraries that a wheel keeps beside its package; one rename publishes both.
+    """Copy an installation, and the libraries that a wheel has next to its package; one rename publishes both.
 
     A wheel's programs look for their libraries by a relative path, so the copy has the same folders.
     """
@@ -458,7 +461,7 @@ def _copy_installation(root: Path, place: Path) -> None:
 
 
 def _make_readable(top: Path) -> None:
-    """What ``chmod -R a+rX,go-w`` does."""
+    """Change permissions as ``chmod -R a+rX,go-w`` does."""
     for path in (top, *top.rglob("*")):
         if not path.is_symlink():
             mode = stat.S_IMODE(path.stat().st_mode) & ~0o022
@@ -466,7 +469,7 @@ def _make_readable(top: Path) -> None:
 
 
 def _reachable(path: Path) -> bool:
-    """Whether everyone may pass through a directory and all those above it."""
+    """Tell whether everyone may pass through a directory and all those above it."""
     if os.geteuid() != 0:
         return os.access(path, os.X_OK)
     resolved = path.resolve()
@@ -474,7 +477,7 @@ def _reachable(path: Path) -> bool:
 
 
 def _as_server_user() -> dict[str, Any]:
-    """Arguments for subprocess that drop root's rights; nothing when there are none to drop."""
+    """Return arguments for subprocess that drop root's rights; none if this process is not root."""
     if os.geteuid() != 0:
         return {}
     account = pwd.getpwnam(SERVER_USER)
@@ -485,7 +488,7 @@ def _run_as_server_user(command: list[str], text: bytes = b"") -> None:
     """Run a program to its end.
 
     Raises:
-        EmbeddedPostgresError: it failed; the message ends with the last line it wrote.
+        EmbeddedPostgresError: the program failed; the message ends with the last line that it wrote.
     """
     run = subprocess.run(
         command,
@@ -503,15 +506,15 @@ def _run_as_server_user(command: list[str], text: bytes = b"") -> None:
 
 
 def _tied_to_parent() -> list[str]:
-    """Command words that make the server stop at once when this process ends, where the system has them."""
+    """Return command words that make the server stop at once when this process ends, where the system has them."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "SIGQUIT"] if setpriv else []
 
 
 def _server_environment() -> dict[str, str]:
-    """A clean environment: no PG* variable, no locale, no library path of the caller's.
+    """Return a clean environment: no PG* variable, no locale, no library path of the caller's.
 
-    Where locales are is the caller's affair (``LOCPATH``), so that both look at the same ones.
+    Only ``LOCPATH`` is the caller's, so that server and caller use the same locales.
     """
     clean = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/nonexistent"}
     return clean | {name: os.environ[name] for name in ("LOCPATH",) if name in os.environ}

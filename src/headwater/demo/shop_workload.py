@@ -1,9 +1,13 @@
 """A small shop: customers, products, orders and their items, written by several sessions at once.
 
-What a decoder must get right comes up in it: transactions that interleave and commit in another order, savepoints and
-rollbacks, columns that are added, dropped and renamed while rows are written, an enum that grows, descriptions kept
-out of line (compressed or not) and left unchanged by updates, a table emptied in the middle. One thread drives all
-sessions, statement by statement, so that a seed gives one interleaving.
+It has all that a decoder must get right:
+
+- transactions that interleave and commit in another order, savepoints and rollbacks;
+- columns that are added, dropped and renamed while rows are written, an enum that grows;
+- descriptions that are stored out of line (compressed or not), and that updates leave unchanged;
+- a table that is emptied in the middle.
+
+One thread drives all sessions, statement by statement, so that a seed gives one interleaving.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ ALTER TABLE shop.visits REPLICA IDENTITY FULL
 
 @dataclass
 class ShopWorkload:
-    """The shop's sessions.
+    """The sessions of the shop.
 
     Args:
         connect: opens an autocommit connection.
@@ -63,7 +67,7 @@ class ShopWorkload:
         """Open the shop, serve customers in several sessions at once, and change the shop meanwhile.
 
         Args:
-            rounds: how many transactions each session runs.
+            rounds: the number of transactions that each session runs.
 
         Raises:
             psycopg.Error: a statement failed.
@@ -93,7 +97,7 @@ class ShopWorkload:
                 copy.write_row(self._customer(number))
 
     def _interleave(self, connections: list[psycopg.Connection[Any]]) -> None:
-        """One transaction per session, their statements in random turns."""
+        """Run one transaction per session, their statements in random turns."""
         running = [(connection, self._transaction()) for connection in connections]
         while running:
             turn = self.rng.randrange(len(running))
@@ -116,7 +120,7 @@ class ShopWorkload:
             yield (b"COMMIT",)
 
     def _order(self) -> Iterator[tuple[Any, ...]]:
-        """A customer orders; sometimes the last item is taken back by a savepoint."""
+        """Give an order of a customer; sometimes the last item is taken back by a savepoint."""
         self.orders += 1
         order = self.orders
         delivery = f"{self.rng.randrange(1, 9)} days {self.rng.randrange(24)} hours"
@@ -136,7 +140,7 @@ class ShopWorkload:
         return f"INSERT INTO shop.order_items {select}", [order, line, quantity, quantity, product]
 
     def _advance(self) -> Iterator[tuple[Any, ...]]:
-        """Orders move on, and old ones go; each session takes only rows that no other has locked."""
+        """Give updates of orders, and deletes of old ones; each session takes only rows that no other has locked."""
         oldest = "WHERE state = %s::shop.status ORDER BY id LIMIT %s"
         free = f"SELECT id FROM shop.orders {oldest} FOR NO KEY UPDATE SKIP LOCKED"
         for old, new in (("new", "paid"), ("paid", "sent")):
@@ -145,7 +149,7 @@ class ShopWorkload:
             yield f"DELETE FROM shop.orders WHERE id IN ({free})", ["sent", 1]
 
     def _edit_product(self) -> Iterator[tuple[Any, ...]]:
-        """A new price leaves the long description where it is; now and then the manual is written anew."""
+        """Give a new price, which leaves the long description where it is; now and then the manual is also written."""
         chosen = f"id %% 8 = {self.rng.randrange(8)} ORDER BY id LIMIT 1 OFFSET {self.rng.randrange(3)}"
         pick = f"(SELECT id FROM shop.products WHERE {chosen} FOR NO KEY UPDATE SKIP LOCKED)"
         yield f"UPDATE shop.products SET price = %s WHERE id IN {pick}", [self._price()]
@@ -160,7 +164,7 @@ class ShopWorkload:
             yield message, [self.rng.random() < 0.5, f"visit of {pages[0]}"]
 
     def _definitions(self) -> Iterator[str]:
-        """The changes of the shop's tables, in the order in which they come."""
+        """Give the changes of the shop's tables, in the order in which they come."""
         yield "ALTER TABLE shop.customers ADD COLUMN points integer NOT NULL DEFAULT 10"
         yield "ALTER TYPE shop.status ADD VALUE 'returned'"
         yield "ALTER TABLE shop.customers RENAME COLUMN city TO town"

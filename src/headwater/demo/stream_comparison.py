@@ -1,7 +1,7 @@
-"""Two streams of messages compared byte for byte, for the demo and the tests.
+"""Comparison of two streams of messages, byte for byte, for the demo and the tests.
 
-A stream is a table of ``lsn``, ``xid`` and ``data``. Equal streams are found equal column by column; of unequal ones
-the first message that differs is shown, with those before it.
+A stream is a table of ``lsn``, ``xid`` and ``data``. Streams are compared column by column; of unequal ones the first
+message that differs is shown, with the messages before it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SHOWN_BYTES = 400
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two streams part.
+    """The first difference of two streams.
 
     Attributes:
         position: index of the first message that differs.
         expected: (lsn, xid, data) there, or None when the stream had ended.
-        actual: likewise.
+        actual: the same of the other stream.
         before: the messages before it, which both streams have.
     """
 
@@ -47,13 +47,13 @@ class Difference:
 
 
 def messages_table(messages: Iterable[tuple[int, int, bytes]]) -> pa.Table:
-    """A stream from rows of (lsn, xid, data)."""
+    """Make a stream from rows of (lsn, xid, data)."""
     columns = list(zip(*messages, strict=True)) or [(), (), ()]
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """A stream from the tables of a decode; text becomes the bytes it consists of."""
+    """Make a stream from the tables of a decode; text becomes the bytes that it consists of."""
     parts = []
     for table in tables:
         data = table.column("data")
@@ -64,12 +64,12 @@ def joined(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def first_difference(expected: pa.Table, actual: pa.Table) -> Difference | None:
-    """The first difference of two streams, None when they are equal in every byte."""
+    """Find the first difference of two streams, None when they are equal in every byte."""
     common = min(len(expected), len(actual))
-    one, other = expected.slice(0, common).combine_chunks(), actual.slice(0, common).combine_chunks()
-    if one.equals(other):
+    left, right = expected.slice(0, common).combine_chunks(), actual.slice(0, common).combine_chunks()
+    if left.equals(right):
         return None if len(expected) == len(actual) else _difference(expected, actual, common)
-    unequal = [pc.not_equal(one.column(name), other.column(name)) for name in SCHEMA.names]
+    unequal = [pc.not_equal(left.column(name), right.column(name)) for name in SCHEMA.names]
     position = pc.index(pc.or_(pc.or_(unequal[0], unequal[1]), unequal[2]), value=True).as_py()
     return _difference(expected, actual, position)
 
@@ -86,7 +86,7 @@ def _row(table: pa.Table, index: int) -> tuple[int, int, bytes]:
 
 
 def show(message: tuple[int, int, bytes] | None) -> str:
-    """A message on one line: LSN, xid, and its data with unprintable bytes escaped."""
+    """Show a message on one line: LSN, xid, and its data with unprintable bytes escaped."""
     if message is None:
         return "(the stream has ended)"
     lsn, xid, data = message
@@ -99,10 +99,10 @@ def _printable(data: bytes) -> str:
 
 
 def _part(expected: tuple[int, int, bytes], actual: tuple[int, int, bytes]) -> str:
-    for name, wanted, found in zip(("lsn", "xid"), expected[:2], actual[:2], strict=True):
-        if wanted != found:
-            return f"  {name} differs: {wanted} and {found}"
+    for name, wanted, actual_value in zip(("lsn", "xid"), expected[:2], actual[:2], strict=True):
+        if wanted != actual_value:
+            return f"  {name} differs: {wanted} and {actual_value}"
     pairs = enumerate(zip(expected[2], actual[2], strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(expected[2]), len(actual[2])))
-    one, other = (_printable(m[2][max(0, at - 20) : at + 60]) for m in (expected, actual))
-    return f"  data differs at byte {at} of {len(expected[2])} and {len(actual[2])}: ...{one} and ...{other}"
+    left, right = (_printable(m[2][max(0, at - 20) : at + 60]) for m in (expected, actual))
+    return f"  data differs at byte {at} of {len(expected[2])} and {len(actual[2])}: ...{left} and ...{right}"

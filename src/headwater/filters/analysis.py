@@ -1,15 +1,15 @@
-"""A condition as it is written into the node tree that a server would make of it, for :mod:`.compiling`.
+"""The analysis of a condition: the node tree that a server would make of it, for :mod:`.compiling`.
 
 In: the parse tree of an expression, as libpg_query gives it, and the columns of a relation. Out: the text of the tree,
-or an error: what is not known here to mean exactly what the server makes of it is refused. Columns, constants,
-operators, functions, casts, AND, OR, NOT, IS, IN, ANY, ALL, BETWEEN, LIKE, IS DISTINCT FROM, CASE, COALESCE, NULLIF,
-GREATEST and LEAST are known.
+or an error: a condition that is not known here to mean exactly what the server makes of it is refused. Columns,
+constants, operators, functions, casts, AND, OR, NOT, IS, IN, ANY, ALL, BETWEEN, LIKE, IS DISTINCT FROM, CASE,
+COALESCE, NULLIF, GREATEST and LEAST are known.
 
 Mirrors ``transformExpr`` of parser/parse_expr.c, ``make_op`` and ``make_scalar_array_op`` of parse_oper.c,
 ``ParseFuncOrColumn`` of parse_func.c, ``coerce_type`` of parse_coerce.c, and ``check_simple_rowfilter_expr`` of
 commands/publicationcmds.c (15 to 19).
 
-Known gaps: arrays but beside ANY and ALL, functions and operators that take any type, rows, COLLATE; order of text
+Known gaps: arrays except after ANY and ALL, functions and operators that take any type, rows, COLLATE; order of text
 under collations that Headwater does not know, which :mod:`.compiling` refuses.
 """
 
@@ -39,21 +39,21 @@ _CASTABLE = {
     "bool": 16, "int2": 21, "int4": 23, "int8": 20, "numeric": 1700, "float4": 700, "float8": 701, "text": 25,
     "varchar": 1043, "date": 1082, "timestamp": 1114, "timestamptz": 1184, "uuid": 2950,
 }  # fmt: skip
-"""Types by the names that the grammar gives them."""
+"""The OIDs of types by the names that the grammar gives them."""
 
 _PLAIN_CALL = frozenset({"funcname", "args", "funcformat", "location"})
-"""Fields of a call without DISTINCT, ORDER BY, FILTER, OVER, VARIADIC or a star."""
+"""The fields of a call without DISTINCT, ORDER BY, FILTER, OVER, VARIADIC or a star."""
 
 
 @dataclass(frozen=True)
 class _Typed:
-    """An expression.
+    """An analyzed expression.
 
     Attributes:
         type: OID of its type; UNKNOWN for a constant between quotes.
         node: the text of its tree; of such a constant its own text.
-        collation: OID of the collation that it has, 0 for none; is_column: the collation is a column's.
-        is_null: it is the constant NULL.
+        collation: OID of its collation, 0 for none; is_column: the collation is a column's.
+        is_null: whether it is the constant NULL.
     """
 
     type: int
@@ -64,37 +64,37 @@ class _Typed:
 
 
 def analyzed(where: Tree, columns: Sequence[Column], major: int, encoding: str) -> str:
-    """The node tree of a condition.
+    """Return the node tree of a condition.
 
     Args:
         where: its parse tree.
-        columns: those of the relation, in attnum order.
+        columns: the columns of the relation, in attnum order.
         major: PostgreSQL's.
         encoding: the database's.
 
     Raises:
-        PluginError: the server would not take it; in its words.
-        UnsupportedFilterError: it has something that is not known here.
+        PluginError: the server would not take the condition; in the server's words.
+        UnsupportedFilterError: the condition has something that is not known here.
         ExpressionError: a constant is wrong, in the server's words.
     """
-    analysis = _Analysis({one.name: one for one in columns if not one.is_dropped}, Chooser(major), encoding)
+    analysis = _Analysis({column.name: column for column in columns if not column.is_dropped}, Chooser(major), encoding)
     return analysis.condition(where, "argument of PUBLICATION WHERE")
 
 
 @dataclass(frozen=True)
 class _Analysis:
-    """What expressions are analyzed with; a method for each kind of node."""
+    """An analysis of expressions, with a method for each kind of node."""
 
     columns: Mapping[str, Column]
     chooser: Chooser
     encoding: str
 
     def condition(self, tree: Tree, what: str) -> str:
-        """A tree that must be boolean."""
-        found = self.expression(tree)
-        if found.type not in (BOOL, UNKNOWN):
-            raise PluginError(f"{what} must be type boolean, not type {type_name(found.type)}")
-        return self.coerced(found, BOOL).node
+        """Return the node of an expression that must be boolean."""
+        expression = self.expression(tree)
+        if expression.type not in (BOOL, UNKNOWN):
+            raise PluginError(f"{what} must be type boolean, not type {type_name(expression.type)}")
+        return self.coerced(expression, BOOL).node
 
     def expression(self, tree: Tree) -> _Typed:
         ((name, fields),) = tree.items()
@@ -104,7 +104,7 @@ class _Analysis:
         return analyze(self, fields)
 
     def column(self, fields: Tree) -> _Typed:
-        """ColumnRef."""
+        """Analyze a ColumnRef."""
         column = self._column(fields)
         if column.type is not None and column.type.element is not None:
             raise self._unlike(column)
@@ -123,7 +123,7 @@ class _Analysis:
         return UnsupportedFilterError(f'a condition on column "{column.name}" of type {name} is not supported')
 
     def _column(self, fields: Tree) -> Column:
-        names = [one["String"]["sval"] for one in fields["fields"] if "String" in one]
+        names = [part["String"]["sval"] for part in fields["fields"] if "String" in part]
         if len(names) != 1 or len(fields["fields"]) != 1:
             raise UnsupportedFilterError("a condition with a qualified column, or a whole row, is not supported")
         column = self.columns.get(names[0])
@@ -138,7 +138,7 @@ class _Analysis:
         return column
 
     def constant(self, fields: Tree) -> _Typed:
-        """A_Const."""
+        """Analyze an A_Const."""
         if fields.get("isnull"):
             return _Typed(UNKNOWN, "", is_null=True)
         if "sval" in fields:
@@ -152,22 +152,24 @@ class _Analysis:
         raise UnsupportedFilterError("a bit string in a condition is not supported")
 
     def number(self, text: str) -> _Typed:
-        """A number that is not an int4 (make_const)."""
+        """Return the constant of a number that is not an int4 (make_const)."""
         digits = text.lstrip("+-")
         if not digits.isdigit():
             return self.literal(text, NUMERIC)
         return self.literal(text, INT8 if -(1 << 63) <= int(text) < 1 << 63 else NUMERIC)
 
     def literal(self, text: str, type: int) -> _Typed:
-        """A constant of a type."""
+        """Return a constant of a type."""
         payload = literal(text, type, self.encoding)
-        own = built_in_types(self.chooser.major)[type]
-        if own.length == -1:
+        built_in = built_in_types(self.chooser.major)[type]
+        if built_in.length == -1:
             data = ((len(payload) + 4) << 2).to_bytes(4, "little") + payload
         else:
-            fill = b"\xff" if own.is_by_value and payload[-1] & 0x80 and type != BOOL else b"\0"
-            data = payload.ljust(8, fill) if own.is_by_value else payload
-        return self._const(type, f"{len(data) if own.length == -1 else own.length} [ {' '.join(map(str, data))} ]")
+            fill = b"\xff" if built_in.is_by_value and payload[-1] & 0x80 and type != BOOL else b"\0"
+            data = payload.ljust(8, fill) if built_in.is_by_value else payload
+        return self._const(
+            type, f"{len(data) if built_in.length == -1 else built_in.length} [ {' '.join(map(str, data))} ]"
+        )
 
     def _const(self, type: int, datum: str) -> _Typed:
         length = built_in_types(self.chooser.major)[type].length
@@ -175,77 +177,81 @@ class _Analysis:
         node = f"{{CONST :consttype {type} :constlen {length} :constisnull {is_null} :constvalue {datum}}}"
         return _Typed(type, node, _DEFAULT_COLLATION if type in _COLLATABLE else 0)
 
-    def coerced(self, one: _Typed, type: int, *, is_explicit: bool = False) -> _Typed:
-        """An expression as one of another type (coerce_type)."""
-        if one.is_null:
+    def coerced(self, expression: _Typed, type: int, *, is_explicit: bool = False) -> _Typed:
+        """Coerce an expression to another type (coerce_type)."""
+        if expression.is_null:
             return self._const(type, "<>")
-        if one.type == UNKNOWN:
-            return self.literal(one.node, type)
-        if one.type == type:
-            return one
-        cast = self.chooser.cast(one.type, type)
+        if expression.type == UNKNOWN:
+            return self.literal(expression.node, type)
+        if expression.type == type:
+            return expression
+        cast = self.chooser.cast(expression.type, type)
         if cast is None or (cast.context != "i" and not is_explicit):
             raise UnsupportedFilterError(
-                f"a condition that takes {type_name(one.type)} for {type_name(type)} is not supported"
+                f"a condition that takes {type_name(expression.type)} for {type_name(type)} is not supported"
             )
-        collation = (one.collation or _DEFAULT_COLLATION) if type in _COLLATABLE else 0
+        collation = (expression.collation or _DEFAULT_COLLATION) if type in _COLLATABLE else 0
         if cast.method == "b":
-            node = f"{{RELABELTYPE :arg {one.node} :resulttype {type} :resulttypmod -1 :resultcollid {collation}}}"
-            return _Typed(type, node, collation, one.is_column)
+            node = (
+                f"{{RELABELTYPE :arg {expression.node} :resulttype {type} :resulttypmod -1 :resultcollid {collation}}}"
+            )
+            return _Typed(type, node, collation, expression.is_column)
         function = built_in_functions(max(self.chooser.major, 15)).get(cast.function)
         if cast.method != "f" or function is None or len(function.arguments) != 1:
             raise UnsupportedFilterError(
-                f"a condition that makes {type_name(type)} of {type_name(one.type)} is not supported"
+                f"a condition that makes {type_name(type)} of {type_name(expression.type)} is not supported"
             )
         node = (
             f"{{FUNCEXPR :funcid {function.oid} :funcresulttype {type} :funcretset false :funcvariadic false "
-            f":inputcollid {one.collation} :args ({one.node})}}"
+            f":inputcollid {expression.collation} :args ({expression.node})}}"
         )
-        return _Typed(type, node, collation, one.is_column)
+        return _Typed(type, node, collation, expression.is_column)
 
     def cast(self, fields: Tree) -> _Typed:
-        """TypeCast."""
+        """Analyze a TypeCast."""
         wanted = fields["typeName"]
-        names = [one["String"]["sval"] for one in wanted["names"]]
+        names = [part["String"]["sval"] for part in wanted["names"]]
         type = _CASTABLE.get(names[-1]) if names[:-1] in ([], ["pg_catalog"]) else None
         if type is None or wanted.get("typmods") or wanted.get("arrayBounds"):
             raise UnsupportedFilterError(f"a cast to {'.'.join(names)} in a condition is not supported")
         return self.coerced(self.expression(fields["arg"]), type, is_explicit=True)
 
     def connection(self, fields: Tree) -> _Typed:
-        """BoolExpr."""
+        """Analyze a BoolExpr."""
         word = {"AND_EXPR": "and", "OR_EXPR": "or", "NOT_EXPR": "not"}[fields["boolop"]]
-        return _connected(word, [self.condition(one, f"argument of {word.upper()}") for one in fields["args"]])
+        return _connected(
+            word, [self.condition(argument, f"argument of {word.upper()}") for argument in fields["args"]]
+        )
 
     def null_test(self, fields: Tree) -> _Typed:
-        """NullTest."""
-        one = self.expression(fields["arg"])
-        if one.type == UNKNOWN:
+        """Analyze a NullTest."""
+        argument = self.expression(fields["arg"])
+        if argument.type == UNKNOWN:
             raise UnsupportedFilterError("IS NULL of a constant is not supported")
         number = 0 if fields["nulltesttype"] == "IS_NULL" else 1
-        return _Typed(BOOL, f"{{NULLTEST :arg {one.node} :nulltesttype {number} :argisrow false}}")
+        return _Typed(BOOL, f"{{NULLTEST :arg {argument.node} :nulltesttype {number} :argisrow false}}")
 
     def boolean_test(self, fields: Tree) -> _Typed:
-        """BooleanTest."""
+        """Analyze a BooleanTest."""
         kinds = ("IS_TRUE", "IS_NOT_TRUE", "IS_FALSE", "IS_NOT_FALSE", "IS_UNKNOWN", "IS_NOT_UNKNOWN")
         node = self.condition(fields["arg"], "argument of IS TRUE")
         return _Typed(BOOL, f"{{BOOLEANTEST :arg {node} :booltesttype {kinds.index(fields['booltesttype'])}}}")
 
     def operation(self, fields: Tree) -> _Typed:
-        """A_Expr."""
+        """Analyze an A_Expr."""
         analyze = _OPERATIONS.get(fields["kind"])
-        names = [one["String"]["sval"] for one in fields["name"]]
+        names = [part["String"]["sval"] for part in fields["name"]]
         if analyze is None or len(names) != 1:
             raise UnsupportedFilterError(f"{fields['kind'].removeprefix('AEXPR_')} in a condition is not supported")
         left = self.expression(fields["lexpr"]) if "lexpr" in fields else None
         return analyze(self, names[0], left, fields["rexpr"])
 
     def plain(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """An operator between, or before, expressions."""
+        """Analyze an operator between two expressions, or before one."""
         return self.applied(name, left, self.expression(right))
 
     def distinct(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """IS DISTINCT FROM."""
+        """Analyze IS DISTINCT FROM."""
         assert left is not None
         other = self.expression(right)
         if left.is_null or other.is_null:
@@ -253,33 +259,37 @@ class _Analysis:
         return self.applied(name, left, other, "DISTINCTEXPR")
 
     def not_distinct(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """IS NOT DISTINCT FROM."""
+        """Analyze IS NOT DISTINCT FROM."""
         return _connected("not", [self.distinct(name, left, right).node])
 
     def among(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """IN and NOT IN: with an array of what is no column (transformAExprIn), and with columns one by one."""
+        """Analyze IN and NOT IN: an array of the items without columns, and the others singly (transformAExprIn)."""
         assert left is not None
-        items = [(self.expression(one), _has_column(one)) for one in right["List"]["items"]]
-        alone, each = [one for one, _ in items], list[str]()
-        listed = [one for one, has_column in items if not has_column]
-        type = self.chooser.common_type([one.type for one in (left, *listed)]) if len(listed) > 1 else None
+        items = [(self.expression(tree), _has_column(tree)) for tree in right["List"]["items"]]
+        alone, each = [expression for expression, _ in items], list[str]()
+        listed = [expression for expression, has_column in items if not has_column]
+        type = (
+            self.chooser.common_type([expression.type for expression in (left, *listed)]) if len(listed) > 1 else None
+        )
         if type is not None and self.chooser.array_of(type):
-            elements, type = self._as_compared(name, left, [self.coerced(one, type) for one in listed], type)
+            elements, type = self._as_compared(
+                name, left, [self.coerced(expression, type) for expression in listed], type
+            )
             each.append(self._with_array(name, name == "=", left, elements, type).node)
-            alone = [one for one, has_column in items if has_column]
-        each += [self.applied(name, left, one).node for one in alone]
+            alone = [expression for expression, has_column in items if has_column]
+        each += [self.applied(name, left, expression).node for expression in alone]
         return _connected("or" if name == "=" else "and", each)
 
     def any_of(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """An operator and ANY of an array."""
+        """Analyze an operator and ANY of an array."""
         return self._quantified(name, True, left, right)
 
     def all_of(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """An operator and ALL of an array."""
+        """Analyze an operator and ALL of an array."""
         return self._quantified(name, False, left, right)
 
     def _quantified(self, name: str, use_or: bool, left: _Typed | None, right: Tree) -> _Typed:
-        """The array is one in brackets, a constant between quotes, or a column."""
+        """Compare with an array: ARRAY[...], a constant between quotes, or a column."""
         assert left is not None
         ((kind, fields),) = right.items()
         if kind == "A_ArrayExpr":
@@ -298,50 +308,50 @@ class _Analysis:
         return self._scalar_array(operator, use_or, left, array.node, column.collation, is_column=True)
 
     def _elements(self, fields: Tree) -> tuple[list[_Typed], int]:
-        """Those of ARRAY[...], and their type."""
-        found = [self.expression(one) for one in fields.get("elements", ())]
-        type = self._common(found, "ARRAY") if found else UNKNOWN
-        if not found or not self.chooser.array_of(type):
+        """Return the elements of ARRAY[...], and their type."""
+        elements = [self.expression(tree) for tree in fields.get("elements", ())]
+        type = self._common(elements, "ARRAY") if elements else UNKNOWN
+        if not elements or not self.chooser.array_of(type):
             raise UnsupportedFilterError("an array of no elements, or of arrays, in a condition is not supported")
-        return [self.coerced(one, type) for one in found], type
+        return [self.coerced(element, type) for element in elements], type
 
     def _with_element(self, name: str, left: _Typed, element: int) -> BuiltInOperator:
-        """The operator between a value and elements of a type; UNKNOWN is what the operator takes."""
+        """Find the operator between a value and elements of a type; elements that are UNKNOWN become what it takes."""
         if left.is_null:
             raise UnsupportedFilterError(f"NULL beside the operator {name} is not supported", hint="write IS NULL")
-        found = self._operator(name, left, element)
-        if found.result != BOOL:
+        operator = self._operator(name, left, element)
+        if operator.result != BOOL:
             raise PluginError("op ANY/ALL (array) requires operator to yield boolean")
-        if element not in (UNKNOWN, found.right):
+        if element not in (UNKNOWN, operator.right):
             raise UnsupportedFilterError(
-                f"an array of {type_name(element)} taken for one of {type_name(found.right)} in a condition is not "
+                f"an array of {type_name(element)} taken for one of {type_name(operator.right)} in a condition is not "
                 "supported"
             )
-        return found
+        return operator
 
     def _as_compared(self, name: str, left: _Typed, elements: list[_Typed], type: int) -> tuple[list[_Typed], int]:
-        """Elements as what they are compared as, if that is stored in the same way: varchar as text."""
+        """Coerce elements to the type that they are compared as, if it is stored in the same way: varchar to text."""
         wanted = self._operator(name, left, type).right
         if wanted == type or not self._is_same_stored(type, wanted):
             return elements, type
-        return [self.coerced(one, wanted) for one in elements], wanted
+        return [self.coerced(element, wanted) for element in elements], wanted
 
     def _is_same_stored(self, source: int, target: int) -> bool:
         cast = self.chooser.cast(source, target)
         return cast is not None and (cast.context, cast.method) == ("i", "b")
 
     def _with_array(self, name: str, use_or: bool, left: _Typed, elements: Sequence[_Typed], element: int) -> _Typed:
-        """A value compared with elements of a type (make_scalar_array_op)."""
+        """Compare a value with elements of a type (make_scalar_array_op)."""
         operator = self._with_element(name, left, element)
         if element == UNKNOWN:
             element = operator.right
-            elements = [self.coerced(one, element) for one in elements]
+            elements = [self.coerced(item, element) for item in elements]
         array = (
             f"{{ARRAYEXPR :array_typeid {self.chooser.array_of(element)} :element_typeid {element} "
-            f":elements ({' '.join(one.node for one in elements)}) :multidims false}}"
+            f":elements ({' '.join(item.node for item in elements)}) :multidims false}}"
         )
         collation = _common_collation(elements)
-        return self._scalar_array(operator, use_or, left, array, collation, any(one.is_column for one in elements))
+        return self._scalar_array(operator, use_or, left, array, collation, any(item.is_column for item in elements))
 
     def _scalar_array(
         self, operator: BuiltInOperator, use_or: bool, left: _Typed, array: str, collation: int, is_column: bool
@@ -355,101 +365,114 @@ class _Analysis:
         return _Typed(BOOL, node)
 
     def null_if(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """NULLIF: of the type of its first argument, as the operator takes it."""
+        """Analyze NULLIF; its type is that of the first argument, as the operator takes it."""
         assert left is not None
         other = self.expression(right)
-        found = self._operator(name, left, other.type)
-        made = self.applied(name, left, other, "NULLIFEXPR")
-        return _Typed(found.left, made.node, self._result_collation(found.left, [left, other]), left.is_column)
+        operator = self._operator(name, left, other.type)
+        compared = self.applied(name, left, other, "NULLIFEXPR")
+        return _Typed(
+            operator.left, compared.node, self._result_collation(operator.left, [left, other]), left.is_column
+        )
 
     def case(self, fields: Tree) -> _Typed:
-        """CaseExpr."""
+        """Analyze a CaseExpr."""
         argument = self.expression(fields["arg"]) if "arg" in fields else None
         if argument is not None and argument.type == UNKNOWN:
             argument = self.coerced(argument, TEXT)
-        whens = [(self._when(argument, one["CaseWhen"]["expr"]), one["CaseWhen"]["result"]) for one in fields["args"]]
+        whens = [
+            (self._when(argument, clause["CaseWhen"]["expr"]), clause["CaseWhen"]["result"])
+            for clause in fields["args"]
+        ]
         default = self.expression(fields["defresult"]) if "defresult" in fields else _Typed(UNKNOWN, "", is_null=True)
         results = [default, *(self.expression(result) for _, result in whens)]
         type = self._common(results, "CASE")
-        made = [self.coerced(one, type) for one in results]
-        each = [f"{{CASEWHEN :expr {when} :result {one.node}}}" for (when, _), one in zip(whens, made[1:], strict=True)]
+        coerced = [self.coerced(expression, type) for expression in results]
+        each = [
+            f"{{CASEWHEN :expr {when} :result {expression.node}}}"
+            for (when, _), expression in zip(whens, coerced[1:], strict=True)
+        ]
         arg = "<>" if argument is None else argument.node
-        node = f"{{CASEEXPR :casetype {type} :arg {arg} :args ({' '.join(each)}) :defresult {made[0].node}}}"
-        return self._result(type, node, made)
+        node = f"{{CASEEXPR :casetype {type} :arg {arg} :args ({' '.join(each)}) :defresult {coerced[0].node}}}"
+        return self._result(type, node, coerced)
 
     def _when(self, argument: _Typed | None, tree: Tree) -> str:
         if argument is None:
             return self.condition(tree, "argument of CASE/WHEN")
         node = f"{{CASETESTEXPR :typeId {argument.type}}}"
         compared = _Typed(argument.type, node, argument.collation, argument.is_column)
-        found = self.applied("=", compared, self.expression(tree))
-        return self.coerced(found, BOOL).node
+        equal = self.applied("=", compared, self.expression(tree))
+        return self.coerced(equal, BOOL).node
 
     def coalesce(self, fields: Tree) -> _Typed:
-        """CoalesceExpr."""
-        type, made = self._alike(fields["args"], "COALESCE")
-        node = f"{{COALESCEEXPR :coalescetype {type} :args ({' '.join(one.node for one in made)})}}"
-        return self._result(type, node, made)
+        """Analyze a CoalesceExpr."""
+        type, arguments = self._alike(fields["args"], "COALESCE")
+        node = f"{{COALESCEEXPR :coalescetype {type} :args ({' '.join(argument.node for argument in arguments)})}}"
+        return self._result(type, node, arguments)
 
     def extreme(self, fields: Tree) -> _Typed:
-        """MinMaxExpr."""
+        """Analyze a MinMaxExpr."""
         is_greatest = fields["op"] == "IS_GREATEST"
-        type, made = self._alike(fields["args"], "GREATEST" if is_greatest else "LEAST")
+        type, arguments = self._alike(fields["args"], "GREATEST" if is_greatest else "LEAST")
         node = (
-            f"{{MINMAXEXPR :minmaxtype {type} :inputcollid {_common_collation(made)} :op {int(not is_greatest)} "
-            f":args ({' '.join(one.node for one in made)})}}"
+            f"{{MINMAXEXPR :minmaxtype {type} :inputcollid {_common_collation(arguments)} :op {int(not is_greatest)} "
+            f":args ({' '.join(argument.node for argument in arguments)})}}"
         )
-        return self._result(type, node, made)
+        return self._result(type, node, arguments)
 
     def _alike(self, trees: Iterable[Tree], what: str) -> tuple[int, list[_Typed]]:
-        """Expressions as ones of the type that they have in common."""
-        found = [self.expression(one) for one in trees]
-        type = self._common(found, what)
-        return type, [self.coerced(one, type) for one in found]
+        """Coerce expressions to the type that they have in common."""
+        expressions = [self.expression(tree) for tree in trees]
+        type = self._common(expressions, what)
+        return type, [self.coerced(expression, type) for expression in expressions]
 
-    def _common(self, found: Sequence[_Typed], what: str) -> int:
-        type = self.chooser.common_type([one.type for one in found])
+    def _common(self, expressions: Sequence[_Typed], what: str) -> int:
+        type = self.chooser.common_type([expression.type for expression in expressions])
         if type is None:
-            names = " and ".join(dict.fromkeys(type_name(one.type) for one in found if one.type != UNKNOWN))
+            names = " and ".join(
+                dict.fromkeys(type_name(expression.type) for expression in expressions if expression.type != UNKNOWN)
+            )
             raise PluginError(f"{what} types {names} cannot be matched")
         return type
 
-    def _result(self, type: int, node: str, made: Sequence[_Typed]) -> _Typed:
-        return _Typed(type, node, self._result_collation(type, made), any(one.is_column for one in made))
+    def _result(self, type: int, node: str, arguments: Sequence[_Typed]) -> _Typed:
+        return _Typed(
+            type, node, self._result_collation(type, arguments), any(argument.is_column for argument in arguments)
+        )
 
     @staticmethod
     def _result_collation(type: int, arguments: Sequence[_Typed]) -> int:
-        own = _NAME_COLLATION if type == _NAME else _DEFAULT_COLLATION
-        return (_common_collation(arguments) or own) if type in _COLLATABLE else 0
+        default = _NAME_COLLATION if type == _NAME else _DEFAULT_COLLATION
+        return (_common_collation(arguments) or default) if type in _COLLATABLE else 0
 
     def called(self, fields: Tree) -> _Typed:
-        """FuncCall."""
-        names = [one["String"]["sval"] for one in fields["funcname"]]
+        """Analyze a FuncCall."""
+        names = [part["String"]["sval"] for part in fields["funcname"]]
         if names[:-1] not in ([], ["pg_catalog"]) or not fields.keys() <= _PLAIN_CALL:
             raise UnsupportedFilterError(f'the call of function "{".".join(names)}" in a condition is not supported')
-        arguments = [self.expression(one) for one in fields.get("args", ())]
-        types = [type_name(one.type) if one.type != UNKNOWN else "unknown" for one in arguments]
+        arguments = [self.expression(tree) for tree in fields.get("args", ())]
+        types = [type_name(argument.type) if argument.type != UNKNOWN else "unknown" for argument in arguments]
         signature = f"{names[-1]}({', '.join(types)})"
-        found = self.chooser.function(names[-1], [one.type for one in arguments])
-        if found is None and any(self._is_made_of_others(one.type) for one in arguments):
+        function = self.chooser.function(names[-1], [argument.type for argument in arguments])
+        if function is None and any(self._is_made_of_others(argument.type) for argument in arguments):
             raise UnsupportedFilterError(f"the function {signature} of arrays and ranges is not supported here")
-        if found is None:
+        if function is None:
             raise PluginError(f"function does not exist, or is not unique: {signature}")
-        if not found.oid:
+        if not function.oid:
             raise PluginError(f"invalid publication WHERE expression: function {signature} is not immutable")
-        made = [self.coerced(one, type) for one, type in zip(arguments, found.arguments, strict=True)]
+        coerced = [self.coerced(argument, type) for argument, type in zip(arguments, function.arguments, strict=True)]
         node = (
-            f"{{FUNCEXPR :funcid {found.oid} :funcresulttype {found.result} :funcretset false :funcvariadic false "
-            f":inputcollid {_common_collation(made)} :args ({' '.join(one.node for one in made)})}}"
+            f"{{FUNCEXPR :funcid {function.oid} :funcresulttype {function.result} :funcretset false "
+            f":funcvariadic false :inputcollid {_common_collation(coerced)} "
+            f":args ({' '.join(argument.node for argument in coerced)})}}"
         )
-        return self._result(found.result, node, made)
+        return self._result(function.result, node, coerced)
 
     def between(self, _name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """BETWEEN."""
+        """Analyze BETWEEN."""
         return self._bounded("and", (">=", "<="), left, right)
 
     def not_between(self, _name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """NOT BETWEEN."""
+        """Analyze NOT BETWEEN."""
         return self._bounded("or", ("<", ">"), left, right)
 
     def _bounded(self, word: str, names: tuple[str, str], left: _Typed | None, right: Tree) -> _Typed:
@@ -457,68 +480,69 @@ class _Analysis:
         return _connected(word, [self.applied(name, left, self.expression(bound)).node for name, bound in bounds])
 
     def applied(self, name: str, left: _Typed | None, right: _Typed, node: str = "OPEXPR") -> _Typed:
-        """An operator with its arguments (make_op)."""
+        """Apply an operator to its arguments (make_op)."""
         sides = [right] if left is None else [left, right]
-        found = self._operator(name, left, right.type)
-        if any(one.is_null for one in sides):
+        operator = self._operator(name, left, right.type)
+        if any(side.is_null for side in sides):
             raise UnsupportedFilterError(f"NULL beside the operator {name} is not supported", hint="write IS NULL")
-        wanted = (found.right,) if left is None else (found.left, found.right)
-        arguments = [self.coerced(one, type) for one, type in zip(sides, wanted, strict=True)]
-        return self._call(node, found, arguments)
+        wanted = (operator.right,) if left is None else (operator.left, operator.right)
+        arguments = [self.coerced(side, type) for side, type in zip(sides, wanted, strict=True)]
+        return self._call(node, operator, arguments)
 
     def _operator(self, name: str, left: _Typed | None, right: int) -> BuiltInOperator:
-        """The operator that is meant between, or before, types."""
-        found = self.chooser.operator(name, 0 if left is None else left.type, right)
-        if found is None and any(map(self._is_made_of_others, (right, UNKNOWN if left is None else left.type))):
+        """Find the operator that is meant between two types, or before one."""
+        operator = self.chooser.operator(name, 0 if left is None else left.type, right)
+        if operator is None and any(map(self._is_made_of_others, (right, UNKNOWN if left is None else left.type))):
             raise UnsupportedFilterError(f"the operator {name} of arrays and ranges is not supported here")
-        if found is None:
-            types = " ".join(type_name(one) for one in ([right] if left is None else [left.type, right]))
+        if operator is None:
+            types = " ".join(type_name(type) for type in ([right] if left is None else [left.type, right]))
             raise PluginError(f"operator does not exist, or is not unique: {name} of {types}")
-        if not found.function:
+        if not operator.function:
             raise PluginError(
-                f"invalid publication WHERE expression: the function of operator {name}({type_name(found.left)}, "
-                f"{type_name(found.right)}) is not immutable"
+                f"invalid publication WHERE expression: the function of operator {name}({type_name(operator.left)}, "
+                f"{type_name(operator.right)}) is not immutable"
             )
-        return found
+        return operator
 
     def _is_made_of_others(self, type: int) -> bool:
-        """An array, range or multirange, whose operators and functions take any of them."""
-        own = built_in_types(self.chooser.major).get(type)
-        return own is not None and bool(own.element or own.subtype)
+        """Tell whether a type is an array, range or multirange, whose operators and functions take any of them."""
+        built_in = built_in_types(self.chooser.major).get(type)
+        return built_in is not None and bool(built_in.element or built_in.subtype)
 
-    def _call(self, node: str, found: BuiltInOperator, arguments: Sequence[_Typed]) -> _Typed:
+    def _call(self, node: str, operator: BuiltInOperator, arguments: Sequence[_Typed]) -> _Typed:
         text = (
-            f"{{{node} :opno {found.oid} :opfuncid {found.function} :opresulttype {found.result} :opretset false "
-            f":inputcollid {_common_collation(arguments)} :args ({' '.join(one.node for one in arguments)})}}"
+            f"{{{node} :opno {operator.oid} :opfuncid {operator.function} :opresulttype {operator.result} "
+            f":opretset false :inputcollid {_common_collation(arguments)} "
+            f":args ({' '.join(argument.node for argument in arguments)})}}"
         )
-        return self._result(found.result, text, arguments)
+        return self._result(operator.result, text, arguments)
 
 
 def _common_collation(arguments: Sequence[_Typed]) -> int:
-    """The collation that arguments are compared under (assign_collations_walker).
+    """Return the collation that arguments are compared under (assign_collations_walker).
 
     Raises:
-        UnsupportedFilterError: columns have different ones.
+        UnsupportedFilterError: columns have different collations.
     """
-    of_columns = {one.collation for one in arguments if one.is_column and one.collation}
+    of_columns = {argument.collation for argument in arguments if argument.is_column and argument.collation}
     if len(of_columns - {_DEFAULT_COLLATION}) > 1 or len(of_columns) > 1:
         raise UnsupportedFilterError("a condition that compares columns with different collations is not supported")
-    return next(iter(of_columns), max((one.collation for one in arguments), default=0))
+    return next(iter(of_columns), max((argument.collation for argument in arguments), default=0))
 
 
 def _has_column(tree: Any) -> bool:
-    """Whether a parse tree has a column in it."""
+    """Tell whether a parse tree has a column in it."""
     if isinstance(tree, Mapping):
         return "ColumnRef" in tree or any(map(_has_column, tree.values()))
     return isinstance(tree, list) and any(map(_has_column, tree))
 
 
 def _plain_elements(text: str) -> list[str]:
-    """The elements of an array's constant, if none is quoted, empty, NULL or an array."""
+    """Split the constant of an array into its elements, if none is quoted, empty, NULL or an array."""
     stripped = text.strip()
-    found = [_PLAIN_ELEMENT.fullmatch(one) for one in stripped[1:-1].split(",")]
-    elements = [one[1] for one in found if one is not None and one[1].lower() != "null"]
-    if (stripped[:1], stripped[-1:]) != ("{", "}") or len(elements) != len(found):
+    matches = [_PLAIN_ELEMENT.fullmatch(piece) for piece in stripped[1:-1].split(",")]
+    elements = [match[1] for match in matches if match is not None and match[1].lower() != "null"]
+    if (stripped[:1], stripped[-1:]) != ("{", "}") or len(elements) != len(matches):
         raise UnsupportedFilterError(f'the array "{text}" in a condition is not supported', hint="write ARRAY[...]")
     return elements
 

@@ -26,10 +26,10 @@ def _needs_order(context: Context) -> None:
 
 
 def _keys(context: Context, payload: bytes) -> list[Any]:
-    """The elements as they compare, None for NULL."""
+    """Return the sort keys of the elements, None for NULL."""
     key = sort_key(_element(context))
-    found = elements_of(context.types[0], context.settings.major, payload)
-    return [None if value is None else key(value) for value in found]
+    elements = elements_of(context.types[0], context.settings.major, payload)
+    return [None if value is None else key(value) for value in elements]
 
 
 def _is_equal(context: Context, left: bytes, right: bytes) -> bool:
@@ -37,19 +37,22 @@ def _is_equal(context: Context, left: bytes, right: bytes) -> bool:
 
 
 def _order(context: Context, left: bytes, right: bytes) -> int:
-    ours, theirs = _keys(context, left), _keys(context, right)
-    for one, other in zip(ours, theirs, strict=False):
-        if one != other:
-            # NULL is above all values.
-            is_less = one is not None and (other is None or one < other)
+    left_keys, right_keys = _keys(context, left), _keys(context, right)
+    for ours, theirs in zip(left_keys, right_keys, strict=False):
+        if ours != theirs:
+            # NULL is greater than all values.
+            is_less = ours is not None and (theirs is None or ours < theirs)
             return -1 if is_less else 1
-    shapes = [(len(keys), len(shape_of(whole)[0]), *shape_of(whole)) for keys, whole in ((ours, left), (theirs, right))]
+    shapes = [
+        (len(keys), len(shape_of(whole)[0]), *shape_of(whole))
+        for keys, whole in ((left_keys, left), (right_keys, right))
+    ]
     return (shapes[0] > shapes[1]) - (shapes[0] < shapes[1])
 
 
 def _contains(context: Context, outer: bytes, inner: bytes) -> bool:
-    there = set(_keys(context, outer)) - {None}
-    return all(key in there for key in _keys(context, inner))
+    present = set(_keys(context, outer)) - {None}
+    return all(key in present for key in _keys(context, inner))
 
 
 def _overlaps(context: Context, left: bytes, right: bytes) -> bool:

@@ -1,9 +1,9 @@
-"""Which changes of a slice their publications' row filters let pass, and as what.
+"""The changes of a slice that their publications' row filters let pass, and the kind that each becomes.
 
-In: the slice's changes, their tuples taken apart. Out: the same changes, of which those that are not published are
-SKIPPED. An UPDATE of which only the old row is published is a DELETE, one of which only the new row is, an INSERT; its
-TOAST values that were not written again are then those of the old row, as far as that has them. Of what is not sent
-nothing is left to print.
+In: the slice's changes, their tuples taken apart. Out: the same changes; those that are not published are SKIPPED. An
+UPDATE of which only the old row is published is a DELETE, an UPDATE of which only the new row is published an INSERT.
+The TOAST values of such an INSERT that were not written again are those of the old row, as far as that row has them.
+Of a row that is not sent nothing is left to print.
 
 An error is that of the first change for which the server raises it, of an UPDATE's old row before its new one.
 
@@ -36,26 +36,26 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class CompiledFilters:
-    """The filters of a relation's changes; None lets all of them pass."""
+    """The filters of a relation's changes by their kind; None lets all of them pass."""
 
     insert: Filter | None
     update: Filter | None
     delete: Filter | None
 
     def check(self) -> None:
-        """What the server says as soon as it sets them up.
+        """Raise the error that the server raises as soon as it sets the filters up.
 
         Raises:
             ExpressionError: one of them cannot be set up.
         """
-        for one in (self.insert, self.update, self.delete):
-            if one is not None and one.failure:
-                raise ExpressionError(one.failure)
+        for row_filter in (self.insert, self.update, self.delete):
+            if row_filter is not None and row_filter.failure:
+                raise ExpressionError(row_filter.failure)
 
 
 @lru_cache(maxsize=256)
 def compiled(filters: RowFilters, version: Version, encoding: str) -> CompiledFilters:
-    """The filters of a relation, ready to be asked.
+    """Compile the filters of a relation.
 
     Args:
         filters: as the catalog has them.
@@ -63,7 +63,7 @@ def compiled(filters: RowFilters, version: Version, encoding: str) -> CompiledFi
         encoding: the database's.
 
     Raises:
-        UnsupportedFilterError: one of them cannot be computed exactly here.
+        UnsupportedFilterError: a filter cannot be computed exactly here.
         CatalogError: a tree is malformed, or does not fit the relation.
     """
     settings = FilterSettings(version.major, encoding, *filters.locale, server_version=str(version))
@@ -77,37 +77,40 @@ def _compiled(trees: Sequence[str], filters: RowFilters, settings: FilterSetting
             "a row filter is so long that it is stored out of line, and not all of its chunks are known",
             hint="export the catalog as a superuser, or take a base backup",
         )
-    made = compile_filter(trees, filters.columns, settings)
+    row_filter = compile_filter(trees, filters.columns, settings)
     for column in filters.columns:
-        if column.number in made.columns and column.generated == "v":
+        if column.number in row_filter.columns and column.generated == "v":
             raise UnsupportedFilterError(f'a row filter looks at the virtual generated column "{column.name}"')
-    return made
+    return row_filter
 
 
 def looked_at(schema: RelationSchema, filters: RowFilters, version: Version, encoding: str) -> frozenset[int]:
-    """Attnums of the columns of a relation, or partition, that its filters look at."""
-    made, numbers = compiled(filters, version, encoding), _numbers(schema, filters)
-    each = (one.columns for one in (made.insert, made.update, made.delete) if one is not None)
+    """Return the attnums of the columns of a relation, or partition, that its filters look at."""
+    by_kind, numbers = compiled(filters, version, encoding), _numbers(schema, filters)
+    each = (
+        row_filter.columns for row_filter in (by_kind.insert, by_kind.update, by_kind.delete) if row_filter is not None
+    )
     return frozenset(numbers[number] for columns in each for number in columns)
 
 
 def _numbers(schema: RelationSchema, filters: RowFilters) -> dict[int, int]:
-    """For each attnum that filters know the one of the relation itself, matched by name (build_attrmap_by_name)."""
-    own = {column.name: column.number for column in schema.columns if not column.is_dropped}
+    """Map each attnum that filters know to the relation's own attnum, by the column's name (build_attrmap_by_name)."""
+    numbers = {column.name: column.number for column in schema.columns if not column.is_dropped}
     live = [column for column in filters.columns if not column.is_dropped]
-    missing = [column.name for column in live if column.name not in own]
+    missing = [column.name for column in live if column.name not in numbers]
     if missing:
         raise CatalogError(f'table "{schema.namespace}.{schema.name}" has no column "{missing[0]}" to filter by')
-    return {column.number: own[column.name] for column in live}
+    return {column.number: numbers[column.name] for column in live}
 
 
 def let_pass(
     tuples: LocatedTuples, items: Items, relations: Sequence[RelationUse], version: Version, encoding: str
 ) -> Items:
-    """Leave out what row filters do not let pass.
+    """Skip the changes that row filters do not let pass.
 
     Args:
-        tuples: those of the items; cells of what is left out are emptied, and an INSERT that was an UPDATE gets values.
+        tuples: those of the items; cells of rows that are not sent are emptied, and an INSERT that was an UPDATE gets
+            values.
         items: the changes of a slice.
         relations: the relation versions that they refer to.
         version: the server's.
@@ -117,7 +120,7 @@ def let_pass(
         the items, with their new kinds.
 
     Raises:
-        RowFilterError: a filter has no verdict of a row; with the change's LSN.
+        RowFilterError: a filter has no verdict on a row; with the change's LSN.
     """
     judge = _Judge(tuples, items)
     for layout, use in enumerate(relations):
@@ -130,7 +133,7 @@ def let_pass(
 
 
 class _Judge:
-    """Goes through the relations of a slice.
+    """A judge of a slice's changes, relation by relation.
 
     Attributes:
         kind: uint8[n] the items' new kinds.
@@ -156,10 +159,10 @@ class _Judge:
             self._leave_out(alone, self._verdict(filters.update, alone, self._tuples.new_first, numbers))
             self._updates(filters.update, both, numbers)
 
-    def _updates(self, of: Filter, rows: Index, numbers: dict[int, int]) -> None:
-        """Those that have an old row, too."""
-        was = self._verdict(of, rows, self._tuples.old_first, numbers)
-        now = self._verdict(of, rows, self._tuples.new_first, numbers, 1)
+    def _updates(self, row_filter: Filter, rows: Index, numbers: dict[int, int]) -> None:
+        """Judge the updates that have an old row also."""
+        was = self._verdict(row_filter, rows, self._tuples.old_first, numbers)
+        now = self._verdict(row_filter, rows, self._tuples.new_first, numbers, 1)
         self.kind[rows[~was & ~now]] = SKIPPED
         self.kind[rows[~was & now]] = INSERT
         self.kind[rows[was & ~now]] = DELETE
@@ -167,15 +170,15 @@ class _Judge:
     def _leave_out(self, rows: Index, passes: Bools) -> None:
         self.kind[rows[~passes]] = SKIPPED
 
-    def _verdict(self, of: Filter, rows: Index, firsts: Index, numbers: dict[int, int], side: int = 0) -> Bools:
-        """bool[k] which rows are published; where there is an error it is kept, and nothing is."""
+    def _verdict(self, row_filter: Filter, rows: Index, firsts: Index, numbers: dict[int, int], side: int = 0) -> Bools:
+        """Return bool[k], the rows that are published; if there is an error it is noted, and no row is published."""
         old = self._tuples.old_first[rows] if side else None
-        columns = {number: self._tuples.column(firsts[rows], numbers[number], old) for number in of.columns}
+        columns = {number: self._tuples.column(firsts[rows], numbers[number], old) for number in row_filter.columns}
         try:
-            return of.verdict(columns, len(rows))
+            return row_filter.verdict(columns, len(rows))
         except ExpressionError as error:
-            found = of.first_error(columns, len(rows))
-            row, first = (0, error) if found is None else found
+            failure = row_filter.first_error(columns, len(rows))
+            row, first = (0, error) if failure is None else failure
             self._errors.append((int(rows[row]), side, first))
         except RowFilterError as error:
             self._errors.append((int(rows[0]), side, error))
@@ -184,16 +187,16 @@ class _Judge:
     def raise_first(self) -> None:
         """Raise the error that the server would meet first."""
         if self._errors:
-            item, _, error = min(self._errors, key=lambda found: found[:2])
+            item, _, error = min(self._errors, key=lambda entry: entry[:2])
             error.lsn = int(self._items.lsn[item])
             raise error
 
 
 def _leave_out(tuples: LocatedTuples, items: Items, kind: NDArray[np.uint8], natts: Index) -> None:
-    """Empty the tuples that are not sent; before that, complete new rows that are sent as INSERT.
+    """Complete new rows that are sent as INSERT, then empty the tuples that are not sent.
 
     Args:
-        tuples: of the items; kind: uint8[n] what has become of each.
+        tuples: of the items; kind: uint8[n] the new kind of each item.
         natts: int64[l] columns of each layout.
     """
     cells, new, old = tuples.located.cells, tuples.new_first, tuples.old_first
@@ -205,13 +208,13 @@ def _leave_out(tuples: LocatedTuples, items: Items, kind: NDArray[np.uint8], nat
         _complete(cells, (new[inserts, None] + places).ravel(), (old[inserts, None] + places).ravel())
         for firsts, sent_as in ((old, INSERT), (new, DELETE)):
             gone = rows[np.isin(kind[rows], (SKIPPED, sent_as)) & (firsts[rows] >= 0)]
-            at = (firsts[gone, None] + places).ravel()
-            cells.kinds[at], cells.lengths[at] = NULL, 0
+            cells_of_gone = (firsts[gone, None] + places).ravel()
+            cells.kinds[cells_of_gone], cells.lengths[cells_of_gone] = NULL, 0
             firsts[gone] = -1
 
 
 def _complete(cells: LocatedCells, new: Index, old: Index) -> None:
-    """Give cells of new tuples that were not written again the values of those of old ones, if these have any."""
+    """Copy values of old tuples to the cells of new ones that were not written again, where the old ones have them."""
     is_value = (cells.kinds[old] == TEXT) | (cells.kinds[old] == _deform.IN_ARENA)
     taken = np.flatnonzero((cells.kinds[new] == UNCHANGED) & is_value)
     for column in (cells.kinds, cells.starts, cells.lengths):

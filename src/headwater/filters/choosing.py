@@ -1,8 +1,8 @@
-"""Which operator or function is meant, and what its arguments become: the server's rules of choice among built-in ones.
+"""The server's choice among built-in operators and functions: which one is meant, and what its arguments become.
 
 Mirrors ``oper`` and ``left_oper`` of parser/parse_oper.c, ``func_match_argtypes`` and ``func_select_candidate`` of
 parser/parse_func.c, ``can_coerce_type``, ``find_coercion_pathway`` and ``select_common_type`` of parser/parse_coerce.c
-(14 to 19). The parser chooses among all of a name, those among them that no row filter may have.
+(14 to 19). The parser chooses among all that have a name, also among those that no row filter may have.
 
 Known gap: arrays, ranges and records, whose operators are polymorphic, are refused before they come here.
 """
@@ -20,14 +20,14 @@ from headwater.pg.functions import BuiltInFunction, built_in_functions, built_in
 from headwater.pg.operators import BuiltInCast, BuiltInOperator, casts, operators_named, type_categories
 
 UNKNOWN = 705
-"""The type of a constant between quotes before it is known what it is."""
+"""The type of a constant between quotes, before its type is chosen."""
 
 _STRING = "S"
 _ANY = frozenset({2276, 2283, 2776, 5077, 5079})
-"""any, anyelement, anynonarray, anycompatible, anycompatiblenonarray."""
+"""The types any, anyelement, anynonarray, anycompatible, anycompatiblenonarray."""
 
 _POLYMORPHIC = _ANY | {2249, 2277, 2287, 3500, 3831, 4537, 4538, 5078, 5080}
-"""These, and any array, range, multirange, enum or record."""
+"""The types of _ANY, and those for any array, range, multirange, enum or record."""
 
 _TEXT, _TIMESTAMPTZ = 25, 1184
 _NOT_IMMUTABLE: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -40,7 +40,7 @@ _NOT_IMMUTABLE: dict[str, tuple[tuple[int, ...], ...]] = {
     "time": ((_TIMESTAMPTZ,),),
     "timestamp": ((_TIMESTAMPTZ,),),
 }
-"""What else the functions that are computed here take, by their names: then they go by settings."""
+"""The other argument types of functions that are computed here, by their names; with these they go by settings."""
 
 _REFUSED = frozenset({"timezone", "jsonb_extract_path", "jsonb_extract_path_text"})
 """Functions with more forms than are known here."""
@@ -50,36 +50,40 @@ _Candidate = TypeVar("_Candidate", BuiltInOperator, BuiltInFunction)
 
 @dataclass(frozen=True)
 class Chooser:
-    """Chooses as a server of a major version does."""
+    """A chooser that chooses as a server of a major version does."""
 
     major: int
 
     def operator(self, name: str, left: int, right: int) -> BuiltInOperator | None:
-        """The operator for arguments of these types; left is 0 for a prefix operator. None: there is none, or several.
+        """Find the operator for arguments of types; left is 0 for a prefix operator. None: there is none, or several.
 
         Args:
             name: its name.
             left, right: OIDs, those of base types; UNKNOWN for constants.
 
         Raises:
-            UnsupportedFilterError: one of those that could be meant takes any type.
+            UnsupportedFilterError: an operator that could be meant takes any type.
         """
-        there = [one for one in operators_named(name, self.major) if (one.left == 0) == (left == 0)]
+        candidates = [
+            candidate for candidate in operators_named(name, self.major) if (candidate.left == 0) == (left == 0)
+        ]
         types = (right,) if left == 0 else (left, right)
-        known = next((one for one in types if one != UNKNOWN), UNKNOWN)
-        exact = tuple(known if one == UNKNOWN else one for one in types)
-        for one in there:
-            if _arguments(one) == exact and UNKNOWN not in exact:
-                return one
+        known = next((type for type in types if type != UNKNOWN), UNKNOWN)
+        exact = tuple(known if type == UNKNOWN else type for type in types)
+        for candidate in candidates:
+            if _arguments(candidate) == exact and UNKNOWN not in exact:
+                return candidate
         if any(
-            other in _ANY and one != UNKNOWN for c in there for one, other in zip(types, _arguments(c), strict=True)
+            target in _ANY and source != UNKNOWN
+            for option in candidates
+            for source, target in zip(types, _arguments(option), strict=True)
         ):
             raise UnsupportedFilterError(f'the operator "{name}" is not supported here, as there is one for any type')
-        fitting = [one for one in there if self._fits(types, _arguments(one))]
+        fitting = [candidate for candidate in candidates if self._fits(types, _arguments(candidate))]
         return fitting[0] if len(fitting) == 1 else self._best(types, fitting)
 
     def function(self, name: str, types: Sequence[int]) -> BuiltInFunction | None:
-        """The function of a name for arguments of these types; its OID is 0 if it is not immutable.
+        """Find the function of a name for arguments of these types; its OID is 0 if it is not immutable.
 
         Args:
             name: its name, in ``pg_catalog``.
@@ -89,153 +93,156 @@ class Chooser:
             None: there is none, or several.
 
         Raises:
-            UnsupportedFilterError: none of the name is computed here, or one that could be meant takes any type.
+            UnsupportedFilterError: no function of the name is computed here, or one that could be meant takes any type.
         """
-        there = [one for one in functions_named(name, self.major) if len(one.arguments) == len(types)]
-        for one in there:
-            if one.arguments == tuple(types):
-                return one
+        candidates = [
+            candidate for candidate in functions_named(name, self.major) if len(candidate.arguments) == len(types)
+        ]
+        for candidate in candidates:
+            if candidate.arguments == tuple(types):
+                return candidate
         if len(types) == 1 and _is_type(name, self.major):
             raise UnsupportedFilterError(f'the function "{name}" is not supported here, as it may be a cast')
-        fitting = [one for one in there if self._may_take(types, one.arguments)]
-        if any(not _POLYMORPHIC.isdisjoint(one.arguments) for one in fitting):
+        fitting = [candidate for candidate in candidates if self._may_take(types, candidate.arguments)]
+        if any(not _POLYMORPHIC.isdisjoint(candidate.arguments) for candidate in fitting):
             raise UnsupportedFilterError(f'the function "{name}" is not supported here, as there is one for any type')
         return fitting[0] if len(fitting) == 1 else self._best(types, fitting)
 
     def _may_take(self, types: Sequence[int], wanted: Sequence[int]) -> bool:
-        return all(other in _ANY or self.becomes(one, other) for one, other in zip(types, wanted, strict=True))
+        return all(target in _ANY or self.becomes(source, target) for source, target in zip(types, wanted, strict=True))
 
     def common_type(self, types: Sequence[int]) -> int | None:
-        """The type that expressions become beside one another (select_common_type); None if there is none.
+        """Return the type that expressions have in common (select_common_type); None if there is none.
 
         Args:
             types: OIDs in the order in which the server looks at them, those of base types; UNKNOWN for constants.
         """
         categories = type_categories(self.major)
-        found = types[0]
-        for one in types[1:]:
-            if one in (UNKNOWN, found):
+        common = types[0]
+        for type in types[1:]:
+            if type in (UNKNOWN, common):
                 continue
-            if found == UNKNOWN:
-                found = one
-            elif categories[one].category != categories[found].category:
+            if common == UNKNOWN:
+                common = type
+            elif categories[type].category != categories[common].category:
                 return None
-            elif not categories[found].is_preferred and self.becomes(found, one) and not self.becomes(one, found):
-                found = one
-        return _TEXT if found == UNKNOWN else found
+            elif not categories[common].is_preferred and self.becomes(common, type) and not self.becomes(type, common):
+                common = type
+        return _TEXT if common == UNKNOWN else common
 
     def array_of(self, element: int) -> int:
-        """OID of a type's array type, 0 if it has none."""
+        """Return the OID of a type's array type, 0 if it has none."""
         return type_categories(self.major)[element].array
 
     def cast(self, source: int, target: int) -> BuiltInCast | None:
-        """The cast from one type to another one, if there is one."""
+        """Return the cast from one type to another one, if there is one."""
         return casts(self.major).get((source, target))
 
     def _fits(self, types: Sequence[int], wanted: Sequence[int]) -> bool:
-        """Whether arguments become others by themselves (can_coerce_type)."""
-        return all(self.becomes(one, other) for one, other in zip(types, wanted, strict=True))
+        """Tell whether arguments are coerced implicitly to the wanted types (can_coerce_type)."""
+        return all(self.becomes(source, target) for source, target in zip(types, wanted, strict=True))
 
     def becomes(self, source: int, target: int) -> bool:
-        """Whether a value becomes one of another type by itself."""
+        """Tell whether a value is coerced implicitly to another type."""
         if source in (UNKNOWN, target):
             return True
-        found = self.cast(source, target)
-        return found is not None and found.context == "i"
+        cast = self.cast(source, target)
+        return cast is not None and cast.context == "i"
 
     def _best(self, types: Sequence[int], candidates: Sequence[_Candidate]) -> _Candidate | None:
-        """func_select_candidate."""
-        candidates = _with_most(candidates, lambda one: _exact_matches(types, _arguments(one)))
+        """Choose the best candidate (func_select_candidate); None if there is none, or several."""
+        candidates = _with_most(candidates, lambda candidate: _exact_matches(types, _arguments(candidate)))
         if len(candidates) > 1:
-            candidates = _with_most(candidates, lambda one: self._preferred_matches(types, _arguments(one)))
+            candidates = _with_most(candidates, lambda candidate: self._preferred_matches(types, _arguments(candidate)))
         if len(candidates) <= 1 or UNKNOWN not in types:
             return candidates[0] if len(candidates) == 1 else None
         narrowed = self._by_category(types, candidates)
         if len(narrowed) == 1:
             return narrowed[0]
-        known = {one for one in types if one != UNKNOWN}
+        known = {type for type in types if type != UNKNOWN}
         if len(known) != 1:
             return None
-        same = [one for one in narrowed if self._fits(tuple(known) * len(types), _arguments(one))]
+        same = [candidate for candidate in narrowed if self._fits(tuple(known) * len(types), _arguments(candidate))]
         return same[0] if len(same) == 1 else None
 
     def _preferred_matches(self, types: Sequence[int], wanted: Sequence[int]) -> int:
         categories = type_categories(self.major)
         return sum(
-            one == other or (categories[other].is_preferred and categories[other].category == categories[one].category)
-            for one, other in zip(types, wanted, strict=True)
-            if one != UNKNOWN
+            source == target
+            or (categories[target].is_preferred and categories[target].category == categories[source].category)
+            for source, target in zip(types, wanted, strict=True)
+            if source != UNKNOWN
         )
 
     def _by_category(self, types: Sequence[int], candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
-        """Those that take a constant between quotes as what most of them, or the strings among them, take it."""
+        """Narrow candidates to those that take each constant between quotes in the category that is chosen for it."""
         chosen: dict[int, tuple[str, bool]] = {}
-        for place in [at for at, one in enumerate(types) if one == UNKNOWN]:
-            found = self._category_at(place, candidates)
-            if found is None:
+        for place in [at for at, type in enumerate(types) if type == UNKNOWN]:
+            choice = self._category_at(place, candidates)
+            if choice is None:
                 return candidates
-            chosen[place] = found
+            chosen[place] = choice
         categories = type_categories(self.major)
 
-        def agrees(one: _Candidate) -> bool:
-            kinds = ((categories[_arguments(one)[place]], slot) for place, slot in chosen.items())
+        def agrees(candidate: _Candidate) -> bool:
+            kinds = ((categories[_arguments(candidate)[place]], slot) for place, slot in chosen.items())
             return all(
                 kind.category == category and (kind.is_preferred or not has_preferred)
                 for kind, (category, has_preferred) in kinds
             )
 
-        return [one for one in candidates if agrees(one)] or candidates
+        return [candidate for candidate in candidates if agrees(candidate)] or candidates
 
     def _category_at(self, place: int, candidates: Sequence[_Candidate]) -> tuple[str, bool] | None:
-        """The category of an argument, and whether one of its types is preferred; None if candidates differ."""
+        """Choose the category of an argument, and tell if one of its types is preferred; None if candidates differ."""
         categories = type_categories(self.major)
-        found, has_preferred, conflicts = "", False, False
-        for one in candidates:
-            kind = categories[_arguments(one)[place]]
-            if not found:
-                found, has_preferred = kind.category, kind.is_preferred
-            elif kind.category == found:
+        category, has_preferred, conflicts = "", False, False
+        for candidate in candidates:
+            kind = categories[_arguments(candidate)[place]]
+            if not category:
+                category, has_preferred = kind.category, kind.is_preferred
+            elif kind.category == category:
                 has_preferred |= kind.is_preferred
             elif kind.category == _STRING:
-                found, has_preferred = _STRING, kind.is_preferred
+                category, has_preferred = _STRING, kind.is_preferred
             else:
                 conflicts = True
-        return None if conflicts and found != _STRING else (found, has_preferred)
+        return None if conflicts and category != _STRING else (category, has_preferred)
 
 
 @cache
 def functions_named(name: str, major: int) -> tuple[BuiltInFunction, ...]:
-    """The functions of a name, as far as the parser may choose among them; those that are not immutable have no OID.
+    """Return the functions of a name among which the parser may choose; those that are not immutable have OID 0.
 
     Raises:
-        UnsupportedFilterError: none of the name is computed here.
+        UnsupportedFilterError: no function of the name is computed here.
     """
     asked = max(major, 15)
-    found = [one for one in built_in_functions(asked).values() if one.name == name]
-    if name in _REFUSED or not any(implementation(one) for one in found):
+    functions = [function for function in built_in_functions(asked).values() if function.name == name]
+    if name in _REFUSED or not any(implementation(function) for function in functions):
         raise UnsupportedFilterError(f'the function "{name}" in a condition is not supported')
-    known = {one.arguments for one in found}
+    known = {function.arguments for function in functions}
     others = [arguments for arguments in _NOT_IMMUTABLE.get(name, ()) if arguments not in known]
-    return (*found, *(BuiltInFunction(0, name, "", arguments, 0, True) for arguments in others))
+    return (*functions, *(BuiltInFunction(0, name, "", arguments, 0, True) for arguments in others))
 
 
 @cache
 def _is_type(name: str, major: int) -> bool:
-    """Whether a call of this name with one argument may be a cast (FuncNameAsType)."""
-    return any(one.name == name for one in built_in_types(major).values())
+    """Tell whether a call of this name with one argument may be a cast (FuncNameAsType)."""
+    return any(built_in.name == name for built_in in built_in_types(major).values())
 
 
-def _arguments(one: BuiltInOperator | BuiltInFunction) -> tuple[int, ...]:
-    if isinstance(one, BuiltInFunction):
-        return one.arguments
-    return (one.right,) if one.left == 0 else (one.left, one.right)
+def _arguments(candidate: BuiltInOperator | BuiltInFunction) -> tuple[int, ...]:
+    if isinstance(candidate, BuiltInFunction):
+        return candidate.arguments
+    return (candidate.right,) if candidate.left == 0 else (candidate.left, candidate.right)
 
 
 def _exact_matches(types: Sequence[int], wanted: Sequence[int]) -> int:
-    return sum(one == other != UNKNOWN for one, other in zip(types, wanted, strict=True))
+    return sum(source == target != UNKNOWN for source, target in zip(types, wanted, strict=True))
 
 
 def _with_most(candidates: Sequence[_Candidate], count: Callable[[_Candidate], int]) -> Sequence[_Candidate]:
-    """Those for which a count is the highest."""
-    counts = [count(one) for one in candidates]
-    return [one for one, number in zip(candidates, counts, strict=True) if number == max(counts)]
+    """Return the candidates for which a count is the highest."""
+    counts = [count(candidate) for candidate in candidates]
+    return [candidate for candidate, number in zip(candidates, counts, strict=True) if number == max(counts)]

@@ -1,4 +1,4 @@
-"""The columns of rows that filters look at, as stored values, and the rows that are still of interest."""
+"""The columns that filters look at, as stored values, and the rows that are still to be computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.errors import UnchangedValueError
 from headwater.filters.values import Index, Values, stored
 
 NULL, VALUE, UNCHANGED = 0, 1, 2
-"""Kinds of stored values: NULL, a value, and a TOAST value that the WAL does not have."""
+"""The kinds of stored values: NULL, a value, and a TOAST value that the WAL does not have."""
 
 
 class RawColumn(NamedTuple):
@@ -20,7 +20,7 @@ class RawColumn(NamedTuple):
 
     Attributes:
         kind: uint8[n] NULL, VALUE or UNCHANGED.
-        start: int64[n] where in data the value begins; of a varlena its payload: without header, detoasted and
+        start: int64[n] where in data the value begins, of a varlena its payload: without header, detoasted and
             decompressed.
         length: int32[n] its bytes.
         data: uint8[].
@@ -33,11 +33,11 @@ class RawColumn(NamedTuple):
 
 
 class Frame:
-    """Rows whose expressions are computed together.
+    """The rows whose expressions are computed together.
 
     Attributes:
         columns: the rows' columns by attnum.
-        rows: int64[n] which rows of the columns.
+        rows: int64[n] the numbers of the rows in the columns.
         case: the value that ``CASE`` compares in the expressions below it, None outside.
     """
 
@@ -51,24 +51,24 @@ class Frame:
         return len(self.rows)
 
     def take(self, index: Index) -> Frame:
-        """Some of the rows, by their numbers in this frame."""
+        """Take some of the rows, by their numbers in this frame."""
         if len(index) == len(self.rows):
             return self
         return Frame(self.columns, self.rows[index], None if self.case is None else self.case.take(index))
 
     def with_case(self, case: Values) -> Frame:
-        """The same rows with a value to compare."""
+        """Return the same rows with a value for ``CASE`` to compare."""
         return Frame(self.columns, self.rows, case)
 
     def column(self, number: int, type: int) -> Values:
-        """The values of a column.
+        """Return the values of a column.
 
         Args:
             number: its attnum.
             type: OID of its type, of a domain that of its base type.
 
         Raises:
-            UnchangedValueError: a row's value is not there.
+            UnchangedValueError: the WAL does not have a row's value.
         """
         if number not in self._known:
             column = self.columns[number]

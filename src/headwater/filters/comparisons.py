@@ -1,10 +1,11 @@
-"""Comparison of the built-in scalar types: ``=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``, and what is beneath them.
+"""Comparison of the built-in scalar types: ``=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``, and the orders behind them.
 
-PostgreSQL: ``int.c``, ``int8.c``, ``float.c`` (NaN is equal to itself and above all others), ``numeric.c``,
-``varlena.c``, ``varchar.c``, ``char.c``, ``name.c``, ``date.c``, ``timestamp.c``, ``uuid.c``, ``cash.c``,
-``network.c``, ``mac.c``, ``mac8.c``, ``varbit.c``, ``pg_lsn.c``, ``oid.c``, ``xid.c``, ``bool.c``.
+PostgreSQL: ``float.c`` (NaN is equal to itself and greater than all others).
+Numbers and oids: ``int.c``, ``int8.c``, ``numeric.c``, ``cash.c``, ``pg_lsn.c``, ``oid.c``, ``xid.c``, ``bool.c``.
+All else: ``varlena.c``, ``varchar.c``, ``char.c``, ``name.c``, ``date.c``, ``timestamp.c``, ``uuid.c``,
+``network.c``, ``mac.c``, ``mac8.c``, ``varbit.c``.
 
-Known gap: text is put in order under collations only that go by bytes; under all others it can be equal, or not.
+Known gap: text is put in order only under collations that go by bytes; under all others only equality is known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from headwater.rows._text_codes import CORRUPT
 from headwater.rows.columns import _stored_columns
 
 Order: TypeAlias = Callable[[Any, Any], NDArray[np.int8]]
-"""Of two columns of values, without NULLs or total, to -1, 0 and 1."""
+"""The comparison of two columns of values to int8[n] of -1, 0 and 1; the columns have no NULLs, or it is total."""
 
 _DAY = 86_400_000_000
 _LAST = np.iinfo(np.int64).max - 1
@@ -36,12 +37,12 @@ def _sign(below: NDArray[np.bool_], above: NDArray[np.bool_]) -> NDArray[np.int8
 
 
 def order_plain(left: Plain, right: Plain) -> NDArray[np.int8]:
-    """Of numbers that NumPy compares as the server does: of any width, signed or all unsigned."""
+    """Compare numbers that NumPy compares as the server does: of any width, signed or all unsigned."""
     return _sign(left.data < right.data, left.data > right.data)
 
 
 def order_floats(left: Plain, right: Plain) -> NDArray[np.int8]:
-    """NaN is the greatest, and equal to itself."""
+    """Compare floats: NaN is the greatest, and equal to itself."""
     nan, other = np.isnan(left.data), np.isnan(right.data)
     return _sign((left.data < right.data) | (other & ~nan), (left.data > right.data) | (nan & ~other))
 
@@ -63,7 +64,7 @@ order_networks = _by_kernel(_stored_columns.compare_networks)
 
 
 def without_blanks(values: Spans) -> Spans:
-    """Values of character(n) as they compare."""
+    """Cut trailing blanks off values of character(n), as they are compared without them."""
     length = np.empty(len(values), dtype=np.int64)
     _stored_columns.without_trailing(values.for_kernels, 32, length)
     return replace(values, length=length)
@@ -74,7 +75,7 @@ def _unpadded(order: Order) -> Order:
 
 
 def order_bits(left: Spans, right: Spans) -> NDArray[np.int8]:
-    """By their bits, then by how many there are; a value is the number of bits and the bits."""
+    """Compare bit strings by their bits, then by their length; a stored value has the number of bits before them."""
     counts, bits = zip(*(_bits(values) for values in (left, right)), strict=True)
     order = order_bytes(*bits)
     return np.where(order == 0, _sign(counts[0] < counts[1], counts[0] > counts[1]), order)
@@ -89,7 +90,7 @@ def _bits(values: Spans) -> tuple[NDArray[np.int32], Spans]:
 
 
 def order_zoned_times(left: Plain, right: Plain) -> NDArray[np.int8]:
-    """By the moment, then by the zone."""
+    """Compare times with zone by the moment, then by the zone."""
     moments = [side.data["time"] + side.data["zone"].astype(np.int64) * 1_000_000 for side in (left, right)]
     zones = left.data["zone"], right.data["zone"]
     order = _sign(moments[0] < moments[1], moments[0] > moments[1])
@@ -97,7 +98,7 @@ def order_zoned_times(left: Plain, right: Plain) -> NDArray[np.int8]:
 
 
 def order_intervals(left: Plain, right: Plain) -> NDArray[np.int8]:
-    """By their lengths, a month of 30 days, a day of 24 hours."""
+    """Compare intervals by their lengths, a month of 30 days, a day of 24 hours."""
     days, rests = zip(*(_span(side) for side in (left, right)), strict=True)
     order = _sign(days[0] < days[1], days[0] > days[1])
     return np.where(order == 0, _sign(rests[0] < rests[1], rests[0] > rests[1]), order)
@@ -110,7 +111,7 @@ def _span(values: Plain) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def as_timestamps(values: Plain) -> Plain:
-    """Dates as timestamps to compare with: those beyond the last timestamp stay above it, below infinity."""
+    """Convert dates to timestamps to compare with: those after the last timestamp stay above it, below infinity."""
     days = values.data.astype(np.int64)
     stamps = np.where(days > _LAST // _DAY, _LAST, np.clip(days, None, _LAST // _DAY) * _DAY)
     stamps = np.where(values.data == _DATE_NOBEGIN, _NOBEGIN, np.where(values.data == _DATE_NOEND, _NOEND, stamps))
@@ -152,21 +153,21 @@ def _compute(order: Order, test: str) -> Compute:
 
 def _compute_order(order: Order) -> Compute:
     def compute(_: Context, left: Values, right: Values) -> Values:
-        found = order(left, right).astype(np.int32)
-        return Plain(found, np.zeros(len(found), dtype=bool))
+        signs = order(left, right).astype(np.int32)
+        return Plain(signs, np.zeros(len(signs), dtype=bool))
 
     return compute
 
 
 ORDERS: dict[int, tuple[Order, Check | None]] = {}
-"""How values of a type compare with their own kind (its btree operator class), by the type's OID."""
+"""The order of a type's values (its btree operator class), and its check, by the type's OID."""
 
 
 ORDER_OF: dict[str, Order] = {}
 """The order by which an operator's function compares, by its name in C."""
 
 TEST_OF: dict[str, str] = {}
-"""What it asks about that order: ``eq``, ``ne``, ``lt``, ``le``, ``gt`` or ``ge``."""
+"""The test of that order, by the function's name in C: ``eq``, ``ne``, ``lt``, ``le``, ``gt`` or ``ge``."""
 
 
 def _family(
@@ -177,7 +178,7 @@ def _family(
     only: str = "eq ne lt le gt ge",
     **how: Any,
 ) -> None:
-    """Register the functions of an order: `pattern` with ``*`` in the place of ``eq`` and so on."""
+    """Register the functions of an order; `pattern` has ``*`` in the place of ``eq`` and so on."""
     check: Check | None = how.get("check")
     for test in only.split():
         is_total = order in (order_plain, order_floats, order_zoned_times, order_intervals, order_bytes)
@@ -236,7 +237,7 @@ def _register_others() -> None:
 
 
 def _register_texts() -> None:
-    """Whatever the collation is, all of which are deterministic: equal texts have equal bytes."""
+    """Register comparisons of texts; under all collations equal texts have equal bytes, as these are deterministic."""
     sorts = {"check": needs_byte_order}
     _family("text*", equal_bytes, only="eq ne")
     _family("text_*", order_bytes, (25, 1043), "bttextcmp", "lt le gt ge", **sorts)

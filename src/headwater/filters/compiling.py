@@ -1,10 +1,10 @@
-"""Row filters from the trees that ``pg_publication_rel.prqual`` holds to expressions that can be computed.
+"""The compilation of row filters: from the trees of ``pg_publication_rel.prqual`` to expressions that are computed.
 
-What cannot be computed exactly is refused here, before any row, by the name of the function, type or collation. A
-server lets into row filters only what is built in and immutable: none but its own functions, operators, types and
-collations, and no system columns (``check_simple_rowfilter_expr`` of ``commands/publicationcmds.c``).
+A filter that cannot be computed exactly is refused here, before any row, with the name of the function, type or
+collation. A server lets only built-in, immutable functions, operators, types and collations into row filters, and no
+system columns (``check_simple_rowfilter_expr`` of ``commands/publicationcmds.c``).
 
-PostgreSQL: ``nodes/primnodes.h``; fields of nodes are read by their names, the same in 15 to 19 but where noted.
+PostgreSQL: ``nodes/primnodes.h``; fields of nodes are read by their names, the same in 15 to 19 except where noted.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _BOOL = 16
 
 
 def compile_expression(text: str, columns: Sequence[Column], settings: FilterSettings) -> Expression:
-    """The expression that a node tree describes, not simplified.
+    """Compile a node tree to the expression that it describes, not simplified.
 
     Args:
         text: a ``pg_node_tree``.
-        columns: those of the relation, in attnum order.
-        settings: what results depend on.
+        columns: the columns of the relation, in attnum order.
+        settings: the settings that results depend on.
 
     Raises:
-        UnsupportedFilterError: it cannot be computed here.
+        UnsupportedFilterError: the expression cannot be computed here.
         CatalogError: the tree is malformed, or does not fit the relation.
     """
     tree = parse_node_tree(text)
@@ -49,7 +49,7 @@ def compile_expression(text: str, columns: Sequence[Column], settings: FilterSet
 
 @dataclass
 class _Compiler:
-    """What nodes are compiled with; a method for each kind of node."""
+    """A compiler of nodes, with a method for each kind of node."""
 
     columns: Mapping[int, Column]
     settings: FilterSettings
@@ -64,15 +64,15 @@ class _Compiler:
             raise UnsupportedFilterError(
                 f"row filter with more than {_DEPTH} nodes inside one another is not supported"
             )
-        found = compile_node(self, node)
+        expression = compile_node(self, node)
         self.depth -= 1
-        return found
+        return expression
 
     def several(self, nodes: Sequence[Node]) -> tuple[Expression, ...]:
         return tuple(map(self.expression, nodes))
 
     def column(self, node: Node) -> Expression:
-        """Var."""
+        """Compile a Var."""
         number, type = node.integer("varattno"), node.integer("vartype")
         column = self.columns.get(number)
         if number <= 0 or node.integer("varlevelsup") != 0:
@@ -80,18 +80,18 @@ class _Compiler:
         if column is None or column.type is None:
             raise CatalogError(f"a row filter looks at column {number}, which the relation does not have")
         if column.type.oid != type:
-            found = f'column "{column.name}" of type {column.type.display_name}'
-            raise CatalogError(f"a row filter looks at {found}, expected {type_name(type)}")
+            column_name = f'column "{column.name}" of type {column.type.display_name}'
+            raise CatalogError(f"a row filter looks at {column_name}, expected {type_name(type)}")
         return made.ColumnValue(number, self.known_type(column.type.base.oid if column.type.base else type))
 
     def known_type(self, oid: int) -> int:
-        """A type whose values can be read: one of the server's own."""
+        """Check that a type is one of the server's own, whose values can be read."""
         if oid not in built_in_types(self.settings.major):
             raise UnsupportedFilterError(f"row filter with a value of the type with OID {oid} is not supported")
         return oid
 
     def constant(self, node: Node) -> Expression:
-        """Const."""
+        """Compile a Const."""
         type = self.known_type(node.integer("consttype"))
         if node.boolean("constisnull"):
             return Constant(type, None)
@@ -101,7 +101,7 @@ class _Compiler:
         return Constant(type, _payload(datum, node.integer("constlen"), type))
 
     def call(self, node: Node) -> Expression:
-        """FuncExpr and OpExpr."""
+        """Compile a FuncExpr or OpExpr."""
         is_function = node.name == "FUNCEXPR"
         if node.boolean("funcretset" if is_function else "opretset"):
             raise UnsupportedFilterError("row filter with a function that returns a set is not supported")
@@ -113,57 +113,57 @@ class _Compiler:
         return made.Call(self.context(node, function, arguments, result), arguments)
 
     def function(self, oid: int) -> BuiltInFunction:
-        found = built_in_functions(self.settings.major).get(oid)
-        if found is None:
+        function = built_in_functions(self.settings.major).get(oid)
+        if function is None:
             raise UnsupportedFilterError(f"row filter with the function with OID {oid} is not supported")
-        return found
+        return function
 
     def operator(self, node: Node) -> BuiltInFunction:
-        """The function of an operator."""
+        """Return the function of an operator."""
         return self.function_of(node.integer("opno"))
 
     def function_of(self, operator: int) -> BuiltInFunction:
-        found = operator_functions(self.settings.major).get(operator)
-        if found is None:
+        function = operator_functions(self.settings.major).get(operator)
+        if function is None:
             raise UnsupportedFilterError(f"row filter with the operator with OID {operator} is not supported")
-        return self.function(found)
+        return self.function(function)
 
     def context(
         self, node: Node, function: BuiltInFunction, arguments: Sequence[Expression], result: int, collation: int = -1
     ) -> Context:
-        """What a function is told of its call, after it has agreed.
+        """Return the context of a function's call, after the function's check.
 
         Raises:
-            UnsupportedFilterError: it is not known, or not in this way.
+            UnsupportedFilterError: the function is not known, or not in this way.
         """
         collation = node.integer("inputcollid") if collation < 0 else collation
         types = tuple(argument.type for argument in arguments)
-        constants = tuple(one.payload if isinstance(one, Constant) else None for one in arguments)
+        constants = tuple(expression.payload if isinstance(expression, Constant) else None for expression in arguments)
         context = Context(function, types, self.known_type(result), collation, self.settings, constants)
-        found = implementation(function)
-        if found is None:
+        known = implementation(function)
+        if known is None:
             raise UnsupportedFilterError(
                 f"row filter with function {function.signature} (OID {function.oid}) is not supported"
             )
-        if found.check is not None:
-            found.check(context)
+        if known.check is not None:
+            known.check(context)
         return context
 
     def pair(self, node: Node) -> tuple[Context, tuple[Expression, Expression]]:
-        """An operator of two sides that is true or false."""
+        """Compile an operator of two sides that is true or false."""
         left, right = self.several(node.nodes("args"))
         return self.context(node, self.operator(node), (left, right), _BOOL), (left, right)
 
     def distinct(self, node: Node) -> Expression:
-        """DistinctExpr."""
+        """Compile a DistinctExpr."""
         return made.Distinct(*self.pair(node))
 
     def null_if(self, node: Node) -> Expression:
-        """NullIfExpr."""
+        """Compile a NullIfExpr."""
         return made.NullIf(*self.pair(node))
 
     def any_or_all(self, node: Node) -> Expression:
-        """ScalarArrayOpExpr."""
+        """Compile a ScalarArrayOpExpr."""
         scalar_node, array_node = node.nodes("args")
         scalar, array = self.expression(scalar_node), self.expression(array_node)
         element = built_in_types(self.settings.major)[array.type].element
@@ -174,14 +174,14 @@ class _Compiler:
         return made.AnyOrAll(context, node.boolean("useOr"), scalar, array)
 
     def boolean(self, node: Node) -> Expression:
-        """BoolExpr."""
+        """Compile a BoolExpr."""
         kind, arguments = node.word("boolop"), self.several(node.nodes("args"))
         if kind == "not":
             return made.Negation(arguments[0])
         return made.Connection(kind == "and", arguments)
 
     def null_test(self, node: Node) -> Expression:
-        """NullTest."""
+        """Compile a NullTest."""
         is_null, argument = node.integer("nulltesttype") == 0, node.node("arg")
         if not node.boolean("argisrow"):
             return made.NullTest(self.expression(argument), is_null)
@@ -190,11 +190,11 @@ class _Compiler:
         return made.RowNullTest(self.several(argument.nodes("args")), is_null)
 
     def boolean_test(self, node: Node) -> Expression:
-        """BooleanTest."""
+        """Compile a BooleanTest."""
         return made.BooleanTest(self.expression(node.node("arg")), node.integer("booltesttype"))
 
     def case(self, node: Node) -> Expression:
-        """CaseExpr."""
+        """Compile a CaseExpr."""
         argument = node.maybe_node("arg")
         compared = None if argument is None else self.expression(argument)
         whens = tuple(
@@ -205,40 +205,40 @@ class _Compiler:
         return made.Case(compared, whens, Constant(type, None) if default is None else self.expression(default), type)
 
     def case_value(self, node: Node) -> Expression:
-        """CaseTestExpr."""
+        """Compile a CaseTestExpr."""
         return made.CaseValue(self.known_type(node.integer("typeId")))
 
     def coalesce(self, node: Node) -> Expression:
-        """CoalesceExpr."""
+        """Compile a CoalesceExpr."""
         return made.Coalesce(self.several(node.nodes("args")), self.known_type(node.integer("coalescetype")))
 
     def extreme(self, node: Node) -> Expression:
-        """MinMaxExpr."""
+        """Compile a MinMaxExpr."""
         type = self.known_type(node.integer("minmaxtype"))
         if type not in ORDERS:
             raise UnsupportedFilterError(f"row filter with GREATEST or LEAST of {type_name(type)} is not supported")
         check = ORDERS[type][1]
         if check is not None:
-            # The name is that of the comparison that the server calls.
+            # The error names the comparison that the server calls.
             less = BuiltInFunction(0, "greatest or least", "", (type, type), _BOOL, True)
             check(Context(less, (type, type), _BOOL, node.integer("inputcollid"), self.settings))
         return made.Extreme(self.several(node.nodes("args")), node.integer("op") == 0, type)
 
     def relabelled(self, node: Node) -> Expression:
-        """RelabelType: the types' values are stored in the same way."""
+        """Compile a RelabelType: the values of both types are stored in the same way."""
         argument, type = self.expression(node.node("arg")), self.known_type(node.integer("resulttype"))
-        sizes = [FIXED[one].itemsize if one in FIXED else 0 for one in (argument.type, type)]
+        sizes = [FIXED[type_oid].itemsize if type_oid in FIXED else 0 for type_oid in (argument.type, type)]
         if sizes[0] != sizes[1]:
             names = f"{type_name(argument.type)} as {type_name(type)}"
             raise UnsupportedFilterError(f"row filter with a value of {names} is not supported")
         return made.Relabelled(argument, type) if argument.type != type else argument
 
     def collated(self, node: Node) -> Expression:
-        """CollateExpr: the collation stands at whoever goes by it, too."""
+        """Compile a CollateExpr; its collation stands also in the nodes that go by it."""
         return self.expression(node.node("arg"))
 
     def elements(self, node: Node) -> Expression:
-        """ArrayExpr."""
+        """Compile an ArrayExpr."""
         if node.boolean("multidims"):
             raise UnsupportedFilterError("row filter with an array of several dimensions is not supported")
         element = self.known_type(node.integer("element_typeid"))
@@ -246,7 +246,7 @@ class _Compiler:
         return made.Elements(self.several(node.nodes("elements")), element, type, self.settings.major)
 
     def row_order(self, node: Node) -> Expression:
-        """RowCompareExpr; its kind is ``cmptype`` from 18 on."""
+        """Compile a RowCompareExpr; its kind is ``cmptype`` from 18 on."""
         kind = node.integer("cmptype" if node.has("cmptype") else "rctype")
         sides = self.several(node.nodes("largs")), self.several(node.nodes("rargs"))
         pairs = []
@@ -262,14 +262,14 @@ class _Compiler:
 
 
 def constant_elements(array: Constant, payload: bytes, settings: FilterSettings) -> made.Elements:
-    """The elements of an array that is a constant."""
+    """Return the elements of an array that is a constant."""
     element = inner_type(array.type, settings.major)
     values = elements_of(array.type, settings.major, payload)
     return made.Elements(tuple(Constant(element, value) for value in values), element, array.type, settings.major)
 
 
 def _payload(datum: Datum, length: int, type: int) -> bytes:
-    """A constant as heap tuples store it."""
+    """Return a constant as heap tuples store it."""
     if length == -1:
         payload = varlena_payload(datum.data)
         if payload is None:
@@ -300,4 +300,4 @@ _NODES: dict[str, Callable[[_Compiler, Node], Expression]] = {
     "ARRAYEXPR": _Compiler.elements,
     "ROWCOMPAREEXPR": _Compiler.row_order,
 }
-"""By the names that ``outfuncs.c`` writes."""
+"""The methods for nodes, by the names that ``outfuncs.c`` writes."""

@@ -1,7 +1,7 @@
 """Arithmetic of dates, times, timestamps and intervals, their parts, and casts between them.
 
 Timestamps count microseconds and dates days from 2000-01-01 on; an interval is microseconds, days and months. Years are
-counted with a year 0, as the server counts them inside.
+counted with a year 0, as the server counts them internally.
 
 PostgreSQL: ``date.c``, ``timestamp.c``, ``datetime.c`` (date2j, j2date), ``utils/datetime.h``. 17 has infinite
 intervals.
@@ -21,7 +21,7 @@ from headwater.filters.numerics import Number, stored_number
 from headwater.pg.version import VERSIONS
 
 Interval: TypeAlias = tuple[int, int, int]
-"""Microseconds, days, months."""
+"""An interval: microseconds, days, months."""
 
 DAY = 86_400_000_000
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
@@ -42,14 +42,14 @@ _TIMESTAMP_RANGE, _DATE_RANGE, _INTERVAL_RANGE = (f"{what} out of range" for wha
 
 
 def julian_day(year: int, month: int, day: int) -> int:
-    """The Julian day of a date of the Gregorian calendar."""
+    """Return the Julian day of a date of the Gregorian calendar."""
     year -= month <= 2
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
     return 365 * year + year // 4 - year // 100 + year // 400 + of_year + 1_721_120
 
 
 def civil(julian: int) -> tuple[int, int, int]:
-    """Year, month and day of a Julian day."""
+    """Return year, month and day of a Julian day."""
     era, of_era = divmod(julian - 1_721_120, 146_097)
     year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)
@@ -66,25 +66,25 @@ def _days_of_month(year: int, month: int) -> int:
 
 
 def _split(timestamp: int) -> tuple[int, int]:
-    """Julian day, and microseconds of the day."""
+    """Split a timestamp into its Julian day, and microseconds of the day."""
     days, time = divmod(timestamp, DAY)
     return days + _EPOCH_JULIAN, time
 
 
 def _timestamp(julian: int, time: int) -> int:
-    found = (julian - _EPOCH_JULIAN) * DAY + time
-    if not _FIRST <= found < _END:
+    timestamp = (julian - _EPOCH_JULIAN) * DAY + time
+    if not _FIRST <= timestamp < _END:
         raise ExpressionError(_TIMESTAMP_RANGE)
-    return found
+    return timestamp
 
 
 def is_timestamp(timestamp: int) -> bool:
-    """Whether a number is in the range of finite timestamps."""
+    """Tell whether a number is in the range of finite timestamps."""
     return _FIRST <= timestamp < _END
 
 
 def is_finite(timestamp: int) -> bool:
-    """Whether a timestamp is not infinite."""
+    """Tell whether a timestamp is not infinite."""
     return _NOBEGIN < timestamp < _NOEND
 
 
@@ -97,14 +97,14 @@ def _infinite_intervals(context: Context) -> bool:
 
 
 def _sign_of(context: Context, interval: Interval) -> int:
-    """1 and -1 for infinite intervals, else 0."""
+    """Return 1 and -1 for infinite intervals, else 0."""
     if not _infinite_intervals(context):
         return 0
     return (interval == INFINITE) - (interval == NEGATIVE_INFINITE)
 
 
 def _checked(context: Context, time: int, day: int, month: int) -> Interval:
-    """A finite interval.
+    """Check that an interval is finite, and that its fields fit.
 
     Raises:
         ExpressionError: a field does not fit.
@@ -121,10 +121,10 @@ def _date_plus(sign: int) -> Callable[[Context, int, int], int]:
     def add(_: Context, date: int, days: int) -> int:
         if not _is_finite_date(date):
             return date
-        found = date + sign * days
-        if not -_EPOCH_JULIAN <= found < _DATE_END:
+        moved = date + sign * days
+        if not -_EPOCH_JULIAN <= moved < _DATE_END:
             raise ExpressionError(_DATE_RANGE)
-        return found
+        return moved
 
     return add
 
@@ -150,12 +150,12 @@ def _timestamp_date(_: Context, timestamp: int) -> int:
 
 
 def _date_and_time(context: Context, date: int, time: int) -> int:
-    found = _date_timestamp(context, date)
-    if not is_finite(found):
-        return found
-    if not _FIRST <= found + time < _END:
+    timestamp = _date_timestamp(context, date)
+    if not is_finite(timestamp):
+        return timestamp
+    if not _FIRST <= timestamp + time < _END:
         raise ExpressionError(_TIMESTAMP_RANGE)
-    return found + time
+    return timestamp + time
 
 
 def _make_date(_: Context, year: int, month: int, day: int) -> int:
@@ -164,10 +164,10 @@ def _make_date(_: Context, year: int, month: int, day: int) -> int:
     shown = f"{astronomical}-{month:02d}-{day:02d}"
     if not is_year or not 1 <= month <= 12 or not 1 <= day <= _days_of_month(astronomical, month):
         raise ExpressionError(f"date field value out of range: {shown}")
-    found = julian_day(astronomical, month, day) - _EPOCH_JULIAN
-    if not -_EPOCH_JULIAN <= found < _DATE_END:
+    date = julian_day(astronomical, month, day) - _EPOCH_JULIAN
+    if not -_EPOCH_JULIAN <= date < _DATE_END:
         raise ExpressionError(f"date out of range: {shown}")
-    return found
+    return date
 
 
 # Times.
@@ -211,7 +211,7 @@ def _plus_interval(sign: int) -> Callable[[Context, int, Interval], int]:
 
 
 def _moved(timestamp: int, interval: Interval) -> int:
-    """Months first, then days, then the rest."""
+    """Add an interval to a timestamp: months first, then days, then the rest."""
     time, days, months = interval
     if months:
         timestamp = _months_later(timestamp, months)
@@ -245,13 +245,13 @@ def _negative(context: Context, interval: Interval) -> Interval:
 
 
 def _interval_sum(sign: int) -> Callable[[Context, Interval, Interval], Interval]:
-    def add(context: Context, one: Interval, other: Interval) -> Interval:
-        left, right = _sign_of(context, one), sign * _sign_of(context, other)
-        if left or right:
-            if left == -right:
+    def add(context: Context, left: Interval, right: Interval) -> Interval:
+        left_sign, right_sign = _sign_of(context, left), sign * _sign_of(context, right)
+        if left_sign or right_sign:
+            if left_sign == -right_sign:
                 raise ExpressionError(_INTERVAL_RANGE)
-            return INFINITE if left + right > 0 else NEGATIVE_INFINITE
-        time, day, month = (a + sign * b for a, b in zip(one, other, strict=True))
+            return INFINITE if left_sign + right_sign > 0 else NEGATIVE_INFINITE
+        time, day, month = (a + sign * b for a, b in zip(left, right, strict=True))
         return _checked(context, time, day, month)
 
     return add
@@ -268,14 +268,14 @@ def _justified_hours(context: Context, time: int, day: int, month: int) -> Inter
     return time, day, month
 
 
-def _timestamp_difference(context: Context, one: int, other: int) -> Interval:
-    if not (is_finite(one) and is_finite(other)):
+def _timestamp_difference(context: Context, left: int, right: int) -> Interval:
+    if not (is_finite(left) and is_finite(right)):
         if not _infinite_intervals(context):
             raise ExpressionError("cannot subtract infinite timestamps")
-        if one == other:
+        if left == right:
             raise ExpressionError(_INTERVAL_RANGE)
-        return INFINITE if one == _NOEND or other == _NOBEGIN else NEGATIVE_INFINITE
-    time = one - other
+        return INFINITE if left == _NOEND or right == _NOBEGIN else NEGATIVE_INFINITE
+    time = left - right
     if time not in _INT64:
         if VERSIONS[context.settings.major].checks_timestamp_differences:
             raise ExpressionError(_INTERVAL_RANGE)
@@ -334,7 +334,7 @@ def _refused(unit: str, type: str) -> ExpressionError:
 
 
 def _thursday(julian: int) -> int:
-    """That of its week, which tells the week's year."""
+    """Return the Thursday of a day's week, both as Julian days; the week belongs to the Thursday's year."""
     return julian - julian % 7 + 3
 
 
@@ -372,7 +372,7 @@ def _year_part(unit: str, year: int) -> int:
 
 
 def _clock_part(unit: str, time: int) -> Number:
-    """Of microseconds of a day; seconds with their fractions."""
+    """Return a part of a time in microseconds of a day; seconds have their fractions."""
     if unit in ("hour", "minute"):
         return Number(time // _HOUR if unit == "hour" else time // _MINUTE % 60, 0)
     return Number(time % _MINUTE, {"microseconds": 0, "milliseconds": 3, "second": 6}[unit])
@@ -421,30 +421,30 @@ def _extract_time(_: Context, unit: bytes, time: int) -> Number:
 
 def _as_stored(extract: Callable[..., Number | None]) -> Callable[..., bytes | None]:
     def stored(context: Context, unit: bytes, value: int) -> bytes | None:
-        found = extract(context, unit, value)
-        return None if found is None else stored_number(found)
+        number = extract(context, unit, value)
+        return None if number is None else stored_number(number)
 
     return stored
 
 
 def _as_float(extract: Callable[..., Number | None]) -> Callable[..., float | None]:
-    """What ``date_part`` gives: whole and fraction are added up as the server's floats are."""
+    """Convert parts to floats, as ``date_part`` gives them: whole and fraction are added as the server adds floats."""
 
     def convert(context: Context, unit: bytes, value: int) -> float | None:
-        found = extract(context, unit, value)
-        if found is None or found.is_special:
-            return None if found is None else found.special
-        if found.scale == 0 or _unit(unit) == "epoch":
-            return found.coefficient / (10.0**found.scale)
-        seconds, rest = divmod(found.coefficient, 1_000_000)
-        scale = 1000.0 if found.scale == 3 else 1.0
+        number = extract(context, unit, value)
+        if number is None or number.is_special:
+            return None if number is None else number.special
+        if number.scale == 0 or _unit(unit) == "epoch":
+            return number.coefficient / (10.0**number.scale)
+        seconds, rest = divmod(number.coefficient, 1_000_000)
+        scale = 1000.0 if number.scale == 3 else 1.0
         return seconds * scale + rest / (1_000_000.0 / scale)
 
     return convert
 
 
 def _part_of_date(context: Context, unit: bytes, date: int) -> Number | None:
-    """``date_part`` goes by the date as a timestamp."""
+    """Extract a part of a date as ``date_part`` does, from the date as a timestamp."""
     return _extract_timestamp(context, unit, _date_timestamp(context, date))
 
 
@@ -482,7 +482,7 @@ def _truncated_year(unit: str, year: int) -> int:
 
 
 def _turned(function: Callable[..., object]) -> Callable[..., object]:
-    return lambda context, one, other: function(context, other, one)
+    return lambda context, first, second: function(context, second, first)
 
 
 def _is_finite_interval(context: Context, interval: Interval) -> bool:
@@ -504,7 +504,7 @@ register("interval_finite", each(_is_finite_interval))
 register("timestamp_time", each(_timestamp_time))
 register("time_interval", each(lambda _, time: (time, 0, 0)))
 register("interval_time", each(_interval_time))
-register("time_mi_time", each(lambda _, one, other: (one - other, 0, 0)))
+register("time_mi_time", each(lambda _, left, right: (left - right, 0, 0)))
 register("time_pl_interval", each(_time_plus(1)))
 register("time_mi_interval", each(_time_plus(-1)))
 register("interval_pl_time(interval,time)", each(_turned(_time_plus(1))), turned=True)

@@ -1,7 +1,7 @@
 """Expressions as they are computed: one class for each kind of node, all of them values that pickle.
 
-An expression is computed for all rows of a frame at once. Where the server would not come to compute a part of it for a
-row, as what stands before has decided, that part is computed for the other rows only: it may raise an error.
+An expression is computed for all rows of a frame at once. For some rows the server would not compute a part of it, as
+the parts before it have decided. Then that part is computed for the other rows only: it may raise an error.
 
 PostgreSQL: ``executor/execExprInterp.c``, ``nodes/primnodes.h``.
 """
@@ -37,7 +37,7 @@ BOOL = 16
 
 
 class Expression(Protocol):
-    """Something that has a value in each row.
+    """An expression, which has a value in each row.
 
     Attributes:
         type: OID of its type.
@@ -47,17 +47,17 @@ class Expression(Protocol):
     def type(self) -> int: ...
 
     def evaluate(self, frame: Frame) -> Values:
-        """Its values in the rows of a frame.
+        """Compute the values in the rows of a frame.
 
         Raises:
-            ExpressionError: the server would raise it, for one of the rows.
+            ExpressionError: the server would raise it for one of the rows.
             UnchangedValueError: see :meth:`Frame.column`.
         """
         ...
 
 
 def truth(expression: Expression, frame: Frame) -> Plain:
-    """The values of an expression that is true or false."""
+    """Compute the values of an expression that is true or false."""
     values = expression.evaluate(frame)
     assert isinstance(values, Plain)
     return values
@@ -76,7 +76,7 @@ class ColumnValue:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is the same in each row (Const); its payload as it is stored, None for NULL."""
+    """A value that is the same in each row (Const), with its payload as it is stored, None for NULL."""
 
     type: int
     payload: bytes | None
@@ -90,7 +90,7 @@ TRUE, FALSE, UNKNOWN = Constant(BOOL, b"\1"), Constant(BOOL, b"\0"), Constant(BO
 
 @dataclass(frozen=True, slots=True)
 class CaseValue:
-    """What ``CASE`` compares (CaseTestExpr)."""
+    """The value that ``CASE`` compares (CaseTestExpr)."""
 
     type: int
 
@@ -101,7 +101,7 @@ class CaseValue:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function's result, or an operator's (FuncExpr, OpExpr)."""
+    """The result of a function or operator (FuncExpr, OpExpr)."""
 
     context: Context
     arguments: tuple[Expression, ...]
@@ -120,13 +120,13 @@ class Call:
 
 
 def _known(context: Context) -> Implementation:
-    found = implementation(context.function)
-    assert found is not None, context.function
-    return found
+    known = implementation(context.function)
+    assert known is not None, context.function
+    return known
 
 
 def called(context: Context, values: Sequence[Values], n: int) -> Values:
-    """A function's result for n rows of arguments."""
+    """Compute a function's result for n rows of arguments."""
     known = _known(context)
     if not context.function.is_strict or not values:
         return known.compute(context, *values)
@@ -154,7 +154,7 @@ class Connection:
 
 
 def connected(is_and: bool, frame: Frame, arguments: Iterable[Expression]) -> Plain:
-    """``AND`` or ``OR`` of expressions, each of them computed where those before have not decided."""
+    """Connect expressions by ``AND`` or ``OR``; each is computed in the rows where those before have not decided."""
     n = len(frame)
     decided, unknown, live = np.zeros(n, bool), np.zeros(n, bool), np.arange(n)
     for argument in arguments:
@@ -182,7 +182,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class NullTest:
-    """``IS NULL``, ``IS NOT NULL``."""
+    """The test ``IS NULL`` or ``IS NOT NULL``."""
 
     argument: Expression
     is_null: bool
@@ -194,15 +194,15 @@ class NullTest:
 
 @dataclass(frozen=True, slots=True)
 class RowNullTest:
-    """``ROW(...) IS NULL``: each of the fields is, or each is not."""
+    """The test ``ROW(...) IS NULL``: each of the fields is NULL, or each is not."""
 
     arguments: tuple[Expression, ...]
     is_null: bool
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
-        found = [argument.evaluate(frame).null == self.is_null for argument in self.arguments]
-        return booleans(np.logical_and.reduce([np.ones(len(frame), bool), *found]))
+        verdicts = [argument.evaluate(frame).null == self.is_null for argument in self.arguments]
+        return booleans(np.logical_and.reduce([np.ones(len(frame), bool), *verdicts]))
 
 
 IS_TRUE, IS_NOT_TRUE, IS_FALSE, IS_NOT_FALSE, IS_UNKNOWN, IS_NOT_UNKNOWN = range(6)
@@ -210,7 +210,7 @@ IS_TRUE, IS_NOT_TRUE, IS_FALSE, IS_NOT_FALSE, IS_UNKNOWN, IS_NOT_UNKNOWN = range
 
 @dataclass(frozen=True, slots=True)
 class BooleanTest:
-    """``IS TRUE`` and so on; kind as in ``BoolTestType``."""
+    """The tests ``IS TRUE`` and so on; kind as in ``BoolTestType``."""
 
     argument: Expression
     kind: int
@@ -224,7 +224,7 @@ class BooleanTest:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """``IS DISTINCT FROM``, by an operator ``=``."""
+    """The test ``IS DISTINCT FROM``, by an operator ``=``."""
 
     context: Context
     arguments: tuple[Expression, Expression]
@@ -240,7 +240,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class NullIf:
-    """``NULLIF``: the first one, or NULL where the operator says that they are equal."""
+    """``NULLIF``: the first argument, or NULL where the operator says that both are equal."""
 
     context: Context
     arguments: tuple[Expression, Expression]
@@ -259,7 +259,7 @@ class NullIf:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``CASE``; whens are conditions and results."""
+    """``CASE``; ``whens`` are conditions and results."""
 
     argument: Expression | None
     whens: tuple[tuple[Expression, Expression], ...]
@@ -297,15 +297,15 @@ class Coalesce:
             if not len(live):
                 break
             value = argument.evaluate(frame.take(live))
-            there = np.flatnonzero(~value.null)
-            parts.append((live[there], value.take(there)))
+            has_value = np.flatnonzero(~value.null)
+            parts.append((live[has_value], value.take(has_value)))
             live = live[value.null]
         return scattered(self.type, len(frame), parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """``GREATEST``, ``LEAST`` (MinMaxExpr): NULLs are passed over; of equal values the first one is taken."""
+    """``GREATEST``, ``LEAST`` (MinMaxExpr): NULLs are skipped; of equal values the first one is taken."""
 
     arguments: tuple[Expression, ...]
     is_greatest: bool
@@ -320,14 +320,14 @@ class Extreme:
             sign = np.zeros(n, np.int8)
             sign[index] = order(best.take(index), other.take(index))
             is_other = np.where(best.null, ~other.null, (sign < 0) if self.is_greatest else (sign > 0))
-            kept, taken = np.flatnonzero(~is_other), np.flatnonzero(is_other)
-            best = scattered(self.type, n, [(kept, best.take(kept)), (taken, other.take(taken))])
+            staying, replaced = np.flatnonzero(~is_other), np.flatnonzero(is_other)
+            best = scattered(self.type, n, [(staying, best.take(staying)), (replaced, other.take(replaced))])
         return best
 
 
 @dataclass(frozen=True, slots=True)
 class Relabelled:
-    """A value taken for one of another type (RelabelType)."""
+    """A value that is taken for a value of another type (RelabelType)."""
 
     argument: Expression
     type: int
@@ -373,33 +373,33 @@ class AnyOrAll:
         return self._one_by_one(scalar, [(whole, element) for element in arrays], no_nulls(n))
 
     def _by_array(self, scalar: Values, arrays: Values) -> Plain:
-        """Of arrays that are values: an element of each, then the next one of those that have one."""
+        """Compare with arrays that are values: an element of each, then the next one of those that have one."""
         assert isinstance(arrays, Spans)
-        there = np.flatnonzero(~arrays.null)
-        parts = taken_apart(self.array.type, self.context.settings.major, arrays.take(there))
+        has_array = np.flatnonzero(~arrays.null)
+        parts = taken_apart(self.array.type, self.context.settings.major, arrays.take(has_array))
         counts, steps = np.diff(parts.first), []
         for number in range(int(counts.max()) if len(counts) else 0):
             longer = np.flatnonzero(counts > number)
-            steps.append((there[longer], parts.values.take(parts.first[longer] + number)))
+            steps.append((has_array[longer], parts.values.take(parts.first[longer] + number)))
         return self._one_by_one(scalar, steps, arrays.null)
 
     def _one_by_one(self, scalar: Values, steps: Sequence[tuple[Index, Values]], null: Bools) -> Plain:
-        """Compare with elements in their order until they decide; each step is of the rows that have so many."""
+        """Compare with elements in their order until they decide; a step has the rows whose arrays are long enough."""
         n = len(scalar)
         decided, unknown = np.zeros(n, bool), null.copy()
         for index, element in steps:
-            kept = np.flatnonzero(~decided[index])
-            live = index[kept]
+            undecided = np.flatnonzero(~decided[index])
+            live = index[undecided]
             if not len(live):
                 continue
-            value = called(self.context, [scalar.take(live), element.take(kept)], len(live))
+            value = called(self.context, [scalar.take(live), element.take(undecided)], len(live))
             assert isinstance(value, Plain)
             unknown[live] |= value.null
             decided[live[(value.data == self.is_any) & ~value.null]] = True
         return Plain(decided == self.is_any, unknown & ~decided)
 
     def _is_plain(self) -> bool:
-        """Whether this is ``= ANY`` or ``<> ALL`` of numbers that are constants."""
+        """Tell whether this is ``= ANY`` or ``<> ALL`` of numbers that are constants."""
         assert isinstance(self.array, Elements)
         name = self.context.function.source
         if ORDER_OF.get(name) is not order_plain or TEST_OF[name] != ("eq" if self.is_any else "ne"):
@@ -411,11 +411,11 @@ class AnyOrAll:
         assert isinstance(scalar, Plain)
         assert isinstance(self.array, Elements)
         listed = [element.payload for element in self.array.arguments if isinstance(element, Constant)]
-        there = [payload for payload in listed if payload is not None]
-        wanted = np.frombuffer(b"".join(there), scalar.data.dtype)
-        found = np.isin(scalar.data, wanted)
-        null = scalar.null | (~found & (len(there) < len(listed)))
-        return Plain(found == self.is_any, null if listed else no_nulls(len(scalar)))
+        payloads_listed = [payload for payload in listed if payload is not None]
+        wanted = np.frombuffer(b"".join(payloads_listed), scalar.data.dtype)
+        is_listed = np.isin(scalar.data, wanted)
+        null = scalar.null | (~is_listed & (len(payloads_listed) < len(listed)))
+        return Plain(is_listed == self.is_any, null if listed else no_nulls(len(scalar)))
 
 
 LESS, LESS_EQUAL, EQUAL, GREATER_EQUAL, GREATER = 1, 2, 3, 4, 5
@@ -423,7 +423,7 @@ LESS, LESS_EQUAL, EQUAL, GREATER_EQUAL, GREATER = 1, 2, 3, 4, 5
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """``(a, b) < (c, d)`` (RowCompareExpr): by the first pair that is not equal.
+    """``(a, b) < (c, d)`` (RowCompareExpr), by the first pair that is not equal.
 
     Attributes:
         kind: LESS and so on (RowCompareType).
@@ -440,9 +440,9 @@ class RowOrder:
         for pair in self.pairs:
             if not len(live):
                 break
-            found, unknown = self._step(pair, frame.take(live))
-            order[live], null[live] = found, unknown
-            live = live[(found == 0) & ~unknown]
+            signs, unknown = self._step(pair, frame.take(live))
+            order[live], null[live] = signs, unknown
+            live = live[(signs == 0) & ~unknown]
         return Plain(self._holds(order), null)
 
     def _step(self, pair: tuple[Expression, Expression, str], frame: Frame) -> tuple[Index, Bools]:

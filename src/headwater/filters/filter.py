@@ -1,8 +1,7 @@
-"""Row filters: which rows of a relation its publications publish.
+"""Row filters, which decide the rows of a relation that its publications publish.
 
 ``compile_filter`` makes a :class:`Filter` of the trees of the publications' filters, a value that is sent to decode
-tasks;
-:meth:`Filter.verdict` says of each row whether it is published. NULL counts as false.
+tasks. :meth:`Filter.verdict` tells of each row whether it is published. NULL counts as false.
 
 PostgreSQL: ``replication/pgoutput/pgoutput.c`` (pgoutput_row_filter_init, pgoutput_row_filter_exec_expr).
 """
@@ -26,13 +25,13 @@ from headwater.filters.values import Bools, Index
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows are published; it pickles.
+    """A filter that decides which rows are published; it pickles.
 
     Attributes:
-        expression: what is computed of each row; TRUE for published.
+        expression: the expression that is computed for each row; TRUE for published.
         columns: attnums of the columns that it looks at.
-        failure: what the server says as soon as it sets the filter up, for the first row of whatever kind; empty if it
-            does not.
+        failure: the error that the server raises as soon as it sets the filter up, for the first row of any kind;
+            empty if it raises none.
     """
 
     expression: Expression
@@ -40,32 +39,32 @@ class Filter:
     failure: str = ""
 
     def verdict(self, columns: Mapping[int, RawColumn], n: int) -> Bools:
-        """Which rows are published.
+        """Decide which rows are published.
 
         Args:
-            columns: by attnum, at least those of :attr:`columns`; n rows each.
-            n: how many rows there are.
+            columns: the columns by attnum, at least those of :attr:`columns`; n rows each.
+            n: the number of rows.
 
         Returns:
             bool[n].
 
         Raises:
-            ExpressionError: the server raises it for one of these rows; of several, that of the first one.
-            UnchangedValueError: a value that is looked at is not there; it has to be taken from the old row before.
+            ExpressionError: the server raises it for one of these rows; of several, that of the first row.
+            UnchangedValueError: the WAL does not have a value of the filter; it must be taken from the old row before.
         """
         try:
             return self._verdict(Frame(columns, np.arange(n, dtype=np.int64)))
         except ExpressionError as error:
-            found = self.first_error(columns, n)
-            raise (error if found is None else found[1]) from None
+            failure = self.first_error(columns, n)
+            raise (error if failure is None else failure[1]) from None
 
     def first_error(self, columns: Mapping[int, RawColumn], n: int) -> tuple[int, ExpressionError] | None:
-        """The first row for which :meth:`verdict` raises an error of the server's, and the error; None without any."""
+        """Find the first row for which :meth:`verdict` raises a server's error, and the error; None without any."""
         rows, error = np.arange(n, dtype=np.int64), self._error(columns, np.arange(n, dtype=np.int64))
         while error is not None and len(rows) > 1:
             half = rows[: len(rows) // 2]
-            found = self._error(columns, half)
-            rows, error = (half, found) if found is not None else (rows[len(half) :], error)
+            failure = self._error(columns, half)
+            rows, error = (half, failure) if failure is not None else (rows[len(half) :], error)
         if error is None:
             return None
         return int(rows[0]), self._error(columns, rows) or error
@@ -83,18 +82,18 @@ class Filter:
         if self.failure:
             raise ExpressionError(self.failure)
         value = truth(self.expression, frame)
-        found: Bools = value.data & ~value.null
-        return found
+        is_published: Bools = value.data & ~value.null
+        return is_published
 
 
 def compile_filter(trees: Sequence[str], columns: Sequence[Column], settings: FilterSettings) -> Filter:
-    """The filter of a relation's changes of one kind: a row is published if one of the trees is true of it.
+    """Compile the filter of a relation's changes of one kind: a row is published if one of the trees is true of it.
 
     Args:
         trees: the ``prqual`` of each publication that publishes this kind of change, at least one, in the order in
         which the server goes through the publications.
-        columns: those of the relation as of which it is published, in attnum order, dropped ones included.
-        settings: what results depend on.
+        columns: the columns of the relation as of which it is published, in attnum order, dropped ones included.
+        settings: the settings that results depend on.
 
     Raises:
         UnsupportedFilterError: a filter cannot be computed exactly here.
@@ -110,7 +109,7 @@ def compile_filter(trees: Sequence[str], columns: Sequence[Column], settings: Fi
 
 
 def column_numbers(expression: object) -> set[int]:
-    """The attnums of the columns that an expression looks at."""
+    """Return the attnums of the columns that an expression looks at."""
     if isinstance(expression, ColumnValue):
         return {expression.number}
     if isinstance(expression, tuple):

@@ -1,8 +1,8 @@
-"""Expressions made simpler before the first row, as the server's planner does it: what is constant is computed once.
+"""The simplification of expressions before the first row, as in the server's planner: constant parts are computed once.
 
-That decides where errors arise. ``x > 1/0`` fails for whatever row, also for none that the left side would have
-stopped; ``1/x = 1 AND false`` fails for none. Simplified is what ``expression_planner`` simplifies, in its order; what
-it only writes in another way, and what it leaves out as of no effect, stays as it is.
+The simplification decides where errors arise. ``x > 1/0`` fails for every row, whatever the left side is; ``1/x = 1 AND
+false`` fails for none. What ``expression_planner`` simplifies is simplified, in its order. What it only writes in
+another way, or omits as it has no effect, stays as it is.
 
 PostgreSQL: ``optimizer/util/clauses.c`` (eval_const_expressions).
 """
@@ -46,14 +46,14 @@ _Several: TypeAlias = tuple[Expression, ...]
 
 
 def simplified(expression: Expression, case: Constant | None = None) -> Expression:
-    """The same expression with its constant parts computed.
+    """Compute the constant parts of an expression.
 
     Args:
-        expression: what to simplify.
-        case: what ``CASE`` compares around it, where that is constant.
+        expression: the expression to simplify.
+        case: the value that the ``CASE`` around it compares, where it is constant.
 
     Raises:
-        ExpressionError: one of these parts raises it; the server then raises it for whatever row.
+        ExpressionError: a constant part raises it; the server then raises it for every row.
     """
     if isinstance(expression, CaseValue):
         return case if case is not None else expression
@@ -82,15 +82,15 @@ def simplified(expression: Expression, case: Constant | None = None) -> Expressi
 
 
 def _all(expressions: _Several, case: Constant | None) -> _Several:
-    return tuple(simplified(one, case) for one in expressions)
+    return tuple(simplified(expression, case) for expression in expressions)
 
 
 def _are_constant(expressions: _Several) -> bool:
-    return all(isinstance(one, Constant) for one in expressions)
+    return all(isinstance(expression, Constant) for expression in expressions)
 
 
 def _computed(expression: Expression) -> Constant:
-    """An expression that has the same value in each row, by one row."""
+    """Compute an expression that has the same value in each row, by one row."""
     values = expression.evaluate(Frame({}, np.zeros(1, dtype=np.int64)))
     return Constant(expression.type, payload_of(values))
 
@@ -104,9 +104,9 @@ def _holds(condition: Constant) -> bool:
 
 
 def _connection(expression: Connection, case: Constant | None) -> Expression:
-    """Constants that do not decide go away, NULL goes to the end, one that decides is all that is left."""
+    """Simplify ``AND`` or ``OR``: drop constants that do not decide, put NULL last, return only one that decides."""
     deciding, other = (FALSE, TRUE) if expression.is_and else (TRUE, FALSE)
-    waiting, kept, has_null = list(expression.arguments), list[Expression](), False
+    waiting, remaining, has_null = list(expression.arguments), list[Expression](), False
     while waiting:
         argument = waiting.pop(0)
         if isinstance(argument, Connection) and argument.is_and == expression.is_and:
@@ -116,14 +116,16 @@ def _connection(expression: Connection, case: Constant | None) -> Expression:
         if isinstance(argument, Connection) and argument.is_and == expression.is_and:
             waiting[:0] = argument.arguments
         elif not isinstance(argument, Constant):
-            kept.append(argument)
+            remaining.append(argument)
         elif argument.payload is None:
             has_null = True
         elif argument.payload == deciding.payload:
             return deciding
     if has_null:
-        kept.append(UNKNOWN)
-    return replace(expression, arguments=tuple(kept)) if len(kept) > 1 else kept[0] if kept else other
+        remaining.append(UNKNOWN)
+    return (
+        replace(expression, arguments=tuple(remaining)) if len(remaining) > 1 else remaining[0] if remaining else other
+    )
 
 
 def _call(expression: Call | Distinct | NullIf, arguments: _Several) -> Expression:
@@ -141,16 +143,16 @@ def _call(expression: Call | Distinct | NullIf, arguments: _Several) -> Expressi
 
 
 def _without_range(call: Call) -> Expression:
-    """Whether a value, also NULL, is in a constant range that has none, or all (find_simplified_clause)."""
+    """Replace the test of a value, also NULL, against a constant range of none, or of all (find_simplified_clause)."""
     context = call.context
     if VERSIONS[context.settings.major].simplifies_elements_of_ranges:
         place = {"range_contains_elem": 0, "elem_contained_by_range": 1}.get(context.function.source, -1)
         whole = call.arguments[place] if place >= 0 else None
         if isinstance(whole, Constant) and whole.payload is not None:
-            found = range_of(whole.type, context.settings.major, whole.payload)
-            if found.is_empty:
+            constant_range = range_of(whole.type, context.settings.major, whole.payload)
+            if constant_range.is_empty:
                 return FALSE
-            if found.lower.payload is None and found.upper.payload is None:
+            if constant_range.lower.payload is None and constant_range.upper.payload is None:
                 return TRUE
     return call
 
@@ -167,16 +169,16 @@ def _any_or_all(expression: AnyOrAll, case: Constant | None) -> Expression:
 
 
 def _row_test(expression: RowNullTest) -> Expression:
-    """Constant fields decide, or go away; a row of nothing but constants is left to each row."""
+    """Simplify ``ROW(...) IS NULL``: constant fields decide, or go; if all are constant it is computed for each row."""
     if _are_constant(expression.arguments):
         return expression
-    kept = []
+    fields = []
     for argument in expression.arguments:
         if not isinstance(argument, Constant):
-            kept.append(argument)
+            fields.append(argument)
         elif (argument.payload is None) != expression.is_null:
             return FALSE
-    return replace(expression, arguments=tuple(kept))
+    return replace(expression, arguments=tuple(fields))
 
 
 def _case(expression: Case, case: Constant | None) -> Expression:
@@ -201,14 +203,14 @@ def _case(expression: Case, case: Constant | None) -> Expression:
 
 
 def _coalesce(expression: Coalesce, case: Constant | None) -> Expression:
-    kept = list[Expression]()
+    arguments = list[Expression]()
     for argument in expression.arguments:
         argument = simplified(argument, case)
         if _is_null(argument):
             continue
-        kept.append(argument)
+        arguments.append(argument)
         if isinstance(argument, Constant):
             break
-    if not kept:
+    if not arguments:
         return Constant(expression.type, None)
-    return kept[0] if isinstance(kept[0], Constant) else replace(expression, arguments=tuple(kept))
+    return arguments[0] if isinstance(arguments[0], Constant) else replace(expression, arguments=tuple(arguments))

@@ -1,6 +1,6 @@
-"""Hash functions of types, by which tables are shared out: ``hashtext(name) % 4 = 0``.
+"""Hash functions of types, by which tables are divided: ``hashtext(name) % 4 = 0``.
 
-PostgreSQL: ``hashfunc.c``, ``hashfn.c``; that of a date, of a bool and of a bytea can be called from 18 on.
+PostgreSQL: ``hashfunc.c``, ``hashfn.c``; those of a date, of a bool and of a bytea can be called from 18 on.
 
 Known gaps: hashes of numeric, "char", interval, timetz, networks, arrays, ranges and jsonb.
 """
@@ -16,7 +16,7 @@ from headwater.filters.functions import Context, each, register
 from headwater.pg.catcache_hashes import hash_any, hash_any_extended
 
 Key: TypeAlias = Callable[[Any], bytes | None]
-"""Of a value the bytes that are hashed; None for what has no hash but 0, or the seed."""
+"""The function from a value to the bytes that are hashed; None where the hash is 0, or the seed."""
 
 
 def _word(value: int) -> bytes:
@@ -24,7 +24,7 @@ def _word(value: int) -> bytes:
 
 
 def _int8(value: int) -> bytes:
-    """The same as of an int4 of the value, if it is one; unsigned numbers are taken for signed ones."""
+    """Return the bytes of an int8, those of an int4 if it fits one; unsigned numbers are taken for signed ones."""
     value = value - (1 << 64) if value >= 1 << 63 else value
     high = value >> 32
     return _word(value ^ (high if value >= 0 else ~high))
@@ -47,8 +47,8 @@ def _hash(key: Key) -> Callable[[Context, Any], int]:
 def _extended(key: Key) -> Callable[[Context, Any, int], int]:
     def compute(_: Context, value: Any, seed: int) -> int:
         payload = key(value)
-        found = seed % (1 << 64) if payload is None else hash_any_extended(payload, seed % (1 << 64))
-        return (found ^ 1 << 63) - (1 << 63)
+        unsigned = seed % (1 << 64) if payload is None else hash_any_extended(payload, seed % (1 << 64))
+        return (unsigned ^ 1 << 63) - (1 << 63)
 
     return compute
 

@@ -1,13 +1,13 @@
 """Functions of json and jsonb.
 
-A jsonb value that a function has made is kept as its text behind :data:`MADE`, which no stored jsonb begins with;
-stored ones are read by way of their text (``_text_json``). Numbers stay as they are written, and compare as numerics.
+A jsonb value that a function has made is held as its text after :data:`MADE`, which no stored jsonb begins with.
+Stored ones are read by way of their text (``_text_json``). Numbers stay as they are written, and compare as numerics.
 
 PostgreSQL: ``jsonfuncs.c``, ``jsonb_op.c``, ``jsonb_util.c`` (JsonbDeepContains, compareJsonbContainers), ``jsonb.c``
 (cannotCastJsonbValue).
 
-Known gaps: the order of jsonb values, paths of jsonpath, changes of values; of json in a database that is not in UTF8
-its strings.
+Known gaps: the order of jsonb values, paths of jsonpath, changes of values; strings of json in a database that is not
+in UTF8.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from headwater.rows.text._json import write_jsonb
 MADE = b"\xff\xff\xff\xff"
 _TEXT_ARRAY = 1009
 _KEPT_BYTES = 2048
-"""Values up to this size are kept: several parts of a filter may look at the same ones."""
+"""The size up to which values are cached: several parts of a filter may look at the same values."""
 
 _INDEX = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+")
 _INT32 = range(-(1 << 31), 1 << 31)
@@ -44,21 +44,21 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Figure:
-    """A number as it is written."""
+    """A number, as it is written."""
 
     text: str
 
     @property
     def number(self) -> Number:
-        """Its value."""
+        """The value of the number."""
         return number_of_text(self.text)
 
 
 def parsed(payload: bytes) -> Any:
-    """A jsonb value: a dictionary, a list, a string, a :class:`Figure`, a truth value or None.
+    """Parse a jsonb value to a dictionary, a list, a string, a :class:`Figure`, a truth value or None.
 
     Raises:
-        RecordError: it is malformed.
+        RecordError: the value is malformed.
     """
     return _kept(payload) if len(payload) <= _KEPT_BYTES else _parsed(payload)
 
@@ -73,10 +73,10 @@ def _parsed(payload: bytes) -> Any:
 
 
 def jsonb_text(payload: bytes) -> str:
-    """A jsonb value as the server prints it.
+    """Print a stored jsonb value as the server prints it.
 
     Raises:
-        RecordError: it is malformed.
+        RecordError: the value is malformed.
     """
     if payload.startswith(MADE):
         return payload[len(MADE) :].decode(errors="surrogateescape")
@@ -97,7 +97,7 @@ def _encoded(text: str) -> bytes:
 
 
 def written(value: Any) -> str:
-    """A value as the server prints a jsonb (JsonbToCString)."""
+    """Print a parsed value as the server prints a jsonb (JsonbToCString)."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_string(key)}: {written(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -118,7 +118,7 @@ def _made(value: Any) -> bytes | None:
 
 
 def _as_text(value: Any) -> bytes | None:
-    """What ``->>`` gives."""
+    """Return the text that ``->>`` gives, None for NULL."""
     if value is _MISSING or value is None:
         return None
     return _encoded(value if isinstance(value, str) else written(value))
@@ -131,7 +131,7 @@ def _kind(value: Any) -> str:
     return next((name for type, name in names.items() if isinstance(value, type)), "null")
 
 
-# What is in a value.
+# Fields and items of a value.
 
 
 def _field(value: Any, key: str) -> Any:
@@ -139,7 +139,7 @@ def _field(value: Any, key: str) -> Any:
 
 
 def _item(value: Any, index: int) -> Any:
-    """A single value counts as an array of one."""
+    """Return an item of an array; a single value counts as an array of one."""
     if isinstance(value, dict):
         return _MISSING
     return _at(value if isinstance(value, list) else [value], index)
@@ -162,7 +162,7 @@ def _along(value: Any, path: list[str]) -> Any:
 
 
 def _path(context: Context, payload: bytes) -> list[str] | None:
-    """The steps of a path; None if one is NULL."""
+    """Return the steps of a path; None if one is NULL."""
     steps = elements_of(_TEXT_ARRAY, context.settings.major, payload)
     texts = [step.decode(errors="surrogateescape") for step in steps if step is not None]
     return texts if len(texts) == len(steps) else None
@@ -187,17 +187,17 @@ def _by_path(give: Callable[[Any], bytes | None]) -> Compute:
 # Comparison.
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    kind = _kind(one)
-    if kind != _kind(other):
+def _is_same(left: Any, right: Any) -> bool:
+    kind = _kind(left)
+    if kind != _kind(right):
         return False
     if kind == "number":
-        return bool(one.number.fraction == other.number.fraction)
+        return bool(left.number.fraction == right.number.fraction)
     if kind == "array":
-        return len(one) == len(other) and all(map(_is_same, one, other))
+        return len(left) == len(right) and all(map(_is_same, left, right))
     if kind == "object":
-        return one.keys() == other.keys() and all(_is_same(item, other[key]) for key, item in one.items())
-    return bool(one == other)
+        return left.keys() == right.keys() and all(_is_same(item, right[key]) for key, item in left.items())
+    return bool(left == right)
 
 
 def _contains(outer: Any, inner: Any) -> bool:
@@ -207,17 +207,17 @@ def _contains(outer: Any, inner: Any) -> bool:
         return _holds(outer, inner)
     if isinstance(inner, list):
         return False
-    there = outer if isinstance(outer, list) else [outer]
-    return any(_is_same(item, inner) for item in there)
+    members = outer if isinstance(outer, list) else [outer]
+    return any(_is_same(item, inner) for item in members)
 
 
 def _holds(outer: Any, inner: Any) -> bool:
-    """Whether a container has in it what is in another one (JsonbDeepContains)."""
+    """Tell whether a container has all that another one has (JsonbDeepContains)."""
     if isinstance(inner, dict):
         return isinstance(outer, dict) and all(
             key in outer and _covers(outer[key], item) for key, item in inner.items()
         )
-    return isinstance(outer, list) and all(any(_covers(there, item) for there in outer) for item in inner)
+    return isinstance(outer, list) and all(any(_covers(member, item) for member in outer) for item in inner)
 
 
 def _covers(outer: Any, inner: Any) -> bool:
@@ -233,13 +233,13 @@ def _has_key(value: Any, key: str) -> bool:
 
 
 def _has_keys(decide: Callable[[Any], bool]) -> Compute:
-    """NULLs among the keys are passed over."""
+    """Make a test of several keys; NULLs among the keys are skipped."""
 
     def has(context: Context, value: bytes, keys: bytes) -> bool:
         listed = elements_of(_TEXT_ARRAY, context.settings.major, keys)
         texts = [key.decode(errors="surrogateescape") for key in listed if key is not None]
-        whole = parsed(value)
-        return decide(_has_key(whole, key) for key in texts)
+        container = parsed(value)
+        return decide(_has_key(container, key) for key in texts)
 
     return each(has)
 
@@ -250,12 +250,12 @@ def _has_keys(decide: Callable[[Any], bool]) -> Compute:
 def _cast(kind: str, name: str, convert: Callable[[Context, Any], Any]) -> Compute:
     def cast(context: Context, payload: bytes) -> Any:
         value = parsed(payload)
-        found = _kind(value)
-        if found == kind:
+        actual = _kind(value)
+        if actual == kind:
             return convert(context, value)
-        if found == "null" and VERSIONS[context.settings.major].casts_jsonb_null:
+        if actual == "null" and VERSIONS[context.settings.major].casts_jsonb_null:
             return None
-        raise ExpressionError(f"cannot cast jsonb {'numeric' if found == 'number' else found} to type {name}")
+        raise ExpressionError(f"cannot cast jsonb {'numeric' if actual == 'number' else actual} to type {name}")
 
     return each(cast)
 
@@ -267,11 +267,11 @@ def _length(_: Context, payload: bytes) -> int:
     return len(value)
 
 
-# json: the text that a client has sent.
+# json, which is the text that a client has sent.
 
 
 def needs_utf8(context: Context) -> None:
-    """Refuse databases in other encodings, where an escaped character may be one that they do not have."""
+    """Refuse databases in other encodings, which may not have the character of an escape."""
     if context.settings.encoding != UTF8:
         raise UnsupportedFilterError(
             f"{context.function.signature} (OID {context.function.oid}) is not supported in a database in "
@@ -283,7 +283,7 @@ _DECODER = json.JSONDecoder()
 
 
 def _checked(payload: bytes) -> str:
-    """The text of a json, in which the server can read all strings."""
+    """Return the text of a json after a check that the server can read all of its strings."""
     text = payload.decode()
     high = False
     for match in _ESCAPES.finditer(text):
@@ -304,12 +304,12 @@ def _after_blanks(text: str, at: int) -> int:
 
 
 def _members(text: str) -> dict[str, str] | list[str] | None:
-    """The raw texts of an object's or array's members; None of another value. Of equal keys the last one counts."""
+    """Return the raw texts of an object's or array's members, of equal keys the last one; None for another value."""
     at = _after_blanks(text, 0)
     opening = text[at]
     if opening not in "{[":
         return None
-    found: dict[str, str] = {}
+    members: dict[str, str] = {}
     items = list[str]()
     at = _after_blanks(text, at + 1)
     while text[at] not in "}]":
@@ -318,11 +318,11 @@ def _members(text: str) -> dict[str, str] | list[str] | None:
             key, at = scanstring(text, at + 1, False)
             at = _after_blanks(text, _after_blanks(text, at) + 1)
         _, end = _DECODER.raw_decode(text, at)
-        found[key] = text[at:end]
+        members[key] = text[at:end]
         items.append(text[at:end])
         at = _after_blanks(text, end)
         at = _after_blanks(text, at + 1) if text[at] == "," else at
-    return found if opening == "{" else items
+    return members if opening == "{" else items
 
 
 def _member(text: str, step: str | int) -> str | None:
@@ -364,8 +364,8 @@ register("jsonb_array_element", _by_index(_made))
 register("jsonb_array_element_text", _by_index(_as_text))
 register("jsonb_extract_path", _by_path(_made))
 register("jsonb_extract_path_text", _by_path(_as_text))
-register("jsonb_eq", each(lambda _, one, other: _is_same(parsed(one), parsed(other))))
-register("jsonb_ne", each(lambda _, one, other: not _is_same(parsed(one), parsed(other))))
+register("jsonb_eq", each(lambda _, left, right: _is_same(parsed(left), parsed(right))))
+register("jsonb_ne", each(lambda _, left, right: not _is_same(parsed(left), parsed(right))))
 register("jsonb_contains", each(lambda _, outer, inner: _contains(parsed(outer), parsed(inner))))
 register("jsonb_contained", each(lambda _, inner, outer: _contains(parsed(outer), parsed(inner))))
 register("jsonb_exists", each(lambda _, value, key: _has_key(parsed(value), key.decode(errors="surrogateescape"))))

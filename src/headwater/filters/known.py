@@ -1,4 +1,4 @@
-"""All functions that are computed here; what each module has registered."""
+"""All functions that are computed here, as each module has registered them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Constants as they are written, into values as they are stored (PostgreSQL: the types' input functions).
+"""Constants as they are written, read into values as they are stored (PostgreSQL: the types' input functions).
 
-Only forms that mean the same under all settings are taken; what else the server reads is refused, not guessed.
+Only forms that mean the same under all settings are taken; other forms that the server reads are refused, not guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SIZES = {INT2: 2, INT4: 4, INT8: 8}
 
 
 def literal(text: str, type: int, encoding: str) -> bytes:
-    """The payload of a constant as a heap tuple stores it: of a varlena without its header.
+    """Read a constant into its payload as a heap tuple stores it: of a varlena without its header.
 
     Args:
         text: as it is written between quotes.
@@ -43,7 +43,7 @@ def literal(text: str, type: int, encoding: str) -> bytes:
         encoding: the database's.
 
     Raises:
-        ExpressionError: the server does not take it, either; in its words.
+        ExpressionError: the server also does not take it; in the server's words.
         UnsupportedFilterError: this type, or this form of it, is not read here.
     """
     read = _READERS.get(type)
@@ -51,12 +51,12 @@ def literal(text: str, type: int, encoding: str) -> bytes:
         raise UnsupportedFilterError(f"a constant of type {type_name(type)} is not supported")
     if type in (TEXT, VARCHAR, BPCHAR):
         return encode_text(text, encoding)
-    found = read(text)
-    if found is None:
+    payload = read(text)
+    if payload is None:
         raise UnsupportedFilterError(
             f'"{text}" as a constant of type {type_name(type)} is not supported', hint="write it as ISO 8601 does"
         )
-    return found
+    return payload
 
 
 def _boolean(text: str) -> bytes:
@@ -67,11 +67,11 @@ def _boolean(text: str) -> bytes:
 
 
 def integer(text: str, type: int) -> bytes | None:
-    """Of int2, int4 or int8; None for a form that is not read."""
-    found = _INTEGER.fullmatch(text)
-    if found is None:
+    """Read an int2, int4 or int8; None for a form that is not read."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         return None
-    value, size = int(found[1]), _SIZES[type]
+    value, size = int(match[1]), _SIZES[type]
     if not -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1:
         name = {INT2: "smallint", INT4: "integer", INT8: "bigint"}[type]
         raise ExpressionError(f'value "{text}" is out of range for type {name}')
@@ -79,22 +79,22 @@ def integer(text: str, type: int) -> bytes | None:
 
 
 def _numeric(text: str) -> bytes | None:
-    found = _NUMBER.fullmatch(text)
-    return None if found is None else stored_number(number_of_text(found[1]))
+    match = _NUMBER.fullmatch(text)
+    return None if match is None else stored_number(number_of_text(match[1]))
 
 
 def _float8(text: str) -> bytes | None:
-    found = _NUMBER.fullmatch(text)
-    value = None if found is None else float(found[1])
+    match = _NUMBER.fullmatch(text)
+    value = None if match is None else float(match[1])
     return None if value is None or value in (float("inf"), float("-inf")) else struct.pack("<d", value)
 
 
 def _days(text: str) -> int | None:
-    """Days since 2000-01-01."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    """Read a date into days since 2000-01-01; None for a form that is not read."""
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
-    year, month, day = (int(part) for part in found.groups())
+    year, month, day = (int(part) for part in match.groups())
     try:
         date(year, month, day)
     except ValueError:
@@ -108,15 +108,15 @@ def _date(text: str) -> bytes | None:
 
 
 def _microseconds(text: str) -> int | None:
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
         return None
-    days = _days(found[1])
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:4])
+    days = _days(match[1])
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:4])
     if days is None or hours > 23 or minutes > 59 or seconds > 59:
         return None
     whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return whole * 1_000_000 + int((found[5] or "").ljust(6, "0"))
+    return whole * 1_000_000 + int((match[5] or "").ljust(6, "0"))
 
 
 def _timestamp(text: str) -> bytes | None:
@@ -125,25 +125,25 @@ def _timestamp(text: str) -> bytes | None:
 
 
 def _timestamptz(text: str) -> bytes | None:
-    """With an offset: without one it would be a time of the session's zone."""
+    """Read a timestamp with an offset: without one it would be a time of the session's zone."""
     stripped = text.strip()
-    found = _OFFSET.search(stripped, len("2000-01-01"))
-    if found is None or found.end() != len(stripped):
+    match = _OFFSET.search(stripped, len("2000-01-01"))
+    if match is None or match.end() != len(stripped):
         return None
-    value = _microseconds(stripped[: found.start()].rstrip())
+    value = _microseconds(stripped[: match.start()].rstrip())
     if value is None:
         return None
-    offset = int(found[2] or 0) * 60 + int(found[3] or 0)
-    ahead = -offset if found[1] == "-" else offset
+    offset = int(match[2] or 0) * 60 + int(match[3] or 0)
+    ahead = -offset if match[1] == "-" else offset
     return (value - ahead * 60_000_000).to_bytes(8, "little", signed=True)
 
 
 def _uuid(text: str) -> bytes | None:
     try:
-        found = UUID(text)
+        value = UUID(text)
     except ValueError:
         raise ExpressionError(f'invalid input syntax for type uuid: "{text}"') from None
-    return found.bytes if str(found) == text.lower() else None
+    return value.bytes if str(value) == text.lower() else None
 
 
 _READERS: dict[int, Callable[[str], bytes | None]] = {

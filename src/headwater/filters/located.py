@@ -1,4 +1,4 @@
-"""The columns of a slice's tuples as row filters look at them: where ``rows.tuples.render.locate`` found them."""
+"""The columns of a slice's tuples as row filters look at them, where ``rows.tuples.render.locate`` has found them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LocatedTuples:
     """All tuples of a slice's items, taken apart.
 
     Attributes:
-        located: where their payloads lie.
+        located: the places of their payloads.
     """
 
     located: Located
@@ -34,11 +34,11 @@ class LocatedTuples:
 
     @property
     def old_first(self) -> NDArray[np.int64]:
-        """int64[n] likewise of its old tuple."""
+        """int64[n] the first cell of each item's old tuple, -1 where there is none."""
         return self.located.old_first
 
     def columns(self, firsts: NDArray[np.int64], numbers: Iterable[int]) -> dict[int, RawColumn]:
-        """Columns of some tuples of one relation.
+        """Return columns of some tuples of one relation.
 
         Args:
             firsts: int64[n] their first cells, as new_first and old_first have them.
@@ -47,30 +47,30 @@ class LocatedTuples:
         return {number: self.column(firsts, number) for number in numbers}
 
     def column(self, firsts: NDArray[np.int64], number: int, others: NDArray[np.int64] | None = None) -> RawColumn:
-        """One column of some tuples of one relation.
+        """Return one column of some tuples of one relation.
 
         Args:
             firsts: int64[n] their first cells.
-            number: its attnum.
-            others: int64[n] first cells of tuples that have the values that these ones do not have; None for none.
+            number: the attnum of the column.
+            others: int64[n] first cells of the tuples whose values fill UNCHANGED ones; None for none.
         """
         cells = firsts + (number - 1)
         if others is not None:
             kinds, older = self.located.cells.kinds, others + (number - 1)
             is_value = (kinds[older] == items.TEXT) | (kinds[older] == _deform.IN_ARENA)
             cells = np.where((kinds[cells] == items.UNCHANGED) & is_value, older, cells)
-        found, data, start = self.located.cells.kinds[cells], self.located.data, self.located.cells.starts[cells]
-        is_in_arena = found == _deform.IN_ARENA
+        cell_kinds, data, start = self.located.cells.kinds[cells], self.located.data, self.located.cells.starts[cells]
+        is_in_arena = cell_kinds == _deform.IN_ARENA
         kind = np.full(len(cells), NULL, dtype=np.uint8)
-        kind[(found == items.TEXT) | is_in_arena] = VALUE
-        kind[found == items.UNCHANGED] = UNCHANGED
+        kind[(cell_kinds == items.TEXT) | is_in_arena] = VALUE
+        kind[cell_kinds == items.UNCHANGED] = UNCHANGED
         if is_in_arena.any():
             data, start = self._joined, start + np.where(is_in_arena, len(self.located.data), 0)
         return RawColumn(kind, start, self.located.cells.lengths[cells], data)
 
     @cached_property
     def _joined(self) -> NDArray[np.uint8]:
-        """The slice's own bytes, and the arena's behind them."""
+        """The slice's own bytes, and the arena's after them."""
         return np.concatenate([self.located.data, self.located.arena])
 
 

@@ -1,4 +1,4 @@
-"""Functions of inet and cidr: what they are part of, and what they are made of.
+"""Functions of inet and cidr: the networks that contain them, and their parts.
 
 PostgreSQL: ``network.c``.
 
@@ -21,10 +21,10 @@ class Network(NamedTuple):
     """An address and the length of its netmask.
 
     Attributes:
-        family: as it is stored.
-        bits: of the netmask.
-        address: as a number.
-        width: bits of an address.
+        family: the address family, as it is stored.
+        bits: the length of the netmask.
+        address: the address as a number.
+        width: the bits of an address.
     """
 
     family: int
@@ -38,7 +38,7 @@ class Network(NamedTuple):
         return (1 << (self.width - self.bits)) - 1
 
     def stored(self) -> bytes:
-        """As it is stored."""
+        """Return the network as it is stored."""
         return bytes([self.family, self.bits]) + self.address.to_bytes(self.width // 8, "big")
 
 
@@ -48,7 +48,7 @@ def _network(payload: bytes) -> Network:
 
 
 def _is_within(inner: Network, outer: Network) -> bool:
-    """Whether the network of one is the other's, or a part of it."""
+    """Tell whether the inner network is the outer one, or a part of it."""
     if inner.family != outer.family or inner.bits < outer.bits:
         return False
     return (inner.address ^ outer.address) >> (outer.width - outer.bits) == 0
@@ -67,21 +67,23 @@ def _with_mask(context: Context, payload: bytes, bits: int) -> bytes:
     bits = value.width if bits == -1 else bits
     if not 0 <= bits <= value.width:
         raise ExpressionError(f"invalid mask length: {bits}")
-    found = value._replace(bits=bits)
-    return (found._replace(address=found.address & ~found.host_mask) if context.types[0] == 650 else found).stored()
+    network = value._replace(bits=bits)
+    return (
+        network._replace(address=network.address & ~network.host_mask) if context.types[0] == 650 else network
+    ).stored()
 
 
 def _difference(_: Context, left: bytes, right: bytes) -> int:
-    one, other = _network(left), _network(right)
-    if one.family != other.family:
+    minuend, subtrahend = _network(left), _network(right)
+    if minuend.family != subtrahend.family:
         raise ExpressionError("cannot subtract inet values of different sizes")
     # The server counts in as many bits as an address has.
-    found = one.address - other.address
-    if one.width > 64:
-        found = (found + (1 << 127)) % (1 << 128) - (1 << 127)
-    if found not in _INT64:
+    difference = minuend.address - subtrahend.address
+    if minuend.width > 64:
+        difference = (difference + (1 << 127)) % (1 << 128) - (1 << 127)
+    if difference not in _INT64:
         raise ExpressionError("result is out of range")
-    return found
+    return difference
 
 
 def _trunc_mac(size: int) -> Callable[[Context, bytes], bytes]:

@@ -1,6 +1,6 @@
 """Arithmetic of integers, floats and amounts of money, and casts between them.
 
-What does not fit, and a division by zero, is the server's error.
+A result that does not fit, and a division by zero, are the server's errors.
 
 PostgreSQL: ``int.c``, ``int8.c``, ``float.c``, ``utils/float.h``, ``cash.c``, ``char.c``, ``bool.c``, ``oid.c``.
 
@@ -29,7 +29,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 def out_of_range(type: int) -> ExpressionError:
-    """The error of an integer that does not fit a type."""
+    """Return the error of an integer that does not fit a type."""
     return ExpressionError(f"{_RANGES[type]} out of range")
 
 
@@ -38,10 +38,10 @@ def _plain(data: NDArray[Any], type: int) -> Plain:
 
 
 def fitting(data: Ints, type: int) -> Plain:
-    """Integers as values of a type.
+    """Convert integers to values of a type.
 
     Raises:
-        ExpressionError: one does not fit.
+        ExpressionError: an integer does not fit.
     """
     info = np.iinfo(FIXED[type])
     if len(data) and not (info.min <= int(data.min()) and int(data.max()) <= info.max):
@@ -55,18 +55,18 @@ def _wide(value: Plain) -> Ints:
 
 def _sum(left: Ints, right: Ints, type: int) -> Ints:
     with np.errstate(over="ignore"):
-        found = left + right
-    if (((left ^ found) & (right ^ found)) < 0).any():
+        total = left + right
+    if (((left ^ total) & (right ^ total)) < 0).any():
         raise out_of_range(type)
-    return found
+    return total
 
 
 def _difference(left: Ints, right: Ints, type: int) -> Ints:
     with np.errstate(over="ignore"):
-        found = left - right
-    if (((left ^ right) & (left ^ found)) < 0).any():
+        difference = left - right
+    if (((left ^ right) & (left ^ difference)) < 0).any():
         raise out_of_range(type)
-    return found
+    return difference
 
 
 def _product(left: Ints, right: Ints, type: int) -> Ints:
@@ -83,22 +83,22 @@ def _are_narrow(values: Ints) -> bool:
 
 
 def _quotient(left: Ints, right: Ints, type: int) -> Ints:
-    """Rounded towards zero."""
+    """Divide, rounded towards zero."""
     if (right == 0).any():
         raise ExpressionError(BY_ZERO)
     if ((left == _INT64.min) & (right == -1)).any():
         raise out_of_range(type)
-    found = left // right
-    rounded: Ints = found + ((found < 0) & (found * right != left))
+    quotient = left // right
+    rounded: Ints = quotient + ((quotient < 0) & (quotient * right != left))
     return rounded
 
 
 def _remainder(left: Ints, right: Ints, _: int) -> Ints:
-    """With the sign of the dividend."""
+    """Return the remainder, which has the sign of the dividend."""
     if (right == 0).any():
         raise ExpressionError(BY_ZERO)
-    found: Ints = np.fmod(left, np.where(right == -1, 1, right))
-    return found
+    remainder: Ints = np.fmod(left, np.where(right == -1, 1, right))
+    return remainder
 
 
 _OPERATIONS = {"pl": _sum, "mi": _difference, "mul": _product, "div": _quotient}
@@ -120,7 +120,7 @@ def _magnitude(context: Context, value: Plain) -> Values:
 
 
 def _as_integer(context: Context, value: Plain) -> Values:
-    """Between integers."""
+    """Convert between types of integers."""
     return fitting(_wide(value), context.result)
 
 
@@ -129,7 +129,7 @@ def _as_oid(context: Context, value: Plain) -> Values:
 
 
 def _shift(is_left: bool) -> Callable[..., Values]:
-    """Shifts go by the count's low bits, as the machine's do."""
+    """Make a shift, which goes by the count's low bits, as the machine's does."""
 
     def shift(context: Context, value: Plain, count: Plain) -> Values:
         bits = _BITS[context.result]
@@ -185,17 +185,17 @@ def _floats(context: Context, value: Plain) -> NDArray[Any]:
         return value.data.astype(FIXED[context.result], copy=False)
 
 
-def _checked(found: NDArray[Any], overflows: NDArray[np.bool_], underflows: NDArray[np.bool_], type: int) -> Plain:
-    if (np.isinf(found) & overflows).any():
+def _checked(values: NDArray[Any], overflows: NDArray[np.bool_], underflows: NDArray[np.bool_], type: int) -> Plain:
+    if (np.isinf(values) & overflows).any():
         raise ExpressionError(OVERFLOW)
-    if ((found == 0) & underflows).any():
+    if ((values == 0) & underflows).any():
         raise ExpressionError(UNDERFLOW)
-    return _plain(found, type)
+    return _plain(values, type)
 
 
 def _float_operation(name: str) -> Callable[..., Values]:
-    def operate(context: Context, one: Plain, other: Plain) -> Values:
-        left, right = _floats(context, one), _floats(context, other)
+    def operate(context: Context, left_column: Plain, right_column: Plain) -> Values:
+        left, right = _floats(context, left_column), _floats(context, right_column)
         finite = ~np.isinf(left) & ~np.isinf(right)
         never = np.zeros(len(left), bool)
         with np.errstate(all="ignore"):
@@ -221,7 +221,7 @@ def _float_function(function: Any) -> Callable[..., Values]:
 
 
 def _float_sign(values: NDArray[Any]) -> NDArray[Any]:
-    """Zero of NaN."""
+    """Return the signs of floats, zero for NaN."""
     return np.where(values > 0, 1.0, np.where(values < 0, -1.0, 0.0))
 
 
@@ -232,7 +232,7 @@ def _root(context: Context, value: Plain) -> Values:
 
 
 def _rounded(context: Context, value: Plain) -> Values:
-    """A float as an integer; halves go to the even one."""
+    """Round a float to an integer, halves to the even one."""
     with np.errstate(all="ignore"):
         whole = np.rint(value.data).astype(np.float64)
     bits = _BITS[context.result]
@@ -242,20 +242,20 @@ def _rounded(context: Context, value: Plain) -> Values:
 
 
 def _narrowed(context: Context, value: Plain) -> Values:
-    """float8 to float4."""
+    """Convert float8 to float4."""
     with np.errstate(all="ignore"):
-        found = value.data.astype(np.float32)
-    return _checked(found, ~np.isinf(value.data), value.data != 0, context.result)
+        narrowed = value.data.astype(np.float32)
+    return _checked(narrowed, ~np.isinf(value.data), value.data != 0, context.result)
 
 
-def _greater(context: Context, one: Plain, other: Plain) -> Values:
-    nan = np.isnan(one.data)
-    return _plain(np.where(nan | (one.data > other.data), one.data, other.data), context.result)
+def _greater(context: Context, left: Plain, right: Plain) -> Values:
+    nan = np.isnan(left.data)
+    return _plain(np.where(nan | (left.data > right.data), left.data, right.data), context.result)
 
 
-def _smaller(context: Context, one: Plain, other: Plain) -> Values:
-    nan = np.isnan(other.data)
-    return _plain(np.where(nan | (one.data < other.data), one.data, other.data), context.result)
+def _smaller(context: Context, left: Plain, right: Plain) -> Values:
+    nan = np.isnan(right.data)
+    return _plain(np.where(nan | (left.data < right.data), left.data, right.data), context.result)
 
 
 def _register_floats() -> None:

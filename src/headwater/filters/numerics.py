@@ -1,7 +1,7 @@
 """Arithmetic of numerics, exactly and with the server's display scales, and casts from and to them.
 
-A :class:`Number` is a whole number and how many of its digits are decimals, or none of that for NaN and the infinities.
-Values are read by way of their text (``_text_number``); :func:`stored_number` is the counterpart of that.
+A :class:`Number` is a whole number and its number of decimals; for NaN and the infinities it is neither.
+Values are read by way of their text (``_text_number``); :func:`stored_number` is the counterpart.
 
 PostgreSQL: ``numeric.c``.
 
@@ -35,7 +35,7 @@ _KEPT_BYTES = 64
 
 
 class Number(NamedTuple):
-    """coefficient / 10 ** scale; or, with `special`, NaN or an infinity."""
+    """A number, coefficient / 10 ** scale; or, with `special`, NaN or an infinity."""
 
     coefficient: int
     scale: int
@@ -43,27 +43,27 @@ class Number(NamedTuple):
 
     @property
     def is_special(self) -> bool:
-        """Whether it is no number."""
+        """True if it is NaN or an infinity."""
         return self.special != 0.0
 
     @property
     def is_nan(self) -> bool:
-        """Whether it is NaN."""
+        """True if it is NaN."""
         return self.special != self.special
 
     @property
     def sign(self) -> int:
-        """-1, 0 or 1; not of NaN."""
+        """The sign, -1, 0 or 1; not of NaN."""
         value = self.special if self.is_special else self.coefficient
         return (value > 0) - (value < 0)
 
     def scaled(self, scale: int) -> int:
-        """The coefficient for a scale that is not smaller."""
+        """Return the coefficient for a scale that is not smaller."""
         return int(self.coefficient * 10 ** (scale - self.scale))
 
     @property
     def fraction(self) -> Fraction:
-        """Its value."""
+        """The value as a fraction."""
         return Fraction(self.coefficient, 10**self.scale)
 
 
@@ -71,20 +71,20 @@ NAN = Number(0, 0, math.nan)
 
 
 def infinity(sign: int) -> Number:
-    """An infinity, or NaN of no sign."""
+    """Return an infinity, or NaN for the sign 0."""
     return NAN if sign == 0 else Number(0, 0, sign * math.inf)
 
 
 def _integer(digits: str) -> int:
-    """Of any length, which int() of a string is not."""
+    """Read an integer of any length; int() takes strings only up to a limit."""
     return int(Decimal(digits)) if len(digits) > 4000 else int(digits)
 
 
 def number(payload: bytes) -> Number:
-    """A stored numeric.
+    """Read a stored numeric.
 
     Raises:
-        RecordError: it is malformed.
+        RecordError: the numeric is malformed.
     """
     return _kept(payload) if len(payload) <= _KEPT_BYTES else _read(payload)
 
@@ -103,7 +103,7 @@ def _read(payload: bytes) -> Number:
 
 
 def numeric_text(payload: bytes) -> str:
-    """A stored numeric as the server prints it."""
+    """Print a stored numeric as the server prints it."""
     source = np.frombuffer(bytearray(payload), dtype=np.uint8)
     out = np.empty(64, dtype=np.uint8)
     while (end := write_numeric(source, 0, len(payload), out, 0)) == -1 and len(out) < 1 << 20:
@@ -114,10 +114,10 @@ def numeric_text(payload: bytes) -> str:
 
 
 def stored_number(value: Number) -> bytes:
-    """A numeric as it is stored (make_result).
+    """Return a numeric as it is stored (make_result).
 
     Raises:
-        ExpressionError: it is too large.
+        ExpressionError: the numeric is too large.
     """
     if value.is_special:
         return _HEADERS[str(value.special)].to_bytes(2, "little")
@@ -137,7 +137,7 @@ def _header(negative: bool, weight: int, scale: int) -> bytes:
 
 
 def _base_digits(coefficient: int, scale: int) -> tuple[list[int], int]:
-    """Digits to the base 10000 without zeros at either end, and the weight of the last one."""
+    """Return the digits to the base 10000 without zeros at either end, and the weight of the last one."""
     if coefficient == 0:
         return [], 0
     text = str(Decimal(coefficient)) + "0" * (-scale % 4)
@@ -153,7 +153,7 @@ def _base_digits(coefficient: int, scale: int) -> tuple[list[int], int]:
 
 
 def round_half_up(value: Number, scale: int) -> Number:
-    """Rounded to so many decimals, below zero to tens and so on, halves away from zero (round_var)."""
+    """Round to `scale` decimals, below zero to tens and so on, halves away from zero (round_var)."""
     return _cut(value, scale, rounds=True)
 
 
@@ -162,10 +162,10 @@ def _cut(value: Number, scale: int, *, rounds: bool) -> Number:
     if scale >= value.scale:
         return Number(value.scaled(scale), scale)
     divisor = 10 ** (value.scale - scale)
-    found, rest = divmod(abs(value.coefficient), divisor)
-    found += rounds and 2 * rest >= divisor
-    found = found if value.coefficient >= 0 else -found
-    return Number(found * 10 ** (shown - scale), shown)
+    quotient, rest = divmod(abs(value.coefficient), divisor)
+    quotient += rounds and 2 * rest >= divisor
+    quotient = quotient if value.coefficient >= 0 else -quotient
+    return Number(quotient * 10 ** (shown - scale), shown)
 
 
 def _add(left: Number, right: Number) -> Number:
@@ -186,12 +186,12 @@ def _multiply(left: Number, right: Number) -> Number:
         return NAN
     if left.is_special or right.is_special:
         return infinity(left.sign * right.sign)
-    found = Number(left.coefficient * right.coefficient, left.scale + right.scale)
-    return round_half_up(found, _MOST_SCALE) if found.scale > _MOST_SCALE else found
+    product = Number(left.coefficient * right.coefficient, left.scale + right.scale)
+    return round_half_up(product, _MOST_SCALE) if product.scale > _MOST_SCALE else product
 
 
 def _first_digit(value: Number) -> tuple[int, int]:
-    """Its first digit to the base 10000, and that one's weight."""
+    """Return the first digit to the base 10000, and its weight."""
     digits, last = _base_digits(abs(value.coefficient), value.scale)
     return (digits[0], last + len(digits) - 1) if digits else (0, 0)
 
@@ -219,9 +219,9 @@ def _divide(left: Number, right: Number) -> Number:
 def _quotient(left: Number, right: Number, scale: int) -> Number:
     top = abs(left.coefficient) * 10 ** (scale + right.scale)
     bottom = abs(right.coefficient) * 10**left.scale
-    found, rest = divmod(top, bottom)
-    found += 2 * rest >= bottom
-    return Number(found * left.sign * right.sign, scale)
+    quotient, rest = divmod(top, bottom)
+    quotient += 2 * rest >= bottom
+    return Number(quotient * left.sign * right.sign, scale)
 
 
 def _modulo(left: Number, right: Number) -> Number:
@@ -242,8 +242,8 @@ def _div_trunc(left: Number, right: Number) -> Number:
     if left.is_special or right.is_special or right.coefficient == 0:
         return _divide(left, right)
     scale = max(left.scale, right.scale)
-    found = abs(left.scaled(scale)) // abs(right.scaled(scale))
-    return Number(found * left.sign * right.sign, 0)
+    quotient = abs(left.scaled(scale)) // abs(right.scaled(scale))
+    return Number(quotient * left.sign * right.sign, 0)
 
 
 def _round(value: Number, scale: int = 0) -> Number:
@@ -252,7 +252,7 @@ def _round(value: Number, scale: int = 0) -> Number:
 
 
 def _trunc(value: Number, scale: int = 0) -> Number:
-    """What is cut off only; no decimals are added."""
+    """Cut decimals off; none are added."""
     if value.is_special:
         return value
     return _cut(value, min(max(scale, -(_MOST_WEIGHT + 1) * 4), _MOST_SCALE), rounds=False)
@@ -277,49 +277,49 @@ def _sign(value: Number) -> Number:
 
 
 def _coerced(value: Number, typmod: int) -> Number:
-    """To a precision and a scale (apply_typmod); numeric(p, s)."""
+    """Coerce a number to numeric(p, s), a precision and a scale (apply_typmod)."""
     if typmod < 4 or value.is_nan:
         return value
     precision, scale = (typmod - 4) >> 16 & 0xFFFF, ((typmod - 4 & 0x7FF) ^ 1024) - 1024
     if value.is_special:
         raise ExpressionError("numeric field overflow")
-    found = round_half_up(value, scale)
-    if abs(found.coefficient) >= 10 ** max(precision - scale + found.scale, 0) and found.coefficient:
+    rounded = round_half_up(value, scale)
+    if abs(rounded.coefficient) >= 10 ** max(precision - scale + rounded.scale, 0) and rounded.coefficient:
         raise ExpressionError("numeric field overflow")
-    return found
+    return rounded
 
 
 def as_integer(context: Context, value: Number) -> int:
-    """A number as an integer of the result's type.
+    """Convert a number to an integer of the result's type.
 
     Raises:
-        ExpressionError: it does not fit.
+        ExpressionError: the number does not fit.
     """
     names = {21: "smallint", 23: "integer", 20: "bigint"}
     if value.is_special:
         what = "NaN" if value.is_nan else "infinity"
         raise ExpressionError(f"cannot convert {what} to {names[context.result]}")
-    found = round_half_up(value, 0).coefficient
+    rounded = round_half_up(value, 0).coefficient
     info = np.iinfo(FIXED[context.result])
-    if not info.min <= found <= info.max:
+    if not info.min <= rounded <= info.max:
         raise out_of_range(context.result)
-    return found
+    return rounded
 
 
 def as_float(context: Context, value: Number) -> float:
-    """A number as a float of the result's type.
+    """Convert a number to a float of the result's type.
 
     Raises:
-        ExpressionError: it is too large, or too small.
+        ExpressionError: the number is too large, or too small.
     """
     if value.is_special:
         return value.special
     is_double = context.result == 701
-    found = _nearest(value, is_double)
-    if value.coefficient and (found == 0 or math.isinf(found)):
+    nearest = _nearest(value, is_double)
+    if value.coefficient and (nearest == 0 or math.isinf(nearest)):
         name = "double precision" if is_double else "real"
         raise ExpressionError(f'"{numeric_text(stored_number(value))}" is out of range for type {name}')
-    return found
+    return nearest
 
 
 def _integer_of(context: Context, payload: bytes) -> int:
@@ -331,7 +331,7 @@ def _float_of(context: Context, payload: bytes) -> float:
 
 
 def _nearest(value: Number, is_double: bool) -> float:
-    """The float that is nearest, of one or the other width."""
+    """Return the nearest float, of double or single width."""
     double = float(Decimal((value.coefficient < 0, _digits(value.coefficient), -value.scale)))
     if is_double:
         return double
@@ -361,7 +361,7 @@ def _of_float(digits: int) -> Callable[[Context, float], bytes]:
 
 
 def number_of_text(text: str) -> Number:
-    """A number that is written out, with or without an exponent."""
+    """Read a number from its text, with or without an exponent."""
     with decimal.localcontext(decimal.Context(prec=decimal.MAX_PREC)):
         sign, digits, exponent = Decimal(text).as_tuple()
     coefficient = _integer("".join(map(str, digits))) * (-1 if sign else 1)
@@ -374,7 +374,7 @@ def _of_integer(_: Context, value: int) -> bytes:
 
 
 def _numeric(names: str, function: Callable[..., Number]) -> None:
-    """Register a function of numbers, and of integers beside them."""
+    """Register a function of numbers, some of whose arguments may be integers."""
 
     def one(_: Context, *values: Any) -> bytes:
         return stored_number(function(*(number(value) if isinstance(value, bytes) else value for value in values)))

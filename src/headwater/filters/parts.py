@@ -1,4 +1,4 @@
-"""Arrays and ranges as what they are made of, and arrays made of values."""
+"""The parts of arrays and ranges, and arrays that are made of values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _NAME_SIZE = 64
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of n arrays or ranges, one behind the other.
+    """The parts of n arrays or ranges, one after the other.
 
     Attributes:
-        first: int64[n+1] those of value i are ``[first[i], first[i+1])``.
+        first: int64[n+1] the parts of value i are ``[first[i], first[i+1])``.
         there: bool[m] of a range whether there is such a bound.
         values: the m parts; of an array NULLs are NULL.
     """
@@ -39,12 +39,21 @@ class Parts:
 
 
 def type_info(oid: int, major: int) -> TypeInfo:
-    """One of the server's own types."""
-    own = built_in_types(major)[oid]
-    inner = type_info(own.element or own.subtype, major) if own.element or own.subtype else None
-    is_array = own.element != 0
+    """Describe one of the server's own types."""
+    built_in = built_in_types(major)[oid]
+    inner = type_info(built_in.element or built_in.subtype, major) if built_in.element or built_in.subtype else None
+    is_array = built_in.element != 0
     return TypeInfo(
-        *(oid, own.name, "pg_catalog", own.name, own.kind, own.length, own.align, own.is_by_value),
+        *(
+            oid,
+            built_in.name,
+            "pg_catalog",
+            built_in.name,
+            built_in.kind,
+            built_in.length,
+            built_in.align,
+            built_in.is_by_value,
+        ),
         element=inner if is_array else None,
         subtype=None if is_array else inner,
     )
@@ -56,16 +65,16 @@ def _tables(oid: int, major: int) -> TextTables:
 
 
 def inner_type(oid: int, major: int) -> int:
-    """The OID of the type that an array's or a range's is made of; 0 of another type."""
-    own = built_in_types(major)[oid]
-    return own.element or own.subtype
+    """Return the OID of an array's element type or a range's subtype; 0 for another type."""
+    built_in = built_in_types(major)[oid]
+    return built_in.element or built_in.subtype
 
 
 def taken_apart(type: int, major: int, values: Spans) -> Parts:
-    """The parts of values, none of which is NULL.
+    """Take values apart, none of which is NULL.
 
     Raises:
-        RecordError: one is malformed.
+        RecordError: a value is malformed.
     """
     tables = _tables(type, major)
     counts = np.empty(len(values), dtype=np.int64)
@@ -80,31 +89,31 @@ def taken_apart(type: int, major: int, values: Spans) -> Parts:
 
 
 def payloads(values: Values) -> list[bytes | None]:
-    """Each value as it is stored; None for NULL."""
+    """Return each value as it is stored; None for NULL."""
     if isinstance(values, Spans):
-        found: list[bytes] = values.to_list()
+        raw_values: list[bytes] = values.to_list()
     else:
         size = values.data.dtype.itemsize
         raw = values.data.tobytes()
-        found = [raw[at : at + size] for at in range(0, len(raw), size)]
-    return [None if null else value for value, null in zip(found, values.null.tolist(), strict=True)]
+        raw_values = [raw[at : at + size] for at in range(0, len(raw), size)]
+    return [None if null else value for value, null in zip(raw_values, values.null.tolist(), strict=True)]
 
 
 def elements_of(type: int, major: int, payload: bytes) -> list[bytes | None]:
-    """The elements of one array, as they are stored."""
+    """Return the elements of one array, as they are stored."""
     return payloads(taken_apart(type, major, spans([payload])).values)
 
 
 def shape_of(payload: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The lengths of an array's dimensions, and their lower bounds."""
+    """Return the lengths of an array's dimensions, and their lower bounds."""
     (dimensions,) = struct.unpack_from("<i", payload)
     numbers = struct.unpack_from(f"<{2 * dimensions}i", payload, _HEADER)
     return numbers[:dimensions], numbers[dimensions:]
 
 
 def made_array(element: int, major: int, values: Sequence[bytes | None]) -> bytes:
-    """An array of one dimension, as it is stored (construct_md_array)."""
-    own = built_in_types(major)[element]
+    """Make an array of one dimension, as it is stored (construct_md_array)."""
+    built_in = built_in_types(major)[element]
     if not values:
         return struct.pack("<iiI", 0, 0, element)
     has_null = None in values
@@ -116,8 +125,8 @@ def made_array(element: int, major: int, values: Sequence[bytes | None]) -> byte
     data = bytearray(front.ljust(header - _VARLENA, b"\0"))
     for value in values:
         if value is not None:
-            data += b"\0" * (-(len(data) + _VARLENA) % ALIGNMENT[own.align])
-            data += _datum(own.length, value)
+            data += b"\0" * (-(len(data) + _VARLENA) % ALIGNMENT[built_in.align])
+            data += _datum(built_in.length, value)
     return bytes(data)
 
 

@@ -1,7 +1,7 @@
 """``LIKE`` and ``ILIKE``.
 
-A pattern that ends with a backslash is an error, but only if the comparison comes that far: such patterns are matched
-step by step, all others by a regular expression that says the same.
+A pattern that ends with a backslash is an error, but only if the comparison reaches its end: such patterns are matched
+step by step, all others by a regular expression with the same meaning.
 
 PostgreSQL: ``like.c``, ``like_match.c`` (MatchText, do_like_escape).
 """
@@ -25,7 +25,7 @@ def _ends_in_escape(pattern: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """What matches the same as a pattern that does not end in the middle."""
+    """Translate a pattern that does not end with an escape character to a regular expression."""
     pieces, at = [], 0
     while at < len(pattern):
         character = pattern[at]
@@ -42,10 +42,10 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def is_like(value: str, pattern: str) -> bool:
-    """Whether a value is like a pattern.
+    """Tell whether a value is like a pattern.
 
     Raises:
-        ExpressionError: the pattern ends in the middle, where the value has not.
+        ExpressionError: the pattern ends with an escape character, and the value has characters left there.
     """
     if _ends_in_escape(pattern):
         return bool(_step_by_step(value, pattern))
@@ -53,7 +53,7 @@ def is_like(value: str, pattern: str) -> bool:
 
 
 def _step_by_step(value: str, pattern: str) -> bool | None:
-    """The same, None for a mismatch that no later beginning can mend."""
+    """Tell whether a value is like a pattern; None for a mismatch that no later start in the value can mend."""
     while value and pattern:
         if pattern[0] == _ANY:
             return _anywhere(value, pattern)
@@ -72,7 +72,7 @@ def _step_by_step(value: str, pattern: str) -> bool | None:
 
 
 def _anywhere(value: str, pattern: str) -> bool | None:
-    """A pattern that begins with any characters."""
+    """Match a pattern that begins with ``%``."""
     rest = pattern.lstrip(_ANY + _ONE)
     skipped = pattern[: len(pattern) - len(rest)].count(_ONE)
     if skipped > len(value):
@@ -92,7 +92,7 @@ def _anywhere(value: str, pattern: str) -> bool | None:
 
 
 def _escaped(pattern: str, escape: str) -> str:
-    """A pattern with another escape character as one with backslashes (like_escape)."""
+    """Rewrite a pattern with another escape character to one with backslashes (like_escape)."""
     if not escape:
         return pattern.replace("\\", "\\\\")
     if len(escape) > 1:

@@ -25,8 +25,8 @@ class Bound(NamedTuple):
     """A bound of a range.
 
     Attributes:
-        payload: its value as it is stored, None for an infinite one.
-        key: by which it is compared.
+        payload: its value as it is stored, None for an infinite bound.
+        key: the key by which it is compared.
         inclusive: whether it belongs to the range.
         is_lower: whether it is the lower one.
     """
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 
 class Range(NamedTuple):
-    """A range; of an empty one the bounds say nothing."""
+    """A range; the bounds of an empty one have no meaning."""
 
     is_empty: bool
     lower: Bound
@@ -47,7 +47,7 @@ class Range(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def range_of(type: int, major: int, payload: bytes) -> Range:
-    """A stored range.
+    """Read a stored range.
 
     Args:
         type: its type's OID.
@@ -55,41 +55,41 @@ def range_of(type: int, major: int, payload: bytes) -> Range:
         payload: as it is stored.
     """
     flags = payload[-1]
-    found = payloads(taken_apart(type, major, spans([payload])).values)
+    bound_payloads = payloads(taken_apart(type, major, spans([payload])).values)
     key = sort_key(inner_type(type, major))
     bounds = [
         Bound(value, None if value is None else key(value), bool(flags & inclusive), is_lower)
         for value, inclusive, is_lower in zip(
-            found or (None, None), (_LOWER_INCLUSIVE, _UPPER_INCLUSIVE), (True, False), strict=True
+            bound_payloads or (None, None), (_LOWER_INCLUSIVE, _UPPER_INCLUSIVE), (True, False), strict=True
         )
     ]
     return Range(bool(flags & _EMPTY), *bounds)
 
 
-def _compare(one: Bound, other: Bound) -> int:
-    """-1, 0 or 1 (range_cmp_bounds)."""
-    if one.payload is None or other.payload is None:
-        if one.payload is None and other.payload is None:
-            return 0 if one.is_lower == other.is_lower else (-1 if one.is_lower else 1)
-        if one.payload is None:
-            return -1 if one.is_lower else 1
-        return 1 if other.is_lower else -1
-    if one.key != other.key:
-        return -1 if one.key < other.key else 1
-    if one.inclusive and other.inclusive:
+def _compare(left: Bound, right: Bound) -> int:
+    """Compare bounds to -1, 0 or 1 (range_cmp_bounds)."""
+    if left.payload is None or right.payload is None:
+        if left.payload is None and right.payload is None:
+            return 0 if left.is_lower == right.is_lower else (-1 if left.is_lower else 1)
+        if left.payload is None:
+            return -1 if left.is_lower else 1
+        return 1 if right.is_lower else -1
+    if left.key != right.key:
+        return -1 if left.key < right.key else 1
+    if left.inclusive and right.inclusive:
         return 0
-    if not one.inclusive and not other.inclusive:
-        return 0 if one.is_lower == other.is_lower else (1 if one.is_lower else -1)
-    if one.inclusive:
-        return -1 if other.is_lower else 1
-    return 1 if one.is_lower else -1
+    if not left.inclusive and not right.inclusive:
+        return 0 if left.is_lower == right.is_lower else (1 if left.is_lower else -1)
+    if left.inclusive:
+        return -1 if right.is_lower else 1
+    return 1 if left.is_lower else -1
 
 
-def _order(one: Range, other: Range) -> int:
-    """-1, 0 or 1; an empty range is below all others (range_cmp)."""
-    if one.is_empty or other.is_empty:
-        return int(other.is_empty) - int(one.is_empty) if one.is_empty != other.is_empty else 0
-    return _compare(one.lower, other.lower) or _compare(one.upper, other.upper)
+def _order(left: Range, right: Range) -> int:
+    """Compare ranges to -1, 0 or 1; an empty range is less than all others (range_cmp)."""
+    if left.is_empty or right.is_empty:
+        return int(right.is_empty) - int(left.is_empty) if left.is_empty != right.is_empty else 0
+    return _compare(left.lower, right.lower) or _compare(left.upper, right.upper)
 
 
 def _contains(outer: Range, inner: Range) -> bool:
@@ -98,16 +98,16 @@ def _contains(outer: Range, inner: Range) -> bool:
     return _compare(outer.lower, inner.lower) <= 0 <= _compare(outer.upper, inner.upper)
 
 
-def _overlaps(one: Range, other: Range) -> bool:
-    if one.is_empty or other.is_empty:
+def _overlaps(left: Range, right: Range) -> bool:
+    if left.is_empty or right.is_empty:
         return False
-    if _compare(one.lower, other.lower) >= 0:
-        return _compare(one.lower, other.upper) <= 0
-    return _compare(other.lower, one.upper) <= 0
+    if _compare(left.lower, right.lower) >= 0:
+        return _compare(left.lower, right.upper) <= 0
+    return _compare(right.lower, left.upper) <= 0
 
 
 def _of_both(decide: Callable[[Range, Range], bool]) -> Callable[[Range, Range], bool]:
-    return lambda one, other: not one.is_empty and not other.is_empty and decide(one, other)
+    return lambda left, right: not left.is_empty and not right.is_empty and decide(left, right)
 
 
 def _test(decide: Callable[[Range, Range], bool]) -> Callable[[Context, bytes, bytes], bool]:
@@ -123,7 +123,7 @@ def _ask(about: Callable[[Range], bool]) -> Callable[[Context, bytes], bool]:
 
 
 def _as_stored(type: int, value: Any) -> bytes:
-    """A value that a column has handed out, back in its stored form."""
+    """Return the stored form of a value that a column's ``to_list`` has given."""
     return np.array([value], dtype=FIXED[type]).tobytes() if type in FIXED else bytes(value)
 
 
@@ -134,7 +134,7 @@ def _as_value(type: int, payload: bytes | None) -> Any:
 
 
 def _has(place: int) -> Callable[[Context, Any, Any], bool]:
-    """Whether a value is in a range, which is the argument at that place."""
+    """Make the test of a value in a range; the range is the argument at `place`."""
 
     def has(context: Context, *arguments: Any) -> bool:
         type, major = context.types[place], context.settings.major
@@ -152,8 +152,8 @@ def _has(place: int) -> Callable[[Context, Any, Any], bool]:
 def _bound(which: str) -> Callable[[Context, bytes], Any]:
     def bound(context: Context, payload: bytes) -> Any:
         whole = range_of(context.types[0], context.settings.major, payload)
-        found: Bound = getattr(whole, which)
-        return None if whole.is_empty else _as_value(context.result, found.payload)
+        side: Bound = getattr(whole, which)
+        return None if whole.is_empty else _as_value(context.result, side.payload)
 
     return bound
 
@@ -166,19 +166,19 @@ def _needs_bounds(place: int) -> Callable[[Context], None]:
 
 
 _TESTS: dict[str, Callable[[Range, Range], bool]] = {
-    "range_eq": lambda one, other: _order(one, other) == 0,
-    "range_ne": lambda one, other: _order(one, other) != 0,
-    "range_lt": lambda one, other: _order(one, other) < 0,
-    "range_le": lambda one, other: _order(one, other) <= 0,
-    "range_gt": lambda one, other: _order(one, other) > 0,
-    "range_ge": lambda one, other: _order(one, other) >= 0,
+    "range_eq": lambda left, right: _order(left, right) == 0,
+    "range_ne": lambda left, right: _order(left, right) != 0,
+    "range_lt": lambda left, right: _order(left, right) < 0,
+    "range_le": lambda left, right: _order(left, right) <= 0,
+    "range_gt": lambda left, right: _order(left, right) > 0,
+    "range_ge": lambda left, right: _order(left, right) >= 0,
     "range_contains": _contains,
     "range_contained_by": lambda inner, outer: _contains(outer, inner),
     "range_overlaps": _overlaps,
-    "range_before": _of_both(lambda one, other: _compare(one.upper, other.lower) < 0),
-    "range_after": _of_both(lambda one, other: _compare(one.lower, other.upper) > 0),
-    "range_overleft": _of_both(lambda one, other: _compare(one.upper, other.upper) <= 0),
-    "range_overright": _of_both(lambda one, other: _compare(one.lower, other.lower) >= 0),
+    "range_before": _of_both(lambda left, right: _compare(left.upper, right.lower) < 0),
+    "range_after": _of_both(lambda left, right: _compare(left.lower, right.upper) > 0),
+    "range_overleft": _of_both(lambda left, right: _compare(left.upper, right.upper) <= 0),
+    "range_overright": _of_both(lambda left, right: _compare(left.lower, right.lower) >= 0),
 }
 _ASKED: dict[str, Callable[[Range], bool]] = {
     "range_empty": lambda whole: whole.is_empty,

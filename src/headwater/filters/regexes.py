@@ -1,14 +1,13 @@
 """Regular expressions: ``~``, ``~*``, ``!~``, ``!~*``, ``regexp_like``.
 
-A pattern is translated to one of Python's that matches the same texts, as far as both say the same: characters, ``.``,
-brackets, alternatives, groups, quantifiers and anchors, escapes. Where only the question is whether there is a match,
-it does not matter which one is found. All else is refused when the filter is compiled; so are patterns that are not
-constant.
+A pattern is translated to one of Python's that matches the same texts, as far as both mean the same: characters, ``.``,
+brackets, alternatives, groups, quantifiers and anchors, escapes. A filter only asks if there is a match, so it does not
+matter which one is found. All else is refused when the filter is compiled; so are patterns that are not constant.
 
 PostgreSQL: ``regexp.c``, ``regex/regcomp.c``, ``regex/regc_lex.c`` (advanced regular expressions, without options).
 
 Known gaps: back references, lookaround, embedded options, collating elements, letters beyond ASCII. Python matches by
-trying: a pattern in which quantifiers nest can take it long.
+backtracking: a pattern in which quantifiers nest can take it long.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ _MOST_REPEATS = 255
 
 
 class _Refused(Exception):
-    """A pattern has what is not translated; the text says what."""
+    """An error of a pattern that is not translated; the text names the cause."""
 
 
 class _Translator:
-    """Reads a pattern from left to right.
+    """A translator that reads a pattern from left to right.
 
     `goes_by_letters` tells whether classes of characters occurred in it, `goes_by_signs` whether those of signs and
     blanks did: libc and ICU do not agree on these, not even in ASCII.
@@ -120,20 +119,20 @@ class _Translator:
     def _quantifier(self, character: str) -> str:
         if not self.can_repeat:
             raise _Refused("a quantifier that follows nothing")
-        found = character
+        quantifier = character
         if character == "{":
             match = _BOUND.match(self.pattern, self.at)
             if match is None:
                 raise _Refused("malformed bounds")
-            found = match[0]
+            quantifier = match[0]
             low, high = int(match[1]), int(match[3] or match[1])
             if not low <= high <= _MOST_REPEATS:
                 raise _Refused("bounds that are too large")
-        self.at += len(found)
+        self.at += len(quantifier)
         self.can_repeat = False
         if self._after(0) == "?":  # which of several matches is preferred does not matter
             self.at += 1
-        return found
+        return quantifier
 
     def _escape(self) -> str:
         character = self._after(0)
@@ -188,7 +187,7 @@ class _Translator:
         return f"{_in_bracket(low)}-{_in_bracket(high)}"
 
     def _member(self) -> str:
-        """A character of a bracket, or what stands for several."""
+        """Read a character of a bracket, or the translation of a class of characters."""
         character = self._after(0)
         if not character or self.pattern.startswith(("[.", "[=", "[:"), self.at):
             raise _Refused("a bracket that does not end, or a collating element")
@@ -213,7 +212,7 @@ def _in_bracket(character: str) -> str:
 
 @lru_cache(maxsize=256)
 def _translation(pattern: str) -> tuple[str, bool, bool]:
-    """Python's pattern, whether it goes by classes of characters, and by those of signs and blanks."""
+    """Translate a pattern to Python's; tell if it goes by classes of characters, and by those of signs and blanks."""
     translator = _Translator(pattern)
     return translator.translated(), translator.goes_by_letters, translator.goes_by_signs
 

@@ -1,6 +1,7 @@
-"""Values as Python orders them: keys that compare as the server compares the values of a type.
+"""Sort keys of values: Python compares them as the server compares the values of a type.
 
-For what is compared one by one: elements of arrays, bounds of ranges. Whole columns are compared by ``comparisons.py``.
+They are for values that are compared singly: elements of arrays, bounds of ranges. ``comparisons.py`` compares whole
+columns.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ _TEXTS = (19, 25, 1042, 1043)
 
 
 def sort_key(type: int) -> SortKey:
-    """The keys of a type's values in their stored form."""
+    """Return the function from a type's value in its stored form to the value's sort key."""
     return _KEYS[type]
 
 
 def needs_keys(type: int, context: Context, *, ordered: bool) -> None:
-    """Refuse types whose values are not compared here, and collations in whose order they are not."""
+    """Refuse types whose values are not compared here, and collations whose order is not known here."""
     if type not in _KEYS:
         raise UnsupportedFilterError(
             f"{context.function.signature} (OID {context.function.oid}) of {type_name(type)} is not supported"

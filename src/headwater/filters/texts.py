@@ -1,8 +1,8 @@
 """Functions of text, character(n), name, "char", bytea and bit strings.
 
-Characters are those of the database's encoding: UTF8, or one of single bytes; databases in another one are refused
-where characters count. Letters are those of ASCII, as the collation "C" has them; where the collation knows others,
-functions that go by letters are refused, or take values of ASCII only.
+Characters are those of the database's encoding: UTF8, or one of single bytes; databases in another encoding are refused
+where characters count. Letters are those of ASCII, as in the collation "C". Where the collation knows others, functions
+that go by letters are refused, or take values of ASCII only.
 
 PostgreSQL: ``varlena.c``, ``oracle_compat.c``, ``varchar.c``, ``char.c``, ``name.c``, ``varbit.c``.
 """
@@ -31,7 +31,7 @@ _UPPER = bytes.maketrans(string.ascii_lowercase.encode(), string.ascii_uppercase
 
 
 def codec(context: Context) -> str:
-    """Python's codec by which each character of the database is one of a string."""
+    """Return Python's codec that turns each character of the database into one of a string."""
     return "utf-8" if context.settings.encoding == UTF8 else "latin-1"
 
 
@@ -46,12 +46,12 @@ def needs_characters(context: Context) -> None:
 
 
 def of_text(function: Callable[..., Any]) -> Callable[..., Values]:
-    """A function of strings: bytes that it is given are decoded, a string that it makes is encoded."""
+    """Turn a function of strings into one of columns: bytes are decoded for it, a string that it returns is encoded."""
 
     def one(context: Context, *values: Any) -> Any:
         name = codec(context)
-        found = function(*(value.decode(name) if isinstance(value, bytes) else value for value in values))
-        return found.encode(name) if isinstance(found, str) else found
+        result = function(*(value.decode(name) if isinstance(value, bytes) else value for value in values))
+        return result.encode(name) if isinstance(result, str) else result
 
     return each(one)
 
@@ -81,7 +81,7 @@ def _octets(_: Context, value: Spans) -> Plain:
 
 
 def _text_length(context: Context, value: Spans) -> Values:
-    """The number of characters."""
+    """Count the characters of texts."""
     if context.settings.encoding != UTF8:
         return _octets(context, value)
     count = np.empty(len(value), dtype=np.int32)
@@ -220,19 +220,19 @@ def _cased(table: bytes) -> Callable[[Context, bytes], bytes]:
 
 
 def _initcap(value: bytes) -> bytes:
-    """Letters behind letters and digits are small, others great."""
-    found, inside = bytearray(), False
+    """Make letters after letters and digits lower case, others upper case."""
+    letters, inside = bytearray(), False
     for byte in value:
-        found += bytes([byte]).translate(_LOWER if inside else _UPPER)
+        letters += bytes([byte]).translate(_LOWER if inside else _UPPER)
         inside = bytes([byte]).isalnum()
-    return bytes(found)
+    return bytes(letters)
 
 
 # Between types.
 
 
 def _as_name(context: Context, value: bytes) -> bytes:
-    """Cut between characters to what a name holds."""
+    """Cut a text, between characters, to the bytes that a name holds."""
     if len(value) <= _NAME_BYTES:
         return value
     name = codec(context)

@@ -1,8 +1,8 @@
-"""What expressions are computed on: columns of values in one of two forms, each with a mask of NULLs.
+"""The columns of values that expressions are computed on, in one of two forms, each with a mask of NULLs.
 
-A type of fixed length up to 8 bytes is a NumPy array of its own kind (:class:`Plain`), an interval one of three fields;
-all others are stretches of bytes, each as a heap tuple stores it without its varlena header, detoasted and decompressed
-(:class:`Spans`). What stands in the place of a NULL has no meaning, but can be read: zero, or no bytes.
+Values of a type of fixed length up to 8 bytes are a NumPy array of its own kind (:class:`Plain`). Those of an interval
+are one of three fields. All others are spans of bytes (:class:`Spans`): each as a heap tuple stores it, detoasted and
+decompressed, without its varlena header. The data of a NULL has no meaning, but can be read: zero, or no bytes.
 
 Columns have no gaps: kernels are compiled for whole arrays only.
 """
@@ -43,7 +43,7 @@ FIXED |= {1186: INTERVAL, 1266: ZONED_TIME}
 """The types that are :class:`Plain`, by OID."""
 
 NAME = 19
-"""Of fixed length, but a string that ends with its first NUL byte."""
+"""The OID of name: of fixed length, but a string that ends with its first NUL byte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +62,20 @@ class Plain:
         return len(self.null)
 
     def take(self, index: Index) -> Plain:
-        """The values at some places."""
+        """Take the values of some rows."""
         return Plain(self.data[index], self.null[index])
 
     def with_null(self, null: Bools) -> Plain:
-        """The same, NULL elsewhere."""
+        """Return the same values, NULL in other rows."""
         return replace(self, null=null)
 
     def to_list(self) -> list[Any]:
-        """The values as Python has them; those of NULLs have no meaning."""
-        found: list[Any] = self.data.tolist()
-        return found
+        """Return the values as Python has them; those of NULLs have no meaning."""
+        values: list[Any] = self.data.tolist()
+        return values
 
     def keys(self) -> list[Any]:
-        """Something by which values are told apart, bit by bit."""
+        """Return keys that tell values apart, bit by bit."""
         if self.data.dtype.kind == "f":
             return Plain(self.data.view(f"i{self.data.dtype.itemsize}"), self.null).to_list()
         return self.to_list()
@@ -86,7 +86,7 @@ class Spans:
     """Values of any other type.
 
     Attributes:
-        data: uint8[] in which they lie, anywhere.
+        data: uint8[] in which the values lie, anywhere.
         start: int64[n].
         length: int64[n].
         null: bool[n].
@@ -101,20 +101,20 @@ class Spans:
         return len(self.null)
 
     def take(self, index: Index) -> Spans:
-        """The values at some places."""
+        """Take the values of some rows."""
         return Spans(self.data, self.start[index], self.length[index], self.null[index])
 
     def with_null(self, null: Bools) -> Spans:
-        """The same, NULL elsewhere."""
+        """Return the same values, NULL in other rows."""
         return replace(self, null=null)
 
     @cached_property
     def for_kernels(self) -> _stored_columns.Spans:
-        """The same without the mask."""
+        """The same column without the mask of NULLs."""
         return _stored_columns.Spans(self.data, self.start, self.length)
 
     def to_list(self) -> list[bytes]:
-        """Each value's bytes; none of NULLs."""
+        """Return each value's bytes; no bytes for NULLs."""
         whole = self.data
         ends = (self.start + self.length).tolist()
         return [whole[start:end].tobytes() for start, end in zip(self.start.tolist(), ends, strict=True)]
@@ -127,29 +127,29 @@ Values: TypeAlias = Plain | Spans
 
 
 def is_fixed(type: int) -> bool:
-    """Whether values of a type are :class:`Plain`."""
+    """Tell whether values of a type are :class:`Plain`."""
     return type in FIXED
 
 
 def no_nulls(n: int) -> Bools:
-    """A mask of so many values, none of them NULL."""
+    """Return a mask of n values, none of them NULL."""
     return np.zeros(n, dtype=bool)
 
 
 def booleans(data: Bools, null: Bools | None = None) -> Plain:
-    """Truth values."""
+    """Make a column of truth values."""
     return Plain(data, no_nulls(len(data)) if null is None else null)
 
 
 def spans(values: Sequence[bytes], null: Bools | None = None) -> Spans:
-    """Stretches of these bytes, one behind the other."""
+    """Make a column of spans of these bytes, one after the other."""
     lengths = np.array([len(value) for value in values], dtype=np.int64)
     data = np.frombuffer(bytearray(b"".join(values)), dtype=np.uint8)
     return Spans(data, np.cumsum(lengths) - lengths, lengths, no_nulls(len(values)) if null is None else null)
 
 
 def from_list(type: int, values: Sequence[Any], null: Bools | None = None) -> Values:
-    """A column of Python's values, as :meth:`Plain.to_list` and :meth:`Spans.to_list` give them."""
+    """Make a column of Python's values, as :meth:`Plain.to_list` and :meth:`Spans.to_list` give them."""
     if not is_fixed(type):
         return spans(values, null)
     data = np.array(values, dtype=FIXED[type])
@@ -157,7 +157,7 @@ def from_list(type: int, values: Sequence[Any], null: Bools | None = None) -> Va
 
 
 def nulls(type: int, n: int) -> Values:
-    """NULL, so many times."""
+    """Make a column of n NULLs."""
     null = np.ones(n, dtype=bool)
     if is_fixed(type):
         return Plain(np.zeros(n, dtype=FIXED[type]), null)
@@ -165,12 +165,12 @@ def nulls(type: int, n: int) -> Values:
 
 
 def constant(type: int, payload: bytes | None, n: int) -> Values:
-    """One value, so many times.
+    """Make a column of one value n times.
 
     Args:
         type: OID of its type.
         payload: as it is stored, without a varlena header; None for NULL.
-        n: how often.
+        n: the number of rows.
     """
     if payload is None:
         return nulls(type, n)
@@ -182,7 +182,7 @@ def constant(type: int, payload: bytes | None, n: int) -> Values:
 
 
 def payload_of(values: Values, at: int = 0) -> bytes | None:
-    """The stored form of one value."""
+    """Return the stored form of one value."""
     if values.null[at]:
         return None
     if isinstance(values, Plain):
@@ -192,33 +192,33 @@ def payload_of(values: Values, at: int = 0) -> bytes | None:
 
 
 def stored(type: int, data: NDArray[np.uint8], start: Index, length: Index, null: Bools) -> Values:
-    """A column of stored values.
+    """Make a column of stored values.
 
     Args:
         type: OID of their type.
-        data: uint8[] in which they lie.
-        start: int64[n] what stands there for NULLs has no meaning.
-        length: int64[n] likewise.
+        data: uint8[] in which the values lie.
+        start: int64[n] those of NULLs have no meaning.
+        length: int64[n] the same.
         null: bool[n].
 
     Raises:
         RecordError: a value lies outside, or is not as long as its type's are.
     """
     start, length = np.where(null, 0, start), np.where(null, 0, length)
-    found = Spans(data, start, length, null)
+    values = Spans(data, start, length, null)
     if len(null) and (min(int(start.min()), int(length.min())) < 0 or int((start + length).max()) > len(data)):
         raise RecordError("values of a column of a row filter lie outside its data")
     if not is_fixed(type):
-        return _ended(found) if type == NAME else found
+        return _ended(values) if type == NAME else values
     dtype = FIXED[type]
     gathered = np.empty(len(null) * dtype.itemsize, dtype=np.uint8)
-    if _stored_columns.gather(found.for_kernels, null, dtype.itemsize, gathered) < 0:
+    if _stored_columns.gather(values.for_kernels, null, dtype.itemsize, gathered) < 0:
         raise RecordError(f"malformed value of type {type_name(type)} in a column of a row filter")
     return Plain(gathered.view(dtype), null)
 
 
 def scattered(type: int, n: int, parts: Sequence[tuple[Index, Values]]) -> Values:
-    """One column of several: each part's values at its places, NULL where there is none."""
+    """Make one column of several: each part's values in its rows, NULL where there is none."""
     if is_fixed(type):
         data, null = np.zeros(n, dtype=FIXED[type]), np.ones(n, dtype=bool)
         for index, part in parts:
@@ -237,7 +237,7 @@ def scattered(type: int, n: int, parts: Sequence[tuple[Index, Values]]) -> Value
 
 
 def retyped(values: Values, type: int) -> Values:
-    """The same bytes as values of another type (RelabelType)."""
+    """Take the same bytes for values of another type (RelabelType)."""
     if isinstance(values, Plain):
         return Plain(values.data.view(FIXED[type]), values.null)
     return values
@@ -249,7 +249,7 @@ def _name_length(payload: bytes) -> int:
 
 
 def _ended(values: Spans) -> Spans:
-    """Names up to their ends."""
+    """Cut names at their ends."""
     length = np.empty(len(values), dtype=np.int64)
     _stored_columns.until_byte(values.for_kernels, 0, length)
     return replace(values, length=length)

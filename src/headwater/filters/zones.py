@@ -1,7 +1,7 @@
 """``timestamptz AT TIME ZONE`` of a zone of the time zone database, or UTC.
 
-Zones that are called by an abbreviation, as the server's own table of abbreviations has them, are refused, and so is a
-zone that is no constant. The rules are those of :mod:`headwater.rows.timezones`.
+Zones that are called by an abbreviation of the server's own table are refused, and so is a zone that is no constant.
+The rules are those of :mod:`headwater.rows.timezones`.
 
 PostgreSQL: ``timestamp.c`` (timestamptz_zone).
 
@@ -39,7 +39,7 @@ def _needs_known_zone(context: Context) -> None:
 
 
 def _offset(zone: TimeZone, timestamp: int) -> int:
-    """Microseconds east of Greenwich at a time of UTC."""
+    """Return the microseconds east of Greenwich at a time of UTC."""
     return int(offset_at(zone.at, zone.offset, zone.cycle, timestamp)) * _SECOND
 
 

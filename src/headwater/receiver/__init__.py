@@ -1,3 +1,3 @@
-"""What comes from a running server: its catalog."""
+"""The readers of a running server: its catalog."""
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The catalog of a running server, for one whose files nobody can reach: a state to begin with, and no gap to the WAL.
+"""The catalog of a running server whose files cannot be reached: a state to begin with, without a gap to the WAL.
 
 In: a connection string. Out: a :class:`~headwater.slots.kept_state.KeptState` at the redo LSN of the server's last
-checkpoint, from which decoding begins where a slot that is made at the same moment would: its consistent point. Why
-that is exact is said in :mod:`headwater.catalog.store.exported`.
+checkpoint. Decoding begins where a slot that is made at the same moment would begin: at its consistent point.
+:mod:`headwater.catalog.store.exported` explains why that is exact.
 
-What it does to the server: two connections, one of them for replication; a temporary logical slot, which goes with the
+Effects on the server: two connections, one of them for replication; a temporary logical slot, which ends with the
 connection; ACCESS SHARE locks on the catalogs while they are read, so that nobody rewrites them; nothing is written.
-Making the slot waits until all transactions end that run then, as it does for every slot. Default values that
-ALTER TABLE ADD COLUMN has stored beside a table are had in their stored form by letting the server print the parse tree
-of a constant (``debug_print_parse``): it has no other way to say it, and logs the tree, too.
+As for every slot, the creation of the slot waits until all transactions end that run then.
+
+Default values that ALTER TABLE ADD COLUMN has stored (``attmissingval``) are needed in their stored form. For that the
+server prints the parse tree of a constant (``debug_print_parse``), and also logs the tree: it has no other way.
 
 Needed: wal_level = logical, full_page_writes = on, a role with REPLICATION. Known gap: a standby is refused.
 """
@@ -75,7 +76,7 @@ SELECT current_setting('server_version_num')::int AS number, s.system_identifier
 FROM pg_catalog.pg_control_checkpoint() c, pg_catalog.pg_control_system() s, pg_catalog.pg_control_init() i
 """
 CANCEL_SECONDS = 5.0
-"""How long a server has to take note that nobody waits for it any more."""
+"""Seconds that a server has to note that nobody waits for it any more."""
 
 _SLOT = 'CREATE_REPLICATION_SLOT "headwater_export_{}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
 _FILES = """
@@ -111,7 +112,7 @@ INSTALL = "run: pip install 'headwater[server]'"
 
 @dataclass(frozen=True)
 class _Server:
-    """What is known of a server before its catalog is read; see ``pg_controldata``."""
+    """The facts of a server that are known before its catalog is read; see ``pg_controldata``."""
 
     number: int
     system_identifier: int
@@ -130,17 +131,17 @@ class _Server:
 
     @property
     def major(self) -> int:
-        """PostgreSQL's."""
+        """PostgreSQL's major version."""
         return self.number // 10000
 
     @property
     def version(self) -> str:
-        """With the minor release, such as ``15.20``."""
+        """The version with the minor release, such as ``15.20``."""
         return f"{self.major}.{self.number % 10000}"
 
     @property
     def next_full_xid(self) -> int:
-        """64 bits, as of the checkpoint."""
+        """The next xid, in 64 bits, as of the checkpoint."""
         epoch, _, xid = self.next_xid.partition(":")
         return int(epoch) << 32 | int(xid)
 
@@ -150,10 +151,10 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
 
     Args:
         dsn: libpq's connection string or URI; its database is the one that is read.
-        checkpoint: let the server make a checkpoint first, so that little WAL of before the export is needed.
+        checkpoint: whether the server makes a checkpoint first, so that little WAL from before the export is needed.
 
     Raises:
-        CatalogError: the server refuses, or is none that can be decoded.
+        CatalogError: the server refuses, or cannot be decoded.
         HeadwaterError: psycopg is not installed.
     """
     psycopg = _psycopg()
@@ -168,12 +169,12 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             catalogs = _readable(session, server.major)
             with _snapshot(psycopg, dsn, session, catalogs) as consistent_lsn:
                 export = _read(session, server, catalogs, consistent_lsn)
-                # Not before: a TOAST table, which cannot be locked, is held from when it is read.
+                # Not earlier: a TOAST table, which cannot be locked explicitly, is locked only once it is read.
                 if _filenodes(session) != places:
                     raise CatalogError(
                         "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
                     )
-            # Without its snapshot: there may be a hundred million transactions to ask for.
+            # After the snapshot's transaction: there may be a hundred million transactions to ask for.
             log = _commit_log(session, server, export.oldest_xid)
             return KeptState(_state(replace(export, commit_log=log)), _settings(session, server))
     except psycopg.Error as error:
@@ -191,35 +192,35 @@ def _psycopg() -> ModuleType:
 
 
 @contextmanager
-def _connected(psycopg: ModuleType, dsn: str, **how: str) -> Iterator[Connection[Any]]:
-    """A connection.
+def _connected(psycopg: ModuleType, dsn: str, **options: str) -> Iterator[Connection[Any]]:
+    """Hold a connection.
 
-    A server that waits for others does not notice that nobody waits for it any more, and would keep the slot meanwhile:
-    so what it does is cancelled when the ``with`` block is left early.
+    A server that waits for others does not notice that nobody waits for it any more, and would keep the slot meanwhile.
+    Therefore its statement is cancelled when the ``with`` block is left early.
     """
-    with psycopg.connect(dsn, autocommit=True, **how) as connection:
+    with psycopg.connect(dsn, autocommit=True, **options) as connection:
         try:
             yield connection
         except BaseException:
-            # Nothing is waited for without a limit from here on, nor a ROLLBACK sent where an answer is still to come.
+            # From here on no wait is without a limit, and no ROLLBACK is sent while an answer is still to come.
             with closing(connection), suppress(psycopg.Error):
                 connection.cancel_safe(timeout=CANCEL_SECONDS)
             raise
 
 
 def _facts(session: Connection[Any]) -> _Server:
-    """What the server says of itself.
+    """Read the facts of a server, and check that it can be decoded.
 
     Raises:
-        CatalogError: its WAL cannot be decoded, or its catalog not be joined with it.
+        CatalogError: its WAL cannot be decoded, or its catalog cannot be joined with the WAL.
     """
     row = session.execute(_FACTS).fetchone()
     assert row is not None
     server = _Server(*row)
     version = VERSIONS.get(server.major)
     if version is None or version.catalog_version != server.catalog_version_no:
-        found = f"PostgreSQL {server.major} with catalog version {server.catalog_version_no} is unsupported"
-        raise CatalogError(f"{found}, expected one of {', '.join(map(str, VERSIONS))}")
+        problem = f"PostgreSQL {server.major} with catalog version {server.catalog_version_no} is unsupported"
+        raise CatalogError(f"{problem}, expected one of {', '.join(map(str, VERSIONS))}")
     if server.is_standby:
         raise CatalogError("the server is a standby", hint="export the catalog of its primary")
     if server.wal_level != "logical":
@@ -239,17 +240,17 @@ def _facts(session: Connection[Any]) -> _Server:
 
 @contextmanager
 def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], catalogs: Sequence[int]) -> Iterator[int]:
-    """A transaction that sees the catalog as of a consistent point, in which no catalog is rewritten.
+    """Hold a transaction that sees the catalog as of a consistent point, in which no catalog is rewritten.
 
     Yields:
         the consistent point's LSN.
     """
     with _connected(psycopg, dsn, replication="database") as replication:
-        made = replication.execute(_SLOT.format(os.urandom(6).hex()).encode()).fetchone()
-        assert made is not None
-        _, lsn, snapshot, _ = made
+        slot = replication.execute(_SLOT.format(os.urandom(6).hex()).encode()).fetchone()
+        assert slot is not None
+        _, lsn, snapshot, _ = slot
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        # Before anything takes a snapshot: it is another one's that is wanted.
+        # Locks come first, before any statement takes a snapshot: the slot's snapshot is wanted.
         names = ", ".join(_qualified(CATALOG_NAMES[oid]) for oid in catalogs if oid != TOAST_OF_PUBLICATION_REL)
         session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
@@ -258,35 +259,35 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], catalogs:
 
 
 def _filenodes(session: Connection[Any]) -> dict[int, int]:
-    """In which file each catalog lies, now."""
+    """Read the file number that each catalog has now."""
     return {oid: filenode for oid, filenode, *_ in session.execute(_FILES, [list(CATALOG_NAMES)]).fetchall()}
 
 
 def _readable(session: Connection[Any], major: int) -> list[int]:
-    """The catalogs that are read: that of roles only by a role that may see their passwords, which are left out."""
+    """Return the catalogs that are read: pg_authid only if the role may read it (without passwords)."""
     may = "SELECT pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')"
     row = session.execute(may).fetchone()
     return sorted(catalog_oids(major) - (frozenset() if row == (True,) else {PG_AUTHID}))
 
 
 def _may_read_chunks(session: Connection[Any]) -> bool:
-    """Whether the role may read the TOAST table of row filters; what it has of later ones is in the WAL."""
+    """Tell whether the role may read the TOAST table of row filters; the WAL has the chunks of later filters."""
     return session.execute(_MAY_READ_CHUNKS, [TOAST_OF_PUBLICATION_REL]).fetchone() == (True,)
 
 
 def _qualified(name: str) -> str:
-    """A catalog, or a TOAST table of one, with its schema."""
+    """Qualify a catalog, or a TOAST table of one, by its schema."""
     return f"pg_toast.{name}" if name.startswith("pg_toast_") else f"pg_catalog.{name}"
 
 
 def _read(session: Connection[Any], server: _Server, catalogs: Sequence[int], consistent_lsn: int) -> ExportedCatalog:
-    """All of it, as the snapshot shows it, but for the commit log."""
+    """Read the catalog, as the snapshot shows it, without the commit log."""
     missing = _missing_values(session)
     hidden = set() if _may_read_chunks(session) else {TOAST_OF_PUBLICATION_REL}
     rows = {oid: _rows(session, server.major, oid, missing) if oid not in hidden else [] for oid in catalogs}
     database = next(
         row
-        for row in CatalogRows(server.major, "UTF8").databases(one.data for one in rows[PG_DATABASE])
+        for row in CatalogRows(server.major, "UTF8").databases(sent.data for sent in rows[PG_DATABASE])
         if row.oid == server.database
     )
     files, oldest = _files(session, server, database.tablespace, rows)
@@ -321,7 +322,7 @@ def _state(export: ExportedCatalog) -> State:
 def _rows(
     session: Connection[Any], major: int, oid: int, missing: dict[tuple[bytes | None, ...], bytes]
 ) -> Sequence[SentRow]:
-    """The rows of a catalog."""
+    """Read the rows of a catalog."""
     layout = catalog_layout(major, oid)
     types = dict(session.execute(_TYPES, [oid]).fetchall())
     names = [
@@ -340,7 +341,7 @@ def _rows(
 def _files(
     session: Connection[Any], server: _Server, tablespace: int, rows: dict[int, Sequence[SentRow]]
 ) -> tuple[list[ExportedFile], int]:
-    """The catalogs with their files, and the oldest xid that lies in one unfrozen, 64 bits."""
+    """Return the catalogs with their files, and the oldest xid that is not frozen in one of them, 64 bits."""
     next_xid, files = server.next_full_xid, list[ExportedFile]()
     oldest = next_xid
     for oid, filenode, place, size, frozen in session.execute(_FILES, [list(rows)]).fetchall():
@@ -358,45 +359,45 @@ def _mapped(session: Connection[Any], is_shared: bool) -> dict[int, int]:
 
 
 def _commit_log(session: Connection[Any], server: _Server, oldest: int) -> CommitLog:
-    """What became of the transactions of before the checkpoint, from a whole byte of ``pg_xact`` on."""
+    """Read the fates of the transactions from before the checkpoint, from a whole byte of ``pg_xact`` on."""
     first, next_xid = oldest & ~3, server.next_full_xid
-    found = session.execute(_NOT_COMMITTED, [max(first, FIRST_NORMAL_XID), next_xid]).fetchall()
-    if any(is_unknown and xid >= oldest for xid, is_unknown in found):
+    rows = session.execute(_NOT_COMMITTED, [max(first, FIRST_NORMAL_XID), next_xid]).fetchall()
+    if any(is_unknown and xid >= oldest for xid, is_unknown in rows):
         raise CatalogError(
             f"the server has forgotten what became of transactions from {oldest} on", hint="export again"
         )
-    not_committed = np.array(sorted(xid for xid, _ in found), np.int64)
+    not_committed = np.array(sorted(xid for xid, _ in rows), np.int64)
     return commit_log_between(first, next_xid, not_committed, server.next_multi)
 
 
 def _settings(session: Connection[Any], server: _Server) -> tuple[tuple[str, str], ...]:
-    """What a session of this role in this database begins with, and which release the server is."""
-    found = dict(session.execute(_SETTINGS, [sorted(SESSION_SETTINGS)]).fetchall())
+    """Read the settings that a session of this role in this database begins with, and the server's release."""
+    settings = dict(session.execute(_SETTINGS, [sorted(SESSION_SETTINGS)]).fetchall())
     role = session.execute("SELECT session_user::text").fetchone()
     assert role is not None
-    path = SearchPath.parse(found["search_path"]).of_role(role[0])
-    return tuple(sorted({**found, "search_path": str(path), SERVER_VERSION: server.version}.items()))
+    path = SearchPath.parse(settings["search_path"]).of_role(role[0])
+    return tuple(sorted({**settings, "search_path": str(path), SERVER_VERSION: server.version}.items()))
 
 
 # -- attmissingval
 
 
 def _missing_values(session: Connection[Any]) -> dict[tuple[bytes | None, ...], bytes]:
-    """``attmissingval`` as it is stored, by ``attrelid`` and ``attnum`` as they are sent."""
+    """Read ``attmissingval`` as it is stored, by ``attrelid`` and ``attnum`` as they are sent."""
     columns = session.execute(_MISSING).fetchall()
-    found = dict[tuple[bytes | None, ...], bytes]()
+    missing = dict[tuple[bytes | None, ...], bytes]()
     for at in range(0, len(columns), _VALUES_AT_A_TIME):
-        some = columns[at : at + _VALUES_AT_A_TIME]
-        stored = _stored_values(session, [(text, type_name) for _, _, text, type_name, *_ in some])
-        for (relation, number, _, _, type_oid, length, by_value, align), value in zip(some, stored, strict=True):
+        chunk = columns[at : at + _VALUES_AT_A_TIME]
+        stored = _stored_values(session, [(text, type_name) for _, _, text, type_name, *_ in chunk])
+        for (relation, number, _, _, type_oid, length, by_value, align), value in zip(chunk, stored, strict=True):
             element = value[:length] if by_value else value
             key = relation.to_bytes(4, "big"), number.to_bytes(2, "big", signed=True)
-            found[key] = _array_of(element, type_oid, align)
-    return found
+            missing[key] = _array_of(element, type_oid, align)
+    return missing
 
 
 def _array_of(element: bytes, type_oid: int, align: str) -> bytes:
-    """An array of one element (construct_array)."""
+    """Make an array of one element (construct_array)."""
     head = b"".join(word.to_bytes(4, "little") for word in (1, 0, type_oid, 1, 1))
     padding = align_up(len(head) + 4, "d") - len(head) - 4
     assert align_up(len(head) + 4 + padding, align) == len(head) + 4 + padding
@@ -404,11 +405,11 @@ def _array_of(element: bytes, type_oid: int, align: str) -> bytes:
 
 
 def _stored_values(session: Connection[Any], values: Sequence[tuple[str, str]]) -> list[bytes]:
-    """Values as they are stored, which the server prints with the parse trees of constants (outDatum, outfuncs.c).
+    """Read values as they are stored, which the server prints with parse trees of constants (outDatum, outfuncs.c).
 
     Args:
-        session: at the server.
-        values: text and type of each.
+        session: a connection to the server.
+        values: text and type of each value.
     """
     from psycopg.sql import Literal
 
@@ -423,16 +424,16 @@ def _stored_values(session: Connection[Any], values: Sequence[tuple[str, str]]) 
         session.execute("SET LOCAL client_min_messages = log; SET LOCAL debug_print_parse = on")
         trees.clear()
         session.execute("; ".join(queries).encode("utf-8", "surrogateescape"))
-        found = [match for tree in trees if (match := _CONSTANT.search(tree)) is not None]
+        matches = [match for tree in trees if (match := _CONSTANT.search(tree)) is not None]
         session.execute("SET LOCAL debug_print_parse = off; SET LOCAL client_min_messages = notice")
     finally:
         session.remove_notice_handler(heard)
-    if len(found) != len(values):
+    if len(matches) != len(values):
         raise CatalogError(
-            f"the server showed {len(found)} of {len(values)} default values that it keeps beside tables",
+            f"the server showed {len(matches)} of {len(values)} default values that it keeps beside tables",
             hint="take a base backup instead",
         )
-    return [_datum(match) for match in found]
+    return [_datum(match) for match in matches]
 
 
 def _datum(match: re.Match[str]) -> bytes:

@@ -1,7 +1,7 @@
-"""Kernel that makes the events of debezium of a slice's messages: their kinds, their numbers and what came before them.
+"""Kernel that makes debezium's events from a slice's messages: their kinds, numbers, and the last transaction's end.
 
-A delete is followed by a tombstone, and a row whose key has changed is deleted and made anew. Events are counted inside
-their transaction, all and those of a table; each knows where the transaction before it ended. Mirrors
+A delete is followed by a tombstone, and a row whose key has changed is deleted and created again. Events are counted
+inside their transaction, all and those of a table; each has the LSN where the transaction before it ended. Mirrors
 ``RelationalChangeRecordEmitter``, ``TransactionContext`` and ``SourceInfo`` of the connector.
 """
 
@@ -20,20 +20,23 @@ from headwater.rows._text_bytes import Int
 from headwater.rows.items import INSERT, NULL, UPDATE, Cells, Items, Transactions
 
 CREATED, UPDATED, DELETED, TOMBSTONE, KEY_DELETED, KEY_TOMBSTONE, KEY_CREATED = 0, 1, 2, 3, 4, 5, 6
-"""Kinds of events of rows; the last three are of a row whose key has changed."""
+"""The kinds of events of rows; the last three are of a row whose key has changed."""
 
 BEGUN, ENDED, MADE = 7, 8, 9
-"""Kinds of the others: a transaction's, and those that are ready-made (truncates and logical messages)."""
+"""The kinds of other events: of a transaction, and ready-made ones (truncates and logical messages)."""
 
 EVENTS_AT_MOST = 3
-"""Of one change."""
+"""The most events of one change."""
 
 # Indexes into the rules: which operations give events, tombstones, transaction metadata.
 SHOWS_CREATED, SHOWS_UPDATED, SHOWS_DELETED, TOMBSTONES, METADATA = 0, 1, 2, 3, 4
 
 NO_TABLE, SILENT, UNCOUNTED = -1, -2, -3
-"""What stands for the table of a logical message, each of which is counted for itself, of what gives no event, and of
-an event that is not counted."""
+"""The numbers that stand for the table of a message without a table.
+
+NO_TABLE is for a logical message, which is counted alone, SILENT for a message that gives no event, UNCOUNTED for an
+event that is not counted.
+"""
 
 
 class Keys(NamedTuple):
@@ -58,9 +61,9 @@ class Events(NamedTuple):
     Attributes:
         kind: uint8[e].
         message: int64[e] index of the plan's message.
-        order, table_order: int64[e] numbers inside the transaction, from 1 on; of ENDED, how many there were, and an
-            index into the tallies of the first table.
-        last_end: int64[e] where the transaction before ended, -1 for none.
+        order, table_order: int64[e] numbers inside the transaction, from 1 on; of ENDED, the number of events, and an
+            index into the tallies, of the first table.
+        last_end: int64[e] the LSN where the transaction before ended, -1 for none.
         time: int64[e] the last commit time.
     """
 
@@ -73,7 +76,7 @@ class Events(NamedTuple):
 
 
 class Tallies(NamedTuple):
-    """How many events of which tables transactions had: of each ENDED, in the order of their first events.
+    """The numbers of events by table, of each ENDED, in the order of the tables' first events.
 
     Attributes:
         table: int32[] NO_TABLE for a logical message.
@@ -85,16 +88,16 @@ class Tallies(NamedTuple):
 
 
 @inline_kernel
-def _is_same(cells: Cells, one: Int, other: Int) -> Int:
-    """Whether two cells have the same value."""
-    if cells.kind[one] != cells.kind[other]:
+def _is_same(cells: Cells, cell: Int, other_cell: Int) -> Int:
+    """Tell whether two cells have the same value."""
+    if cells.kind[cell] != cells.kind[other_cell]:
         return False
-    if cells.kind[one] == NULL:
+    if cells.kind[cell] == NULL:
         return True
-    length = np.int64(cells.length[one])
-    if length != cells.length[other]:
+    length = np.int64(cells.length[cell])
+    if length != cells.length[other_cell]:
         return False
-    a, b = cells.start[one], cells.start[other]
+    a, b = cells.start[cell], cells.start[other_cell]
     same = 0
     while same < length and cells.text[a + same] == cells.text[b + same]:
         same += 1
@@ -103,7 +106,7 @@ def _is_same(cells: Cells, one: Int, other: Int) -> Int:
 
 @inline_kernel
 def _changes_key(items: Items, item: Int, cells: Cells, keys: Keys) -> Int:
-    """Whether an UPDATE has another key than before; without its old tuple it has not."""
+    """Tell whether an UPDATE changes the key; without its old tuple it does not."""
     old, new = cells.old_first[item], cells.new_first[item]
     layout = items.layout[item]
     if old < 0:
@@ -163,14 +166,14 @@ def _add_change(
 def list_events(
     items: Items, cells: Cells, transactions: Transactions, plan: Plan, keys: Keys, rules: Int64s, events: Events
 ) -> Int:
-    """Fill the events but for their numbers; how many there are.
+    """Fill the events, except their numbers; return how many there are.
 
     Args:
         items: the slice's changes.
-        cells: their text.
-        transactions: its transactions.
-        plan: its messages.
-        keys: of its layouts.
+        cells: the text of the changes.
+        transactions: the slice's transactions.
+        plan: the slice's messages.
+        keys: the keys of its layouts.
         rules: int64[5] SHOWS_CREATED and so on.
         events: long enough for EVENTS_AT_MOST of each message.
     """
@@ -206,14 +209,14 @@ def _table_of(events: Events, e: Int, items: Items, plan: Plan, keys: Keys) -> I
 def number_events(
     items: Items, transactions: Transactions, plan: Plan, keys: Keys, events: Events, seen: Int64s, tallies: Tallies
 ) -> None:
-    """Number events inside their transactions.
+    """Give events their numbers inside their transactions.
 
     Args:
         items: the slice's changes.
-        transactions: its transactions.
-        plan: its messages.
-        keys: of its layouts.
-        events: without their numbers.
+        transactions: the slice's transactions.
+        plan: the slice's messages.
+        keys: the keys of its layouts.
+        events: the events, without their numbers.
         seen: int64[tables] zeros.
         tallies: long enough for an event each.
     """
@@ -249,7 +252,7 @@ def number_events(
 
 @inline_kernel
 def tallies_end(events: Events, e: Int, tallies: Tallies) -> Int:
-    """Where the tallies of the transaction end that event e is the end of."""
+    """Find where the tallies of a transaction end; event e is its ENDED."""
     at, left = events.table_order[e], events.order[e]
     while left > 0:
         left -= tallies.events[at]

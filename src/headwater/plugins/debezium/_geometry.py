@@ -1,9 +1,9 @@
-"""Kernels of debezium for points, PostGIS and pgvector: their text into the structures of Debezium's own schemas.
+"""Kernels of debezium for points, PostGIS and pgvector, from text to the structures of Debezium's own schemas.
 
 Mirrors ``Point``, ``PostgisGeometry``, ``DoubleVector``, ``FloatVector`` and ``SparseDoubleVector`` of Debezium 3.6.1.
-A double is had of its text without an exact parser: from a guess on, the next ones are printed until one has this
-text, which is the shortest of just one double. What is put down on the way lies in `out` behind what is written; the
-caller has checked the room.
+A double is read from its text without an exact parser: from a guess on, neighbouring doubles are printed until one has
+this text, which is the shortest of exactly one double. Intermediate bytes lie in `out` after the result; the caller has
+checked the room.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SPARSE_TEXT = np.frombuffer(b'{"dimensions":,"vector":[]}', np.uint8).copy()
 
 @inline_kernel
 def _bits_near(value: float) -> Int:
-    """The bits of a positive double, or of one beside it."""
+    """Return the bits of a positive double, or of one next to it."""
     if math.isinf(value):
         return np.int64(_INFINITE)
     if value == 0.0:
@@ -58,7 +58,7 @@ def _bits_near(value: float) -> Int:
 
 @inline_kernel
 def _guess(src: Bytes, at: Int, end: Int) -> Int:
-    """The bits of a double near a number's text without its sign."""
+    """Return the bits of a double near a number's text without its sign."""
     digits, scale, is_behind = 0.0, np.int64(0), np.int64(0)
     while at < end and src[at] != _LETTER_E:
         if src[at] == POINT:
@@ -85,7 +85,7 @@ def _put_bits(bits: Int, out: Bytes, o: Int) -> None:
 
 @inline_kernel
 def _is_text_of(src: Bytes, at: Int, end: Int, out: Bytes, raw: Int) -> Int:
-    """Whether a text is that of the double whose bytes were put down."""
+    """Tell whether a text is that of the double whose bytes are at ``out[raw:]``."""
     after = np.int64(write_float8(out, raw, np.int64(8), np.int64(0), out, raw + 8))
     if after - raw - 8 != end - at:
         return False
@@ -97,14 +97,14 @@ def _is_text_of(src: Bytes, at: Int, end: Int, out: Bytes, raw: Int) -> Int:
 
 @borrowing_kernel
 def put_float8_bytes(src: Bytes, at: Int, end: Int, out: Bytes, raw: Int) -> Int:
-    """The eight bytes of a double from its shortest text, the lowest first; whether there is one.
+    """Write the eight bytes of a double from its shortest text, the lowest first; tell if there is such a double.
 
     Args:
         src: uint8[] the text is ``src[at:end]``.
-        at: where it begins.
-        end: where it ends.
+        at: where the text begins.
+        end: where the text ends.
         out: uint8[] with room for 64 bytes more.
-        raw: where they go.
+        raw: where in `out` the bytes go.
     """
     sign = np.int64(src[at] == MINUS)
     if not is_number(src, at, end - at):
@@ -132,7 +132,7 @@ def _find(src: Bytes, at: Int, end: Int, byte: Int) -> Int:
 
 @borrowing_kernel
 def put_point(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``(1,2)`` with its coordinates and as WKB."""
+    """Write ``(1,2)`` with its coordinates and as WKB."""
     end = start + length - 1
     comma = _find(src, start, end, _COMMA)
     raw = o + 8 * length + 128
@@ -152,7 +152,7 @@ def put_point(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _uint32(src: Bytes, at: Int, is_little: Int) -> Int:
-    """Four bytes from their hexadecimal digits."""
+    """Read a number of four bytes from their hexadecimal digits."""
     value = np.int64(0)
     for i in range(4):
         value = value << 8 | hex_byte(src, at + 2 * (3 - i if is_little else i))
@@ -161,7 +161,7 @@ def _uint32(src: Bytes, at: Int, is_little: Int) -> Int:
 
 @borrowing_kernel
 def put_geometry(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Hexadecimal EWKB as bytes, and its SRID."""
+    """Write hexadecimal EWKB as bytes, and its SRID."""
     if length < _HEAD_DIGITS:
         return UNTELLABLE
     is_little = np.int64(hex_byte(src, start) == 1)
@@ -179,7 +179,7 @@ def put_geometry(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 
 @borrowing_kernel
 def put_vector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``[1,2,3]`` as numbers with a point."""
+    """Write ``[1,2,3]`` as numbers with a point."""
     at, end = start + 1, start + length - 1
     out[o] = 0x5B
     o += 1
@@ -214,7 +214,7 @@ def _dimensions(src: Bytes, at: Int, end: Int) -> Int:
 
 @borrowing_kernel
 def put_sparse_vector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``{1:1.5,3:2}/5`` with its dimensions, which must fit into 16 bits, and pairs of index and value."""
+    """Write ``{1:1.5,3:2}/5`` with its dimensions, which must fit into 16 bits, and pairs of index and value."""
     end = start + length
     close = _find(src, start, end, _CLOSE)
     if close + 2 > end or _dimensions(src, close + 2, end) > _MOST_DIMENSIONS:

@@ -1,8 +1,8 @@
 """Kernels of debezium for numbers, bytes and bits: decimals as Kafka Connect has them, Base64, amounts of money.
 
-A decimal is its unscaled value, the digits without their point, as a big-endian two's complement of as few bytes as
-will do (``BigInteger.toByteArray``), in Base64. Texts are those of the server's output functions. What a kernel needs
-to put down on the way lies in `out` behind what it writes; the caller has checked the room (:func:`room_for`).
+A decimal is its unscaled value, the digits without their point, in Base64. The value is a big-endian two's complement
+of as few bytes as possible (``BigInteger.toByteArray``). Texts are those of the server's output functions. Intermediate
+bytes of a kernel lie in `out` after its result; the caller has checked the room (:func:`room_for`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 
 UNTELLABLE, NO_VALUE = -2, -3
-"""What a kernel returns of a value that the connector stops at, and of one that it does not show: it warns, and leaves
-the field null."""
+"""The status of a value at which the connector stops, and of one that it does not show.
+
+For the latter the connector warns, and leaves the field null.
+"""
 
 MINUS, POINT, ZERO, NINE, QUOTE = 0x2D, 0x2E, 0x30, 0x39, 0x22
 
@@ -27,13 +29,13 @@ _CHUNK = 1_000_000_000
 
 @inline_kernel
 def room_for(length: Int, scale: Int) -> Int:
-    """Bytes of `out` that a value of so many bytes may need, those put down on the way among them."""
+    """Return the bytes of `out` that a value of `length` bytes may need, intermediate ones included."""
     return 16 * (length + max(scale, 0)) + 512
 
 
 @borrowing_kernel
 def put_base64(src: Bytes, start: Int, end: Int, is_url: Int, out: Bytes, o: Int) -> Int:
-    """Bytes in Base64, in quotes; those in the same array must lie behind all that is written."""
+    """Write bytes in Base64, in quotes; if `src` is `out`, they must lie after all that is written."""
     digits = _URL_DIGITS if is_url else _DIGITS
     out[o] = QUOTE
     o += 1
@@ -60,13 +62,13 @@ def _nibble(byte: Int) -> Int:
 
 @inline_kernel
 def hex_byte(src: Bytes, at: Int) -> Int:
-    """A byte from its two hexadecimal digits."""
+    """Read a byte from its two hexadecimal digits."""
     return _nibble(np.int64(src[at])) << 4 | _nibble(np.int64(src[at + 1]))
 
 
 @borrowing_kernel
 def put_hex_as_base64(src: Bytes, start: Int, end: Int, is_url: Int, out: Bytes, o: Int) -> Int:
-    """Bytes that are told by hexadecimal digits, in Base64."""
+    """Write bytes in Base64, whose text is hexadecimal digits."""
     raw = o + 4 * (end - start) + 16
     count = (end - start) // 2
     for i in range(count):
@@ -76,7 +78,7 @@ def put_hex_as_base64(src: Bytes, start: Int, end: Int, is_url: Int, out: Bytes,
 
 @borrowing_kernel
 def put_bits(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A bit string: its last bit is the lowest of the first byte; bytes of zeros at the end are left out."""
+    """Write a bit string: its last bit is the lowest of the first byte; bytes of zeros at the end are omitted."""
     raw = o + 4 * length + 16
     count = (length + 7) // 8
     for i in range(count):
@@ -91,14 +93,14 @@ def put_bits(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def is_number(src: Bytes, start: Int, length: Int) -> Int:
-    """Whether a number's text is not NaN, Infinity or -Infinity."""
+    """Tell whether a number's text is not NaN, Infinity or -Infinity."""
     at = start + 1 if length > 1 and src[start] == MINUS else start
     return length > 0 and ZERO <= src[at] <= NINE
 
 
 @inline_kernel
 def fraction_digits(src: Bytes, start: Int, length: Int) -> Int:
-    """How many digits stand behind the point."""
+    """Count the digits after the point."""
     for at in range(start, start + length):
         if src[at] == POINT:
             return start + length - at - 1
@@ -107,7 +109,7 @@ def fraction_digits(src: Bytes, start: Int, length: Int) -> Int:
 
 @inline_kernel
 def put_scaled(src: Bytes, start: Int, length: Int, scale: Int, out: Bytes, o: Int) -> Int:
-    """A number's text with so many digits behind the point, of which it has as many or fewer; with zeros added."""
+    """Write a number's text with zeros added up to `scale` digits after the point; it must not have more."""
     o = copy(src, start, out, o, length)
     missing = scale - fraction_digits(src, start, length)
     if missing > 0 and missing == scale:
@@ -121,7 +123,7 @@ def put_scaled(src: Bytes, start: Int, length: Int, scale: Int, out: Bytes, o: I
 
 @inline_kernel
 def _multiply_add(out: Bytes, first: Int, end: Int, factor: Int, more: Int) -> Int:
-    """Multiply a little-endian number at ``out[first:end]`` and add to it; its new end."""
+    """Multiply a little-endian number at ``out[first:end]`` and add to it; return its new end."""
     carry = more
     for at in range(first, end):
         carry += np.int64(out[at]) * factor
@@ -136,7 +138,7 @@ def _multiply_add(out: Bytes, first: Int, end: Int, factor: Int, more: Int) -> I
 
 @inline_kernel
 def _negate(out: Bytes, first: Int, end: Int) -> None:
-    """The two's complement of a little-endian number."""
+    """Replace a little-endian number by its two's complement."""
     carry = np.int64(1)
     for at in range(first, end):
         carry += np.int64(out[at]) ^ 0xFF
@@ -146,7 +148,7 @@ def _negate(out: Bytes, first: Int, end: Int) -> None:
 
 @borrowing_kernel
 def put_unscaled(src: Bytes, start: Int, length: Int, scale: Int, out: Bytes, o: Int) -> Int:
-    """The unscaled value of a number's text at a scale, in Base64; further digits are zeros."""
+    """Write the unscaled value of a number's text at a scale, in Base64; further digits are zeros."""
     raw = o + 6 * (length + max(scale, 0)) + 64
     end, factor, chunk, seen = raw, np.int64(1), np.int64(0), np.int64(-1)
     for at in range(start, start + length):
@@ -170,7 +172,7 @@ def put_unscaled(src: Bytes, start: Int, length: Int, scale: Int, out: Bytes, o:
 
 @inline_kernel
 def _put_integer(raw: Int, end: Int, is_negative: Int, out: Bytes, o: Int) -> Int:
-    """A little-endian magnitude as a big-endian two's complement, in Base64."""
+    """Write a little-endian magnitude as a big-endian two's complement, in Base64."""
     out[end] = 0
     end += 1
     if is_negative:
@@ -180,9 +182,9 @@ def _put_integer(raw: Int, end: Int, is_negative: Int, out: Bytes, o: Int) -> In
         end -= 1
     low, high = raw, end - 1
     while low < high:
-        kept = out[low]
+        byte = out[low]
         out[low] = out[high]
-        out[high] = kept
+        out[high] = byte
         low += 1
         high -= 1
     return put_base64(out, raw, end, 0, out, o)
@@ -190,7 +192,7 @@ def _put_integer(raw: Int, end: Int, is_negative: Int, out: Bytes, o: Int) -> In
 
 @borrowing_kernel
 def shortest_scale(src: Bytes, start: Int, length: Int) -> Int:
-    """Digits behind the point without zeros at the end (stripTrailingZeros, but never a scale below 0)."""
+    """Count the digits after the point, without zeros at the end (stripTrailingZeros, but never a scale below 0)."""
     scale = fraction_digits(src, start, length)
     while scale > 0 and src[start + length - 1] == ZERO:
         scale -= 1
@@ -200,9 +202,9 @@ def shortest_scale(src: Bytes, start: Int, length: Int) -> Int:
 
 @borrowing_kernel
 def plain_money(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """An amount as a number's text at ``out[o:]``: its end, or UNTELLABLE.
+    """Write an amount as a number's text at ``out[o:]``; return its end, or UNTELLABLE.
 
-    The connector knows of one sign of a currency, of commas between groups and a point before the fraction
+    The connector knows one sign of a currency, commas between groups and a point before the fraction
     (PostgresMoney.java).
     """
     at, end = start, start + length
@@ -228,7 +230,7 @@ def plain_money(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def put_quoted(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A text that needs no escaping, in quotes."""
+    """Write a text that needs no escaping, in quotes."""
     out[o] = QUOTE
     o = copy(src, start, out, o + 1, length)
     out[o] = QUOTE
@@ -237,7 +239,7 @@ def put_quoted(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _has_fraction(src: Bytes, start: Int, length: Int) -> Int:
-    """Whether a number has a point or an exponent."""
+    """Tell whether a number has a point or an exponent."""
     at = start
     while at < start + length and src[at] not in (POINT, 0x65):
         at += 1
@@ -246,7 +248,7 @@ def _has_fraction(src: Bytes, start: Int, length: Int) -> Int:
 
 @inline_kernel
 def put_double(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A number of any size that JSON readers take for a floating-point one."""
+    """Write a number of any size so that JSON readers take it for a floating-point one."""
     if not is_number(src, start, length):
         return put_quoted(src, start, length, out, o)
     o = copy(src, start, out, o, length)

@@ -1,7 +1,7 @@
-"""Kernel of debezium: events into JSON, by templates in which bytes below a blank stand for what differs.
+"""Kernel of debezium that writes events as JSON, by templates in which bytes below a blank stand for what differs.
 
-All that does not change from event to event, schemas among it, comes ready-made in :class:`Words`. In JSON no byte
-below a blank stands for itself, so a template is text in which such a byte, a mark, says what is to be written there.
+All that does not change from event to event, schemas included, comes ready-made in :class:`Words`. In JSON no byte
+below a blank stands for itself. Therefore such a byte in a template is a mark, which is replaced by what it stands for.
 """
 
 from __future__ import annotations
@@ -39,18 +39,23 @@ from headwater.rows.items import TEXT, UNCHANGED, Cells, Items, Transactions
 KEY, OTHER_KEY, BEFORE, AFTER, MILLIS, MICROS, NANOS, SEQUENCE, XID, LSN, ORIGIN, TRANSACTION, ID, COUNT, TABLES = (
     *range(1, 16),
 )
-"""Marks: the key, the key before or after it changed, the old and the new row; the commit time in three units; the LSNs
-of the last commit and of the event; the xid; the LSN; the replication origin; an event's place in its transaction; a
-transaction's id; how many events it had, and how many of each table."""
+"""The marks, in this order.
+
+- the key, the key before or after it changed, the old and the new row;
+- the commit time in three units;
+- the LSNs of the last commit and of the event; the xid; the LSN; the replication origin;
+- an event's place in its transaction; a transaction's id;
+- the number of events of a transaction, and their numbers by table.
+"""
 
 ROW_TEMPLATES = 7
-"""Templates of each layout, by kind of event."""
+"""The number of templates of each layout, by kind of event."""
 
 UNIX_EPOCH = 946_684_800_000_000
-"""Microseconds from 1970 to 2000."""
+"""The microseconds from 1970 to 2000."""
 
 LONGEST_MARK = 160
-"""Bytes that a mark may stand for, but for rows, keys and tables."""
+"""The most bytes that a mark may stand for, except rows, keys and tables."""
 
 _BLANK = 0x20
 _LOWS, _HIGHS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
@@ -70,17 +75,17 @@ class Words(NamedTuple):
     """The unchanging words of L layouts with c columns in all, of k columns of keys, of m ready-made messages.
 
     Attributes:
-        template: int64[7L+2+1] offsets in text of templates: of layout i and kind j at ``7 * i + j``, behind them those
+        template: int64[7L+2+1] offsets in text of templates: of layout i and kind j at ``7 * i + j``, after them those
             of BEGUN and ENDED.
         first: int64[L+1] layout i's columns are ``[first[i], first[i+1])``.
         attribute: int32[c] index of the column's cell inside a tuple.
         style: uint16[c]; parameter: int32[c] see :func:`headwater.plugins.debezium._values.put_scalar`.
         optional: uint8[c] the column may be NULL.
-        word: int64[3c+1] offsets in text of what stands before the column's value, what stands for NULL, and what
-            stands for a value that was not written again; empty where the connector stops.
+        word: int64[3c+1] offsets in text of three words of each column: the one before its value, the one for NULL, and
+            the placeholder for a value that was not written again. A word is empty where the connector stops.
         key_column: int32[k] the columns of keys, in the order of :class:`Keys`.
         table: int64[tables+1] offsets in text of tables' names.
-        made: int64[m] where the template of a ready-made message begins in it.
+        made: int64[m] where in a ready-made message its template begins.
         text: uint8[].
     """
 
@@ -98,18 +103,18 @@ class Words(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What is known of a slice.
+    """The data of a slice.
 
     Attributes:
         items: its changes.
-        cells: their text.
+        cells: the text of the changes.
         transactions: its transactions.
         ready: its ready-made messages, origins among them.
         plan: its messages.
-        words: of its layouts.
-        keys: of its layouts.
-        events: of its messages.
-        tallies: of its transactions.
+        words: the words of its layouts.
+        keys: the keys of its layouts.
+        events: the events of its messages.
+        tallies: the tallies of its transactions.
     """
 
     items: Items
@@ -124,10 +129,10 @@ class Slice(NamedTuple):
 
 
 @borrowing_kernel
-def _put_cell(words: Words, c: Int, cells: Cells, cell: Int, kept: Int, out: Bytes, o: Int) -> Int:
-    """A column's value; `kept` is the cell that has it if it was not written again, below 0 for none."""
-    if cells.kind[cell] == UNCHANGED and kept >= 0 and cells.kind[kept] == TEXT:
-        cell = kept
+def _put_cell(words: Words, c: Int, cells: Cells, cell: Int, older: Int, out: Bytes, o: Int) -> Int:
+    """Write a column's value; `older` is the cell that has it if it was not written again, below 0 for none."""
+    if cells.kind[cell] == UNCHANGED and older >= 0 and cells.kind[older] == TEXT:
+        cell = older
     which = 3 * c + (2 if cells.kind[cell] == UNCHANGED else 1)
     if cells.kind[cell] == TEXT and words.style[c] != NOTHING:
         style, parameter = np.int64(words.style[c]), np.int64(words.parameter[c])
@@ -142,13 +147,17 @@ def _put_cell(words: Words, c: Int, cells: Cells, cell: Int, kept: Int, out: Byt
 
 
 @borrowing_kernel
-def _put_column(words: Words, c: Int, cells: Cells, base: Int, kept: Int, is_first: Int, out: Bytes, o: Int) -> Int:
-    """A column's name and value; the first one has no comma before it."""
+def _put_column(
+    words: Words, c: Int, cells: Cells, base: Int, older_base: Int, is_first: Int, out: Bytes, o: Int
+) -> Int:
+    """Write a column's name and value; the first column has no comma before it."""
     o = put_text(words.text, words.word[3 * c] + is_first, words.word[3 * c + 1], out, o)
     if o < 0:
         return o
     attribute = words.attribute[c]
-    return _put_cell(words, c, cells, base + attribute, kept + attribute if kept >= 0 else np.int64(-1), out, o)
+    return _put_cell(
+        words, c, cells, base + attribute, older_base + attribute if older_base >= 0 else np.int64(-1), out, o
+    )
 
 
 @inline_kernel
@@ -160,14 +169,14 @@ def _put_byte(byte: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_row(part: Slice, layout: Int, base: Int, kept: Int, out: Bytes, o: Int) -> Int:
-    """A row, or null where there is none."""
+def _put_row(part: Slice, layout: Int, base: Int, older_base: Int, out: Bytes, o: Int) -> Int:
+    """Write a row, or null where there is none."""
     if base < 0:
         return put_text(NULL_TEXT, 0, 4, out, o)
     o = _put_byte(0x7B, out, o)
     first = part.words.first[layout]
     for c in range(first, part.words.first[layout + 1]):
-        o = _put_column(part.words, c, part.cells, base, kept, np.int64(c == first), out, o)
+        o = _put_column(part.words, c, part.cells, base, older_base, np.int64(c == first), out, o)
         if o < 0:
             return o
     return _put_byte(0x7D, out, o)
@@ -187,7 +196,7 @@ def _put_key(part: Slice, layout: Int, base: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_row_mark(part: Slice, e: Int, mark: Int, out: Bytes, o: Int) -> Int:
-    """A row or a key: of what was, or of what is."""
+    """Write a row or a key, of the old row or the new one."""
     item = part.plan.arg[part.events.message[e]]
     layout = np.int64(part.items.layout[item])
     old, new = part.cells.old_first[item], part.cells.new_first[item]
@@ -202,7 +211,7 @@ def _put_row_mark(part: Slice, e: Int, mark: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_id(xid: Int, lsn: Int, out: Bytes, o: Int) -> Int:
-    """``734:22088872``, in quotes."""
+    """Write ``734:22088872``, in quotes."""
     out[o] = 0x22
     o = put_decimal(xid, out, o + 1)
     out[o] = 0x3A
@@ -213,7 +222,7 @@ def _put_id(xid: Int, lsn: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_sequence(last_end: Int, lsn: Int, out: Bytes, o: Int) -> Int:
-    """The two LSNs of a sequence, in the string that it is."""
+    """Write the two LSNs of a sequence, inside its string."""
     if last_end < 0:
         o = copy(NULL_TEXT, 0, out, o, 4)
     else:
@@ -226,7 +235,7 @@ def _put_sequence(last_end: Int, lsn: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_place(events: Events, e: Int, xid: Int, lsn: Int, out: Bytes, o: Int) -> Int:
-    """An event's place in its transaction."""
+    """Write an event's place in its transaction."""
     o = _put_id(xid, lsn, out, copy(PLACE_TEXTS, 0, out, o, 6))
     o = put_decimal(events.order[e], out, copy(PLACE_TEXTS, 6, out, o, 15))
     o = put_decimal(events.table_order[e], out, copy(PLACE_TEXTS, 21, out, o, 25))
@@ -236,7 +245,7 @@ def _put_place(events: Events, e: Int, xid: Int, lsn: Int, out: Bytes, o: Int) -
 
 @borrowing_kernel
 def _put_tallies(part: Slice, e: Int, out: Bytes, o: Int) -> Int:
-    """How many events of each table there were."""
+    """Write the numbers of a transaction's events by table."""
     first, end = part.events.table_order[e], tallies_end(part.events, e, part.tallies)
     if first == end:
         o = _put_byte(0x5B, out, o)
@@ -259,7 +268,7 @@ def _put_tallies(part: Slice, e: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _origin(part: Slice, t: Int) -> Int:
-    """The ready-made message that tells a transaction's origin, -1 for none."""
+    """Return the ready-made message with a transaction's origin, -1 for none."""
     literal = np.int64(part.transactions.origin[t])
     if literal == 0 or part.ready.literal_first[literal - 1] == part.ready.literal_first[literal]:
         return np.int64(-1)
@@ -268,21 +277,21 @@ def _origin(part: Slice, t: Int) -> Int:
 
 @inline_kernel
 def _has_origin(part: Slice, e: Int, t: Int) -> Int:
-    """Whether an event is a BEGIN behind which the origin is told: the server sends it without its LSN."""
+    """Tell whether an event is a BEGIN that an origin follows: the server sends such a BEGIN without its LSN."""
     return part.events.kind[e] == BEGUN and _origin(part, t) >= 0
 
 
 @borrowing_kernel
 def _put_origin(part: Slice, t: Int, is_bare: Int, out: Bytes, o: Int) -> Int:
-    told = _origin(part, t)
-    if told < 0 or is_bare:
+    message = _origin(part, t)
+    if message < 0 or is_bare:
         return put_text(NO_ORIGIN, 0, len(NO_ORIGIN), out, o)
-    return put_text(part.ready.data, part.ready.offsets[told], part.ready.offsets[told + 1], out, o)
+    return put_text(part.ready.data, part.ready.offsets[message], part.ready.offsets[message + 1], out, o)
 
 
 @borrowing_kernel
 def _put_mark(part: Slice, e: Int, mark: Int, is_counted: Int, out: Bytes, o: Int) -> Int:
-    """What a mark stands for."""
+    """Write what a mark stands for."""
     if mark <= AFTER:
         return _put_row_mark(part, e, mark, out, o)
     if mark == TABLES:
@@ -316,13 +325,13 @@ def _put_mark(part: Slice, e: Int, mark: Int, is_counted: Int, out: Bytes, o: In
 
 @inline_kernel
 def _has_mark(word: Int) -> Int:
-    """Whether one of eight bytes is below a blank."""
+    """Tell whether one of eight bytes is below a blank."""
     return ((word & _LOWS) + _BLANKS | word) & _HIGHS != _HIGHS
 
 
 @borrowing_kernel
 def _put_template(part: Slice, e: Int, src: Bytes, at: Int, end: Int, is_counted: Int, out: Bytes, o: Int) -> Int:
-    """A template with what its marks stand for, eight bytes at a time where there is none."""
+    """Write a template with its marks replaced, eight bytes at a time where there are none."""
     while at < end:
         if o + end - at > len(out):
             return NO_ROOM
@@ -363,9 +372,9 @@ def render_events(part: Slice, is_counted: Int, span: Int64s, out: Out) -> Int:
 
     Args:
         part: the slice.
-        is_counted: events tell their place in the transaction.
+        is_counted: whether events have their place in the transaction.
         span: int64[2] the first event to write, and one past the last.
-        out: where they go; ``offsets[span[0]]`` is where to begin.
+        out: where the events go; ``offsets[span[0]]`` is where to begin.
 
     Returns:
         The event that did not fit, ``span[1]`` if all did, or ``~e`` if event e has a value that cannot be shown.

@@ -1,8 +1,8 @@
-"""Kernels of debezium for dates, times and intervals: of the server's text, in ISO style, what the connector shows.
+"""Kernels of debezium for dates, times and intervals, from the server's text in ISO style to what the connector shows.
 
-What Java does stays as it is: years are those of the proleptic Gregorian calendar, with a year 0; an hour 24 of a time
-of day is midnight as ISO text, and 24 hours as a number. The interval's style must be ``postgres``. Java's
-``LocalDate``, ``Instant`` and the driver's ``PGInterval`` say what infinity is.
+Results are as in Java: years are those of the proleptic Gregorian calendar, with a year 0; an hour 24 of a time of day
+is midnight as ISO text, and 24 hours as a number. The interval's style must be ``postgres``. Infinities are those of
+Java's ``LocalDate`` and ``Instant`` and of the driver's ``PGInterval``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 
 AS_MILLIS, AS_MICROS, AS_NANOS, AS_ISO = 0, 1, 2, 3
-"""How moments and times of day are shown."""
+"""The forms in which moments and times of day are shown."""
 
 DAY = 86_400_000_000
-"""Microseconds."""
+"""The microseconds of a day."""
 
 _PLUS, _COLON, _LETTER_T, _LETTER_Z, _LETTER_I, _SPACE = 0x2B, 0x3A, 0x54, 0x5A, 0x69, 0x20
 
@@ -33,7 +33,7 @@ INFINITY_TEXT = np.frombuffer(b'"-infinity"', np.uint8).copy()
 
 @inline_kernel
 def put_signed(value: Int, out: Bytes, o: Int) -> Int:
-    """A number in decimal digits; the caller has checked the room."""
+    """Write a number in decimal digits; the caller has checked the room."""
     if value >= 0:
         return put_decimal(value, out, o)
     out[o] = MINUS
@@ -53,7 +53,7 @@ def _put_padded(value: Int, digits: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _number(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """Digits, and where they end."""
+    """Read digits; return the number, and where it ends."""
     value = np.int64(0)
     while at < end and ZERO <= src[at] <= NINE:
         value = value * 10 + np.int64(src[at]) - ZERO
@@ -63,7 +63,7 @@ def _number(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @inline_kernel
 def _days(year: Int, month: Int, day: Int) -> Int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar."""
+    """Return the days since 1970-01-01 in the proleptic Gregorian calendar."""
     year -= month <= 2
     era = year // 400
     of_era = year - era * 400
@@ -73,7 +73,7 @@ def _days(year: Int, month: Int, day: Int) -> Int:
 
 @inline_kernel
 def _civil(days: Int) -> tuple[Int, Int, Int]:
-    """Year, month and day of a day since 1970-01-01."""
+    """Return year, month and day of a day since 1970-01-01."""
     days += 719468
     era = days // 146097
     of_era = days - era * 146097
@@ -87,7 +87,10 @@ def _civil(days: Int) -> tuple[Int, Int, Int]:
 
 @borrowing_kernel
 def _read_date(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """Days since 1970 of ``2020-02-29``, and where it ends; `end` is that of the whole text, which may say BC."""
+    """Read ``2020-02-29`` as days since 1970; return these, and where it ends.
+
+    `end` is the end of the whole text, which may have BC.
+    """
     year, at = _number(src, at, end)
     month, at = _number(src, at + 1, end)
     day, at = _number(src, at + 1, end)
@@ -98,7 +101,7 @@ def _read_date(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _read_time(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """Microseconds of ``01:02:03.456``, and where it ends."""
+    """Read ``01:02:03.456`` as microseconds; return these, and where it ends."""
     hours, at = _number(src, at, end)
     minutes, at = _number(src, at + 1, end)
     seconds, at = _number(src, at + 1, end)
@@ -113,7 +116,7 @@ def _read_time(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _read_offset(src: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int]:
-    """Microseconds of ``+05:30``, which parts it has, and where it ends."""
+    """Read ``+05:30`` as microseconds; return these, the number of its parts, and where it ends."""
     sign = -1 if src[at] == MINUS else 1
     seconds, parts, factor = np.int64(0), np.int64(0), np.int64(3600)
     while at < end and parts < 3 and (parts == 0 or src[at] == _COLON):
@@ -126,7 +129,7 @@ def _read_offset(src: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int]:
 
 @inline_kernel
 def _infinity(src: Bytes, start: Int, length: Int) -> Int:
-    """1 for infinity, -1 for -infinity, 0 for what is neither."""
+    """Return 1 for infinity, -1 for -infinity, 0 for any other text."""
     if length > 8 and src[start] == MINUS and src[start + 1] == _LETTER_I:
         return -1
     return 1 if length > 7 and src[start] == _LETTER_I else 0
@@ -134,7 +137,7 @@ def _infinity(src: Bytes, start: Int, length: Int) -> Int:
 
 @borrowing_kernel
 def _put_day(days: Int, out: Bytes, o: Int) -> Int:
-    """A date as ``LocalDate`` prints it."""
+    """Write a date as ``LocalDate`` prints it."""
     year, month, day = _civil(days)
     if year > 9999:
         out[o] = _PLUS
@@ -152,7 +155,7 @@ def _put_day(days: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_clock(micros: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """A time of day with so many digits of a second's fraction; below 0, with as many as it has."""
+    """Write a time of day with `digits` digits of a second's fraction; below 0, with as many as it has."""
     seconds = micros // 1_000_000
     o = _put_padded(seconds // 3600, 2, out, o)
     out[o] = _COLON
@@ -175,7 +178,7 @@ def _put_clock(micros: Int, digits: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _put_end(out: Bytes, o: Int) -> Int:
-    """``Z"``."""
+    """Write ``Z"``, the end of an ISO text."""
     out[o] = _LETTER_Z
     out[o + 1] = QUOTE
     return o + 2
@@ -183,7 +186,7 @@ def _put_end(out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_date(src: Bytes, start: Int, length: Int, form: Int, out: Bytes, o: Int) -> Int:
-    """A date, in days or as ISO text."""
+    """Write a date, in days or as ISO text."""
     infinity = _infinity(src, start, length)
     days, _ = _read_date(src, start, start + length)
     if infinity != 0:
@@ -203,7 +206,7 @@ def _put_micros(micros: Int, form: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_time(src: Bytes, start: Int, length: Int, form: Int, out: Bytes, o: Int) -> Int:
-    """A time of day."""
+    """Write a time of day."""
     micros, _ = _read_time(src, start, start + length)
     if form != AS_ISO:
         return _put_micros(micros, form, out, o)
@@ -213,7 +216,7 @@ def put_time(src: Bytes, start: Int, length: Int, form: Int, out: Bytes, o: Int)
 
 @borrowing_kernel
 def put_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A time of day with its offset, as of UTC; UNTELLABLE with seconds in the offset, which the connector stops at."""
+    """Write a time of day with offset, as of UTC; UNTELLABLE for seconds in the offset: the connector stops at them."""
     end = start + length
     micros, at = _read_time(src, start, end)
     offset, parts, _ = _read_offset(src, at, end)
@@ -225,7 +228,7 @@ def put_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_timestamp(src: Bytes, start: Int, length: Int, form: Int, out: Bytes, o: Int) -> Int:
-    """A moment without a zone; UNTELLABLE where its microseconds do not fit, NO_VALUE where its nanoseconds do not."""
+    """Write a moment without a zone; UNTELLABLE if its microseconds do not fit, NO_VALUE if its nanoseconds do not."""
     infinity = _infinity(src, start, length)
     days, at = _read_date(src, start, start + length)
     micros, _ = _read_time(src, at + 1, start + length)
@@ -251,7 +254,7 @@ def put_timestamp(src: Bytes, start: Int, length: Int, form: Int, out: Bytes, o:
 
 @borrowing_kernel
 def put_timestamptz(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """A moment, as of UTC, with so many digits of a second's fraction."""
+    """Write a moment, as of UTC, with `digits` digits of a second's fraction."""
     end = start + length
     infinity = _infinity(src, start, length)
     if infinity != 0:
@@ -270,7 +273,10 @@ def put_timestamptz(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes
 
 @borrowing_kernel
 def _read_interval(src: Bytes, start: Int, length: Int) -> tuple[Int, Int, Int, Int, Int, Int, Int]:
-    """Whether it is one; years, months, days, hours, minutes, and microseconds of seconds, each with its sign."""
+    """Read an interval; return 1, or 0 if the text is none, and its parts, each with its sign.
+
+    The parts are years, months, days, hours, minutes, and microseconds of seconds.
+    """
     end, at = start + length, start
     years, months, days = np.int64(0), np.int64(0), np.int64(0)
     hours, minutes, micros = np.int64(0), np.int64(0), np.int64(0)
@@ -311,7 +317,7 @@ def _put_part(value: Int, letter: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_interval(src: Bytes, start: Int, length: Int, is_iso: Int, out: Bytes, o: Int) -> Int:
-    """An interval, in microseconds with months of 30.4375 days, or as ISO text; UNTELLABLE of an infinite one."""
+    """Write an interval, in microseconds with months of 30.4375 days, or as ISO text; UNTELLABLE if it is infinite."""
     is_one, years, months, days, hours, minutes, micros = _read_interval(src, start, length)
     if not is_one:
         return UNTELLABLE
@@ -339,10 +345,10 @@ def put_interval(src: Bytes, start: Int, length: Int, is_iso: Int, out: Bytes, o
 
 @inline_kernel
 def _put_seconds(micros: Int, out: Bytes, o: Int) -> Int:
-    """Seconds with as many digits of their fraction as they have.
+    """Write seconds with as many digits of their fraction as they have.
 
-    The driver adds the fraction to the whole seconds; where the sum is less than it should be, the connector shows nine
-    digits of that.
+    The driver adds the fraction to the whole seconds. Where the sum is less than it should be, the connector shows nine
+    digits of the sum.
     """
     if micros < 0:
         out[o] = MINUS

@@ -1,4 +1,4 @@
-"""Kernel of debezium for values: the text of any column's value into the JSON that Kafka Connect's converter writes.
+"""Kernel of debezium for values, from the text of any column's value to the JSON of Kafka Connect's converter.
 
 Mirrors ``PostgresValueConverter``, ``AbstractColumnValue`` and ``HStoreConverter`` of Debezium's PostgreSQL connector
 and ``JsonConverter`` of Kafka Connect. Floating-point numbers are the server's shortest text; a ``double`` that stands
@@ -43,37 +43,43 @@ from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 
 AS_IS, FLOAT, BOOLEAN, STRING, BYTES, HEX_BYTES, BITS, BIT = 0, 1, 2, 3, 4, 5, 6, 7
-"""Styles: bare; a number that may be none; a boolean; a string; bytea in Base64 (a parameter that is not 0: in the safe
-form), bytea in hexadecimal digits; bit strings, and one bit."""
+"""Styles: bare; a floating-point number or NaN and the like; a boolean; a string; bytea in Base64 (URL-safe if the
+parameter is not 0), bytea in hexadecimal digits; bit strings, and one bit."""
 
 DECIMAL, VARIABLE_DECIMAL, DOUBLE_DECIMAL, TEXT_DECIMAL = 8, 9, 10, 11
-"""Numerics: of the parameter's scale, of their own scale, as numbers, and as strings of a scale (below 0: as is)."""
+"""Styles of numerics: of the parameter's scale, of their own, as numbers, as strings of a scale (below 0: as is)."""
 
 MONEY, DOUBLE_MONEY, TEXT_MONEY = 12, 13, 14
-"""Amounts of money: as a decimal of the parameter's scale, as a number, as a string."""
+"""Styles of amounts of money: as a decimal of the parameter's scale, as a number, as a string."""
 
 DATE, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 15, 16, 17, 18, 19, 20
-"""Dates and times; the parameter is the form, of timestamptz digits of a second's fraction, of intervals ISO or not."""
+"""Styles of dates and times.
+
+The parameter is the form, of timestamptz the digits of a second's fraction, of intervals ISO or not.
+"""
 
 HSTORE_JSON, HSTORE_MAP, NOTHING = 21, 22, 23
-"""hstore as a string of JSON or as an object; of the last, values are never shown."""
+"""Styles of hstore: as a string of JSON or as an object; and a style whose values are never shown."""
 
 COORDINATES, GEOMETRY, VECTOR, SPARSE_VECTOR = 24, 25, 26, 27
-"""A point; EWKB of PostGIS; vectors of pgvector."""
+"""Styles of a point, EWKB of PostGIS, vectors of pgvector."""
 
 ARRAY, STRICT_ARRAY, _DELIMITER_BITS = 32, 64, 8
-"""Added to the style of an array's elements; of the latter, none may be NULL. Above stands what is between elements."""
+"""Flags that are added to the style of an array's elements; with STRICT_ARRAY no element may be NULL.
+
+The bits from _DELIMITER_BITS on are the delimiter between elements.
+"""
 
 _OPEN, _CLOSE, _COMMA, _BACKSLASH, _LETTER_N = 0x7B, 0x7D, 0x2C, 0x5C, 0x4E
 
 
 def array_style(element: int, is_strict: bool, delimiter: int) -> int:
-    """The style of an array, below 2**16.
+    """Return the style of an array, below 2**16.
 
     Args:
-        element: that of its elements.
-        is_strict: none of them may be NULL.
-        delimiter: the byte between two of them, ``typdelim``.
+        element: the style of its elements.
+        is_strict: no element may be NULL.
+        delimiter: the byte between two elements, ``typdelim``.
     """
     return element | ARRAY | (STRICT_ARRAY if is_strict else 0) | delimiter << _DELIMITER_BITS
 
@@ -98,7 +104,7 @@ def _put_word(word: Bytes, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _is_infinite(src: Bytes, start: Int, length: Int) -> Int:
-    """Whether a number without an exponent is too large for a double: 1.797693134862315807937e308 or more."""
+    """Tell whether a number without an exponent is too large for a double: 1.797693134862315807937e308 or more."""
     at, end = start, start + length
     at += src[at] == MINUS
     digits = 0
@@ -114,7 +120,7 @@ def _is_infinite(src: Bytes, start: Int, length: Int) -> Int:
 
 @borrowing_kernel
 def _put_special(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
-    """What the connector calls a numeric that is no number."""
+    """Write the connector's word for a numeric that is NaN or an infinity."""
     if src[start] == MINUS:
         return _put_word(INFINITY_TEXT, out, o)
     return _put_word(NAN_TEXT if src[start] == _LETTER_N else POSITIVE_TEXT, out, o)
@@ -122,7 +128,7 @@ def _put_special(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _put_infinite(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
-    """What a number too large is as a double."""
+    """Write the infinity that a number too large for a double becomes."""
     skipped = 0 if src[start] == MINUS else 1
     out[o] = QUOTE
     return copy(INFINITE_TEXT, 1 + skipped, out, o + 1, len(INFINITE_TEXT) - 1 - skipped)
@@ -170,7 +176,7 @@ def _put_money(style: Int, scale: Int, src: Bytes, start: Int, length: Int, out:
 
 @borrowing_kernel
 def _put_hstore(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Pairs ``"a"=>"1", "b"=>NULL`` as an object; as a string of it, made behind first."""
+    """Write pairs ``"a"=>"1", "b"=>NULL`` as an object, or as a string of that, which is first made further on."""
     at, end = start, start + length
     place = o + 8 * length + 64 if style == HSTORE_JSON else o
     at_end = _put_pairs(src, at, end, out, place)
@@ -205,7 +211,7 @@ def _put_pairs(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _quoted_end(src: Bytes, at: Int, end: Int) -> Int:
-    """Where a quoted text ends that begins here, its quotes included."""
+    """Find where a quoted text ends that begins here, its quotes included."""
     at += 1
     while at < end and src[at] != QUOTE:
         at += 2 if src[at] == _BACKSLASH else 1
@@ -214,7 +220,7 @@ def _quoted_end(src: Bytes, at: Int, end: Int) -> Int:
 
 @inline_kernel
 def _unescape(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """A text without the backslashes that protect others; its end."""
+    """Write a text without the backslashes that escape other characters; return its end."""
     while at < end:
         if src[at] == _BACKSLASH and at + 1 < end:
             at += 1
@@ -226,7 +232,7 @@ def _unescape(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_place(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A point, geometry or vector."""
+    """Write a point, geometry or vector."""
     if style == COORDINATES:
         return put_point(src, start, length, out, o)
     if style == GEOMETRY:
@@ -240,16 +246,16 @@ def _put_place(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
 
 @borrowing_kernel
 def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """One value that is no array.
+    """Write one value that is not an array.
 
     Args:
         style: AS_IS and so on.
-        parameter: what the style says.
+        parameter: the parameter of the style.
         src: uint8[] the text is ``src[start:start+length]``.
-        start: where it begins.
-        length: its bytes.
-        out: uint8[] where it is written; `src` may be the same array, if the text lies at its very end.
-        o: where.
+        start: where the text begins.
+        length: bytes of the text.
+        out: uint8[] where the value is written; `src` may be the same array, if the text lies at its very end.
+        o: where in `out` the value goes.
 
     Returns:
         The end, or NO_ROOM, UNTELLABLE, or NO_VALUE.
@@ -293,7 +299,7 @@ def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
 
 @inline_kernel
 def _element_end(delimiter: Int, src: Bytes, at: Int, end: Int) -> Int:
-    """Where an array's element ends that begins here: at what is between two, or the closing brace."""
+    """Find where an array's element ends that begins here: at the delimiter, or the closing brace."""
     if src[at] == QUOTE:
         return _quoted_end(src, at, end)
     depth = np.int64(0)
@@ -308,7 +314,7 @@ def _element_end(delimiter: Int, src: Bytes, at: Int, end: Int) -> Int:
 
 @borrowing_kernel
 def _put_element(style: Int, parameter: Int, src: Bytes, at: Int, after: Int, out: Bytes, o: Int) -> Int:
-    """An array's element; of more dimensions than one, what the connector makes of each row of numbers: nothing."""
+    """Write an array's element; a nested array gives NO_VALUE, as in the connector, or UNTELLABLE among strings."""
     is_quoted = src[at] == QUOTE
     if src[at] == _OPEN:
         return NO_VALUE if style != STRING else UNTELLABLE
@@ -352,7 +358,7 @@ def _put_array(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
 
 @inline_kernel
 def put_value(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A value of a column; see :func:`put_scalar`."""
+    """Write a value of a column; see :func:`put_scalar`."""
     if style & ARRAY:
         return _put_array(style, parameter, src, start, length, out, o)
     return put_scalar(style, parameter, src, start, length, out, o)

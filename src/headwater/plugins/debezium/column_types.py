@@ -1,7 +1,7 @@
-"""What columns become in debezium: the schema of a field, and the style that its values are written in.
+"""The forms of columns in debezium: the schema of a field, and the style in which its values are written.
 
 Mirrors ``PostgresValueConverter`` and ``UnchangedToastedPlaceholder`` of the connector, version 3.6.1, and what
-``JsonConverter`` of Kafka Connect makes of their schemas. A type that the connector knows nothing of has no form: its
+``JsonConverter`` of Kafka Connect makes of their schemas. A type that the connector does not know has no form: its
 columns are in no event.
 """
 
@@ -28,18 +28,18 @@ DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ = 1082, 1083, 1114, 1184, 1
 BIT, VARBIT, NUMERIC, UUID, TSVECTOR, JSONB = 1560, 1562, 1700, 2950, 3614, 3802
 
 _STRINGS = frozenset({CHAR, NAME, TEXT_OID, BPCHAR, VARCHAR, 650, 869, 829, 774, 3904, 3906, 3908, 3910, 3912, 3926})
-"""Strings, and what is shown as one: network addresses, and ranges but those of users."""
+"""The types that are shown as strings: strings, network addresses, and ranges except those of users."""
 
 _NAMED_STRINGS = {JSON: "data.Json", JSONB: "data.Json", XML: "data.Xml", UUID: "data.Uuid", TSVECTOR: "data.Tsvector"}
 _INTEGERS = {INT2: "int16", INT4: "int32", INT8: "int64", OID: "int64"}
 _NO_ARRAYS = frozenset({NAME, XML, POINT, MONEY, INTERVAL, VARBIT})
-"""Types whose arrays the connector leaves out."""
+"""The types whose arrays the connector omits."""
 
 _LISTED = (_STRINGS - {NAME}) | set(_INTEGERS) | {JSON, JSONB, UUID, BOOL, BYTEA, FLOAT4, FLOAT8, NUMERIC, DATE, TIME}
 _LISTED |= {TIMETZ, TIMESTAMP, TIMESTAMPTZ}
 _EXTENSION_STRINGS = {"citext": None, "ltree": "io.debezium.data.Ltree", "isbn": None}
 _LISTED_EXTENSIONS = frozenset({*_EXTENSION_STRINGS, "hstore", "geometry", "geography"})
-"""Types whose arrays may hold NULL; one of another type that does is shown as null."""
+"""The types whose arrays may have NULL elements; an array of another type that has one is shown as null."""
 
 _LONGEST_BITS = 2147483647
 _DEFAULT_PRECISION = 6
@@ -48,14 +48,14 @@ _MILLIS_DIGITS = 3
 
 @dataclass(frozen=True)
 class Form:
-    """What a column is.
+    """The form of a column in events.
 
     Attributes:
-        schema: of its field, without ``optional`` and ``field``.
+        schema: the schema of its field, without ``optional`` and ``field``.
         style, parameter: see :func:`headwater.plugins.debezium._values.put_scalar`.
-        zero: the JSON that stands for NULL where the column may have none; empty where the connector stops.
+        zero: the JSON that stands for NULL in a column that is NOT NULL; empty where the connector stops.
         placeholder: the JSON for a value that was not written again, null where the connector fails to show its own.
-        is_optional: its fields are optional, even if the column is NOT NULL.
+        is_optional: its field is optional, even if the column is NOT NULL.
     """
 
     schema: Schema
@@ -68,12 +68,12 @@ class Form:
 
 @dataclass(frozen=True)
 class Forms:
-    """Finds forms, by options."""
+    """A finder of forms, by options."""
 
     options: DebeziumOptions
 
     def form(self, column: Column) -> Form | None:
-        """What a column is; None if it is in no event."""
+        """Return the form of a column; None if it is in no event."""
         type, typmod = root_type(column)
         if type.element is None:
             return self._scalar(type, typmod)
@@ -204,7 +204,7 @@ class Forms:
         return Form(schema, v.TIMESTAMP, form, "" if form == AS_NANOS else "0")
 
     def _unit(self, typmod: int, always_micros: str) -> tuple[int, bool]:
-        """The form of a moment, and whether it is of a type of Kafka Connect's own."""
+        """Return the form of a moment, and whether its type is one of Kafka Connect's own."""
         mode = self.options.time_mode
         if mode in _UNIT_MODES:
             return _UNIT_MODES[mode], mode == "connect"
@@ -318,24 +318,24 @@ _EXTENSION_FORMS: Mapping[str, Form] = {
     "halfvec": _vector("FloatVector", "float"),
     "sparsevec": Form(_SPARSE_VECTOR, v.SPARSE_VECTOR, 0, ""),
 }
-"""Forms of types of extensions, by their names."""
+"""The forms of types of extensions, by their names."""
 
 
 def field_schema(form: Form, name: str, is_optional: bool, default: Any = None) -> Schema:
-    """The schema of a field, its entries in the order of ``JsonConverter``; a default of None is none."""
-    said = {} if default is None else {"default": default}
-    return _with_optional(form.schema, is_optional or form.is_optional) | said | {"field": name}
+    """Make the schema of a field, its entries in the order of ``JsonConverter``; a default of None is none."""
+    default_entry = {} if default is None else {"default": default}
+    return _with_optional(form.schema, is_optional or form.is_optional) | default_entry | {"field": name}
 
 
 def _with_optional(schema: Schema, is_optional: bool) -> Schema:
-    """A schema with the entry in its place: behind those that say what the values are made of."""
+    """Put the entry ``optional`` in its place in a schema: after the entries that describe the values' parts."""
     rest = dict(schema)
     head = {key: rest.pop(key) for key in ("type", "fields", "keys", "values", "items") if key in rest}
     return head | {"optional": is_optional} | rest
 
 
 def root_type(column: Column) -> tuple[TypeInfo, int]:
-    """The type that a domain is made of, and the modifiers that count."""
+    """Return the type of a column, of a domain its base type, and the modifiers that count."""
     assert column.type is not None
     type, typmod = column.type, column.typmod
     while type.domain_of is not None:
@@ -358,5 +358,5 @@ def _decimal_schema(scale: int, precision: int | None = None) -> Schema:
 
 
 def json_text(value: object) -> str:
-    """A value as ``JsonConverter`` prints it."""
+    """Print a value as ``JsonConverter`` prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,10 +1,10 @@
-"""DDL in debezium: the schema changes that Debezium's other connectors tell, made of what a transaction has changed.
+"""DDL in debezium: schema changes as Debezium's other connectors have them, made of the changes of a transaction.
 
 Mirrors ``SchemaChangeEvent``, ``EventDispatcher$SchemaChangeEventReceiver`` and ``ConnectTableChangeSerializer`` of
 Debezium 3.6.1, with columns as the PostgreSQL connector reads them by JDBC (``TypeInfoCache`` of pgjdbc 42.7: type
-codes, lengths and scales). That connector itself tells no DDL.
+codes, lengths and scales). That connector itself reports no DDL.
 
-Known gaps: a column whose domain is NOT NULL, but not the column itself, is told as optional.
+Known gaps: a column whose domain is NOT NULL, but not the column itself, is shown as optional.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ _JDBC_TYPES = {
     oids.XML: 2009,
     1790: 2012,
 }
-"""``java.sql.Types``, of types that have one of their own there."""
+"""The ``java.sql.Types`` of the types that have one of their own there."""
 
 _UNBOUNDED = 2147483647
 _LENGTHS = {oids.INT2: 5, oids.INT4: 10, oids.OID: 10, oids.INT8: 19, oids.FLOAT4: 8, oids.FLOAT8: 17, oids.BOOL: 1}
 _LENGTHS |= {oids.CHAR: 1, oids.DATE: 13, oids.INTERVAL: 49}
 _SCALES = {oids.FLOAT4: 8, oids.FLOAT8: 17}
 _MOMENTS = {oids.TIME: 8, oids.TIMETZ: 14, oids.TIMESTAMP: 22, oids.TIMESTAMPTZ: 28}
-"""Characters of a moment without fractions of a second."""
+"""The characters of a moment without fractions of a second."""
 
 _NO_LENGTH_IN_ARRAYS = frozenset({oids.INTERVAL, oids.CHAR})
 _ANY_NUMERIC = 131089
 _MICROS = 6
 _SERIALS = {oids.INT2: "smallserial", oids.INT4: "serial", oids.INT8: "bigserial"}
 _PATH = frozenset({"pg_catalog", "public"})
-"""Schemas whose types go without it."""
+"""The schemas whose types are not qualified."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """What an event is of.
+    """The schema and table that an event belongs to.
 
     Attributes:
-        schema: a schema's name, empty for an object that is in none.
-        table: a table's, empty for another object.
+        schema: the name of a schema, empty for an object that is in none.
+        table: the name of a table, empty for another object.
     """
 
     schema: str
@@ -77,12 +77,12 @@ class _Place:
 
 
 def schema_change(vocabulary: Vocabulary, event: DdlEvent, catalog: CatalogView) -> list[bytes]:
-    """The template of an event, behind what stands for its table; none for DDL that is not told.
+    """Make the template of an event, after what stands for its table; none for DDL that is not shown.
 
     Args:
-        vocabulary: makes it.
-        event: what was changed.
-        catalog: as it was behind that.
+        vocabulary: the vocabulary that makes templates.
+        event: the change.
+        catalog: the catalog as of after the change.
     """
     either = event.after or event.before
     assert either is not None
@@ -93,14 +93,14 @@ def schema_change(vocabulary: Vocabulary, event: DdlEvent, catalog: CatalogView)
     changes = _table_changes(event, either, relation)
     if not event.sql and not event.unsupported and not changes:
         return []
-    told = {"databaseName": vocabulary.database, "schemaName": place.schema or None, "ddl": _sql(event)}
+    fields = {"databaseName": vocabulary.database, "schemaName": place.schema or None, "ddl": _sql(event)}
     payload = (
         f'{{"source":{vocabulary.source(place.schema, place.table)},"ts_ms":{mark(k.MILLIS)},'
-        f'{json_text(told)[1:-1]},"tableChanges":{json_text(changes)}}}'
+        f'{json_text(fields)[1:-1]},"tableChanges":{json_text(changes)}}}'
     )
     key = vocabulary.key(SCHEMA_CHANGE_KEY, json_text({"databaseName": vocabulary.database}))
-    made = vocabulary.event(vocabulary.options.topic_prefix, key, vocabulary.value(SCHEMA_CHANGE, payload))
-    return [UNCOUNTED_TABLE + b"\0" + vocabulary.session.encoded(made)]
+    template = vocabulary.event(vocabulary.options.topic_prefix, key, vocabulary.value(SCHEMA_CHANGE, payload))
+    return [UNCOUNTED_TABLE + b"\0" + vocabulary.session.encoded(template)]
 
 
 def _sql(event: DdlEvent) -> str:
@@ -110,7 +110,7 @@ def _sql(event: DdlEvent) -> str:
 
 
 def _relation_of(either: Definition, catalog: CatalogView) -> RelationSchema | None:
-    """The table that an object is, or belongs to, if it is there."""
+    """Return the table that an object is, or belongs to, if it exists."""
     if isinstance(either, TableDefinition):
         return catalog.relation(either.oid)
     return catalog.relation(either.table_oid) if isinstance(either, ConstraintDefinition | IndexDefinition) else None
@@ -125,7 +125,7 @@ def _place_of(either: Definition, relation: RelationSchema | None) -> _Place:
 
 
 def _table_changes(event: DdlEvent, either: Definition, relation: RelationSchema | None) -> list[dict[str, Any]]:
-    """What became of a table: told with the first part of a change, and again where its key may be another one."""
+    """Describe the change of a table, with the first part of an event; indexes and constraints may change the key."""
     if event.part:
         return []
     if isinstance(either, TableDefinition):
@@ -187,16 +187,16 @@ def _jdbc_type(type: TypeInfo) -> int:
 
 
 def _type_name(column: Column, is_drawn: bool) -> str:
-    own = column.type
-    assert own is not None
-    if is_drawn and own.oid in _SERIALS:
-        return _SERIALS[own.oid]
-    quoted = ('"' + part.replace('"', '""') + '"' for part in (own.namespace, own.name))
-    return own.name if own.namespace in _PATH else ".".join(quoted)
+    type_info = column.type
+    assert type_info is not None
+    if is_drawn and type_info.oid in _SERIALS:
+        return _SERIALS[type_info.oid]
+    quoted = ('"' + part.replace('"', '""') + '"' for part in (type_info.namespace, type_info.name))
+    return type_info.name if type_info.namespace in _PATH else ".".join(quoted)
 
 
 def _length(type: TypeInfo, typmod: int) -> tuple[int, int | None]:
-    """Length and scale of a type, of an array those of its elements."""
+    """Return length and scale of a type, of an array those of its elements."""
     element = type.element
     oid = (element or type).oid
     if oid == oids.NUMERIC and typmod < 0:

@@ -1,8 +1,8 @@
-"""Columns' defaults in debezium: what the connector makes of an expression, as a value in JSON.
+"""Columns' defaults in debezium: the value in JSON that the connector makes of an expression.
 
-Mirrors ``PostgresDefaultValueConverter`` of Debezium 3.6.1, which reads no SQL: the first text in quotes is the value,
-what calls a function has an empty value of its type, and what it cannot parse is none. A value then takes the way of a
-row's. A structure is never a default, and a number with more digits than its column has is none.
+Mirrors ``PostgresDefaultValueConverter`` of Debezium 3.6.1, which reads no SQL. The first text in quotes is the value.
+A call of a function has an empty value of its type, and text that cannot be parsed has none. A value is then written
+as a row's is. A structure is never a default, nor is a number with more digits than its column has.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ROOM = 1 << 16
 
 
 def default_value(column: Column, form: Form) -> Any:
-    """The default of a column as a value of JSON; None if the connector shows none.
+    """Return the default of a column as a value of JSON; None if the connector shows none.
 
     Args:
-        column: it, with its default's expression.
-        form: what it is.
+        column: the column, with its default's expression.
+        form: the form of the column.
     """
     text = None if form.style == VARIABLE_DECIMAL else _text(column)
     if text is None:
@@ -45,7 +45,7 @@ def default_value(column: Column, form: Form) -> Any:
 
 
 def _text(column: Column) -> str | None:
-    """The default as the server would print its value; None if there is none."""
+    """Return the default as the server would print its value; None if there is none."""
     type = column.type
     if type is None or not column.default or column.generated:
         return None
@@ -58,10 +58,10 @@ def _text(column: Column) -> str | None:
         return empty
     if column.default.startswith("NULL::"):
         return None
-    found = _QUOTED.search(column.default)
-    if "'" in column.default and found is None:
+    match = _QUOTED.search(column.default)
+    if "'" in column.default and match is None:
         return None
-    text = column.default if found is None else found[1]
+    text = column.default if match is None else match[1]
     try:
         return read(text if type.oid in _NOT_TRIMMED else text.strip(), column.typmod)
     except ValueError:
@@ -69,11 +69,11 @@ def _text(column: Column) -> str | None:
 
 
 def _enum(expression: str, name: str) -> str | None:
-    """A label, if it is a constant of just this type."""
-    said, found, type = expression.rpartition("::")
-    own = type.rpartition(".")[2].strip('"').replace('""', '"')
-    is_constant = len(said) > 1 and said.startswith("'") and said.endswith("'")
-    return said[1:-1] if found and own == name and is_constant else None
+    """Return the label of an enum, if the default is a constant of exactly this type."""
+    literal, separator, type = expression.rpartition("::")
+    type_name = type.rpartition(".")[2].strip('"').replace('""', '"')
+    is_constant = len(literal) > 1 and literal.startswith("'") and literal.endswith("'")
+    return literal[1:-1] if separator and type_name == name and is_constant else None
 
 
 def _as_is(text: str, _typmod: int) -> str:
@@ -132,6 +132,6 @@ _KINDS: Mapping[int, tuple[str, Callable[[str, int], str]]] = {
     oids.TIMESTAMPTZ: ("1970-01-01 00:00:00+00", _as_is),
     oids.INTERVAL: ("00:00:00", _as_is),
 }
-"""Types that have defaults: the empty value, and what reads one that is told."""
+"""The types that have defaults: the empty value, and the reader of a value's text."""
 
 _NOT_TRIMMED = frozenset({oids.BPCHAR, oids.VARCHAR, oids.TEXT_OID, oids.XML, oids.JSON, oids.JSONB})

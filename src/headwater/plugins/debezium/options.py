@@ -1,8 +1,8 @@
-"""Options of the plugin debezium: the properties of Debezium's PostgreSQL connector that say what its events look like.
+"""Options of the plugin debezium: the properties of Debezium's PostgreSQL connector that shape its events.
 
-Names, values and defaults are the connector's. What says where it reads, how often and in what pieces has no meaning
-here, and is an error as any other unknown name; so is a property that it has and that is not supported, by a message of
-its own.
+Names, values and defaults are the connector's. Properties of where it reads, how often and in what pieces have no
+meaning here, and are errors as any other unknown name. A property of events that is not supported is an error with a
+message of its own.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _UNSUPPORTED = (
 
 @dataclass(frozen=True)
 class DebeziumOptions:
-    """Options as parsed, under the connector's names for them.
+    """The options as parsed, under the connector's names for them.
 
     Attributes:
         topic_prefix: ``topic.prefix``.
-        key_schemas, value_schemas, header_schemas: keys, values and headers have their schema beside them.
+        key_schemas, value_schemas, header_schemas: keys, values and headers are written with their schema.
         transaction_metadata: ``provide.transaction.metadata``.
         tombstones: an event without a value follows each delete.
         skipped: letters of operations that give no events.
-        placeholder: what stands for a long value that was not written again.
-        money_digits: digits behind the point of amounts of money.
+        placeholder: the text that stands for a long value that was not written again.
+        money_digits: digits after the point of amounts of money.
         schema_changes: DDL gives events (``include.schema.changes``, of Debezium's other connectors).
         event_form: ``record`` or ``value`` (``event.form``, which the connector does not have).
         includes, excludes: patterns of ``schema.table``; schemas_included, schemas_excluded: of schemas;
-            prefixes_included, prefixes_excluded: of prefixes of logical messages. An empty include list has all.
+            prefixes_included, prefixes_excluded: of prefixes of logical messages. An empty include list means all.
     """
 
     topic_prefix: str = ""
@@ -75,21 +75,21 @@ class DebeziumOptions:
     prefixes_excluded: tuple[str, ...] = ()
 
     def shows_table(self, schema: str, table: str) -> bool:
-        """Whether changes of a table give events."""
+        """Tell whether changes of a table give events."""
         return _is_chosen(schema, self.schemas_included, self.schemas_excluded) and _is_chosen(
             f"{schema}.{table}", self.includes, self.excludes
         )
 
     def shows_prefix(self, prefix: str) -> bool:
-        """Whether logical messages of a prefix give events."""
+        """Tell whether logical messages of a prefix give events."""
         return _is_chosen(prefix, self.prefixes_included, self.prefixes_excluded)
 
 
 def parse_options(options: Sequence[tuple[str, str | None]]) -> DebeziumOptions:
-    """Read options in the order given; one that is given twice counts as it was given last.
+    """Read options in the order given; of an option that is given twice the last value counts.
 
     Raises:
-        PluginError: a name is unknown, a value is none of those that there are, or two options exclude each other.
+        PluginError: a name is unknown or missing, a value is not allowed, or two options exclude each other.
     """
     result = DebeziumOptions()
     for name, value in options:
@@ -124,19 +124,19 @@ def _find(name: str) -> tuple[str, Callable[[str, str], Any]]:
 
 def _one_of(words: Sequence[str]) -> Callable[[str, str], str]:
     def parse(name: str, value: str) -> str:
-        found = value.strip().lower()
-        if found not in words:
+        word = value.strip().lower()
+        if word not in words:
             raise _wrong(name, value, f"one of {', '.join(words)}")
-        return found
+        return word
 
     return parse
 
 
 def _switch(name: str, value: str) -> bool:
-    found = value.strip().lower()
-    if found not in ("true", "false"):
+    word = value.strip().lower()
+    if word not in ("true", "false"):
         raise _wrong(name, value, "true or false")
-    return found == "true"
+    return word == "true"
 
 
 def _prefix(name: str, value: str) -> str:
@@ -151,12 +151,12 @@ def _text(_name: str, value: str) -> str:
 
 def _operations(name: str, value: str) -> frozenset[str]:
     letters = {word: letter for letter, name in OPERATIONS.items() for word in (letter, name)}
-    found = [word.strip().lower() for word in value.split(",")]
-    if found == ["none"]:
+    words = [word.strip().lower() for word in value.split(",")]
+    if words == ["none"]:
         return frozenset()
-    if not all(word in letters for word in found):
+    if not all(word in letters for word in words):
         raise _wrong(name, value, f"letters of {', '.join(OPERATIONS)} with commas between, or none")
-    return frozenset(letters[word] for word in found)
+    return frozenset(letters[word] for word in words)
 
 
 def _digits(name: str, value: str) -> int:
@@ -166,17 +166,17 @@ def _digits(name: str, value: str) -> int:
 
 
 def _patterns(name: str, value: str) -> tuple[str, ...]:
-    found = tuple(part.strip().replace("\\,", ",") for part in re.split(r"(?<!\\),", value) if part.strip())
-    for pattern in found:
+    patterns = tuple(part.strip().replace("\\,", ",") for part in re.split(r"(?<!\\),", value) if part.strip())
+    for pattern in patterns:
         try:
             re.compile(pattern)
         except re.error as error:
             raise _wrong(name, value, f"regular expressions with commas between ({error})") from None
-    return found
+    return patterns
 
 
 def _is_chosen(text: str, includes: Sequence[str], excludes: Sequence[str]) -> bool:
-    """Patterns are found in any case, and must match as a whole."""
+    """Tell whether a text is chosen by patterns, which ignore case and must match as a whole."""
     if includes:
         return any(re.fullmatch(pattern, text, re.IGNORECASE) for pattern in includes)
     return not any(re.fullmatch(pattern, text, re.IGNORECASE) for pattern in excludes)

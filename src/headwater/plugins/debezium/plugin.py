@@ -1,8 +1,8 @@
 """debezium: the events of Debezium's PostgreSQL connector, each a line of JSON with topic, key and value.
 
 Mirrors version 3.6.1.Final of the connector, reading a publication of all tables through ``pgoutput``, as its JSON
-converter prints its records. Where it reads the server's catalog of the moment, the catalog as of the change counts
-here. The times of processing are those of the commit, so that the same WAL gives the same bytes.
+converter prints its records. Where the connector reads the server's present catalog, the catalog as of the change
+counts here. The times of processing are those of the commit, so that the same WAL gives the same bytes.
 
 Known gaps: those in ``docs/guides/debezium.md``.
 """
@@ -54,20 +54,21 @@ _SETTINGS: tuple[tuple[str, str, Callable[[SessionSettings], bool]], ...] = (
     ("bytea_output", "hex", lambda session: session.bytea_output == "hex"),
     ("extra_float_digits", "1", lambda session: session.extra_float_digits >= 1),
 )
-"""Settings that the connector makes for its session, or does not work without."""
+"""The settings that the connector makes for its session, or does not work without."""
 
 
 _FIRST_ROOM = 64 << 20
+"""The most bytes that a slice's events get at first, before the bytes that they need are known."""
+
 _SHOWN_BYTES = 60
-"""Of a value in a message."""
-"""Bytes that a slice's events are given at most before it is known how many they need."""
+"""The most bytes of a value that an error message shows."""
 
 
 class Debezium(KernelPlugin):
-    """debezium.
+    """The plugin debezium.
 
     Attributes:
-        options: as parsed.
+        options: the options as parsed.
     """
 
     name = "debezium"
@@ -98,7 +99,7 @@ class Debezium(KernelPlugin):
 
     @classmethod
     def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
-        """Name defaults, and DDL unless ``include.schema.changes`` says otherwise."""
+        """Name defaults, and DDL unless ``include.schema.changes`` is false."""
         return "DDL and columns' defaults" if parse_options(options).schema_changes else "columns' defaults"
 
     def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
@@ -113,10 +114,10 @@ class Debezium(KernelPlugin):
 
     @override
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Want what a publication of all tables has, of the tables asked for.
+        """Tell which changes of a table are wanted: of the chosen tables those that a publication of all tables has.
 
         Raises:
-            PluginError: it has a column that cannot be shown yet.
+            PluginError: the table has a column that cannot be shown yet.
         """
         if schema.kind != "r" or schema.persistence != "p" or schema.oid < FIRST_NORMAL_OBJECT_ID:
             return 0
@@ -132,7 +133,7 @@ class Debezium(KernelPlugin):
 
     @override
     def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
-        """Warn of rows of which the WAL does not say which they were."""
+        """Warn of deleted rows that the WAL does not identify."""
         if deletes and not schema.has_identity:
             warn(f'table "{schema.namespace}.{schema.name}" has no replica identity: its deleted rows are not known')
 
@@ -143,14 +144,14 @@ class Debezium(KernelPlugin):
 
     @override
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
-        """Make an event for each table, or, if they are skipped, what says that there was something."""
+        """Make an event for each table; if truncates are skipped, a silent message stands for them."""
         if "t" in self.options.skipped:
             return [SILENT_MESSAGE] if schemas else []
         return [self.vocabulary.truncate(schema) for schema in schemas]
 
     @override
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """Make one event; of a prefix that is left out, what says that there was something."""
+        """Make one event; for a prefix that is excluded, a silent message."""
         if not self.options.shows_prefix(prefix.decode("utf-8", "replace")):
             return [SILENT_MESSAGE]
         return [self.vocabulary.message(prefix, content)]
@@ -162,7 +163,7 @@ class Debezium(KernelPlugin):
 
     @override
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
-        """Make what the kernel finds by the transaction."""
+        """Make the words of an origin, which the kernel finds by the transaction."""
         return [] if name is None else [self.vocabulary.origin(name, lsn)]
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
@@ -190,7 +191,7 @@ class Debezium(KernelPlugin):
         return Rendering(step, _plan_of(events, plan), min(size, _FIRST_ROOM) + 4096, refusal)
 
     def _why_refused(self, tables: SliceTables, part: Slice, event: int) -> str:
-        """Say what the connector stops at: table, column, and the value."""
+        """Describe the value at which the connector stops: table, column, and value."""
         item = int(part.plan.arg[part.events.message[event]])
         layout = int(part.items.layout[item])
         schema, first = tables.schemas[layout], int(part.words.first[layout])
@@ -215,7 +216,7 @@ class Debezium(KernelPlugin):
 
 
 def _stops_at(part: Slice, event: int, column: int) -> bool:
-    """Tell whether an event cannot be written for a column: where all others of its rows have any text."""
+    """Tell whether a column alone stops an event: try with text in all other columns of its rows."""
     words, item = part.words, part.plan.arg[part.events.message[event]]
     layout, style, kind = part.items.layout[item], np.full_like(part.words.style, STRING), part.cells.kind.copy()
     style[column] = words.style[column]
@@ -231,7 +232,7 @@ def _stops_at(part: Slice, event: int, column: int) -> bool:
 
 
 def _why(cells: Cells, numbers: Sequence[int], not_null: bool) -> str:
-    """Say why the connector does not go on at a value, of the new row, the old one, or both."""
+    """Describe why the connector stops at a value, of the new row, the old one, or both."""
     texts = {_text(cells, cell) for cell in numbers if cells.kind[cell] == TEXT}
     if not texts:
         return "has a value that was not written again, or NULL, for which the connector has no word in its type"
@@ -248,7 +249,7 @@ def _text(cells: Cells, cell: int) -> str:
 
 
 def _numbered(items: Items, transactions: Transactions, plan: Plan, keys: Keys, events: Events, tables: int) -> Tallies:
-    """Number the events, and count how many of which tables transactions have."""
+    """Give the events their numbers, and count those of each table by transaction."""
     tallies = Tallies(np.empty(len(events.kind), np.int32), np.empty(len(events.kind), np.int64))
     number_events(items, transactions, plan, keys, events, np.zeros(tables, np.int64), tallies)
     return tallies

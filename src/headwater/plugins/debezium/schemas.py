@@ -1,4 +1,4 @@
-"""Schemas of what is the same in all of debezium's events, as Kafka Connect's ``JsonConverter`` prints them.
+"""Schemas of the common parts of all of debezium's events, as Kafka Connect's ``JsonConverter`` prints them.
 
 Mirrors ``SourceInfoStructMaker``, ``Envelope``, ``TransactionStructMaker`` and ``SchemaFactory`` of Debezium 3.6.1.
 """
@@ -12,17 +12,17 @@ from headwater.plugins.debezium.column_types import Schema
 
 
 def mark(number: int) -> str:
-    """What stands in a template for what differs; see :mod:`headwater.plugins.debezium._render`."""
+    """Return a mark for a template; see :mod:`headwater.plugins.debezium._render`."""
     return chr(number)
 
 
 def field(type: str, field: str, *, optional: bool = False, **more: Any) -> Schema:
-    """The schema of a field."""
+    """Make the schema of a field."""
     return {"type": type, "optional": optional, **more, "field": field}
 
 
 def struct(fields: Sequence[Schema], name: str, *, optional: bool = False, version: int | None = 1) -> Schema:
-    """The schema of a structure."""
+    """Make the schema of a structure."""
     schema: Schema = {"type": "struct", "fields": list(fields), "optional": optional, "name": name}
     return schema if version is None else schema | {"version": version}
 

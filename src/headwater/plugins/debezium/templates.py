@@ -2,8 +2,8 @@
 
 In: the plugin's options and the layouts. Out: :class:`~headwater.plugins.debezium._render.Words` for the kernel, and
 the templates of truncates and logical messages. Mirrors ``Envelope``, ``SourceInfoStructMaker``,
-``TransactionStructMaker`` and ``LogicalDecodingMessageMonitor`` of Debezium 3.6.1 in what ``JsonConverter`` of Kafka
-Connect prints of them.
+``TransactionStructMaker`` and ``LogicalDecodingMessageMonitor`` of Debezium 3.6.1, as ``JsonConverter`` of Kafka
+Connect prints them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VERSION = "3.6.1.Final"
 """The version of Debezium whose events these are."""
 
 UNCOUNTED_TABLE = b"\1"
-"""What stands for the table of a ready-made event that is not counted among a transaction's."""
+"""The name that stands for the table of a ready-made event that is not counted in its transaction."""
 
 SILENT_MESSAGE = b""
 """A ready-made message that gives no event: its transaction is one that the connector has seen."""
@@ -53,11 +53,11 @@ _LONGEST_TOPIC = 249
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Makes words, by options.
+    """A vocabulary that makes words, by options.
 
     Attributes:
-        options: the plugin's.
-        session: in whose encoding they are.
+        options: the plugin's options.
+        session: the session in whose encoding the words are.
         database: the database's name.
     """
 
@@ -66,27 +66,27 @@ class Vocabulary:
     database: str
 
     def shown(self, schema: RelationSchema) -> list[tuple[Column, Form]]:
-        """The columns that events hold, with what they are.
+        """Return the columns that events have, with their forms.
 
         Raises:
-            PluginError: one cannot be shown yet.
+            PluginError: a column cannot be shown yet.
         """
         live = (column for column in schema.columns if not column.is_dropped and not _is_generated(column))
-        found = ((column, self._forms.form(column)) for column in live)
-        return [(column, form) for column, form in found if form is not None]
+        forms = ((column, self._forms.form(column)) for column in live)
+        return [(column, form) for column, form in forms if form is not None]
 
-    def words(self, schemas: Sequence[RelationSchema], made: Sequence[bytes]) -> tuple[k.Words, events.Keys]:
-        """Those of some layouts and ready-made messages.
+    def words(self, schemas: Sequence[RelationSchema], ready_made: Sequence[bytes]) -> tuple[k.Words, events.Keys]:
+        """Make the words and keys of some layouts and ready-made messages.
 
         Args:
             schemas: the layouts.
-            made: the ready-made messages, origins among them.
+            ready_made: the ready-made messages, origins among them.
         """
         layouts = [_Layout.of(self, schema) for schema in schemas]
         numbers: dict[bytes, int] = {}
         names = [self._inside(layout.table) for layout in layouts]
         tables = [numbers.setdefault(name, len(numbers)) for name in names]
-        heads = [_made_head(message) for message in made]
+        heads = [_made_head(message) for message in ready_made]
         made_tables = [_made_table(name, numbers) for name, _ in heads]
         columns = [column for layout in layouts for column in layout.columns]
         firsts = _starts([layout.columns for layout in layouts])
@@ -122,29 +122,29 @@ class Vocabulary:
     # -- parts of events
 
     def topic(self, name: str) -> str:
-        """A topic's name, in which only some characters may be (sanitizedTopicName)."""
+        """Make a topic's name, in which only some characters are allowed (sanitizedTopicName)."""
         return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.options.topic_prefix}.{name}")[:_LONGEST_TOPIC]
 
     def event(self, topic: str, key: str, value: str, headers: str = "") -> str:
-        """An event's template."""
+        """Make an event's template."""
         if self.options.event_form == "value":
             return value
         return f'{{"topic":{json_text(topic)}{headers},"key":{key},"value":{value}}}'
 
     def key(self, schema: Schema, payload: str) -> str:
-        """A key, with its schema if it is wanted."""
+        """Make a key, with its schema if that is wanted."""
         return _with_schema(schema, payload) if self.options.key_schemas else payload
 
     def header(self, schema: Schema, payload: str) -> str:
-        """A header, with its schema if it is wanted."""
+        """Make a header, with its schema if that is wanted."""
         return _with_schema(schema, payload) if self.options.header_schemas else payload
 
     def value(self, schema: Schema, payload: str) -> str:
-        """A value, with its schema if it is wanted."""
+        """Make a value, with its schema if that is wanted."""
         return _with_schema(schema, payload) if self.options.value_schemas else payload
 
     def source(self, namespace: str, table: str) -> str:
-        """The block that says where an event comes from."""
+        """Make the block ``source``, the origin of an event."""
         head = {"version": VERSION, "connector": "postgresql", "name": self.options.topic_prefix}
         place = json_text({"schema": namespace, "table": table})[1:-1]
         return (
@@ -154,7 +154,7 @@ class Vocabulary:
         )
 
     def change(self, envelope: Schema, source: str, operation: str, before: str, after: str) -> str:
-        """The value of a change of a row, or of a truncate."""
+        """Make the value of a change of a row, or of a truncate."""
         return self.value(
             envelope,
             f'{{"before":{before},"after":{after},"source":{source},"transaction":{mark(k.TRANSACTION)},'
@@ -181,19 +181,19 @@ class Vocabulary:
     # -- literals
 
     def truncate(self, schema: RelationSchema) -> bytes:
-        """The template of a truncate, behind its table's name."""
+        """Make the template of a truncate, after its table's name."""
         layout = _Layout.of(self, schema)
         value = self.change(layout.envelope, layout.source, "t", "null", "null")
         event = self.event(layout.topic, "null", value)
         return self._inside(layout.table) + b"\0" + self.session.encoded(event)
 
     def _inside(self, name: str) -> bytes:
-        """A text as it stands in a JSON string."""
+        """Escape a text as it stands in a JSON string."""
         return self.session.encoded(json_text(name)[1:-1])
 
     def message(self, prefix: bytes, content: bytes) -> bytes:
-        """The template of a logical message, behind no table's name."""
-        told = json_text(prefix.decode("latin-1")).encode("latin-1")
+        """Make the template of a logical message, after an empty table's name."""
+        prefix_text = json_text(prefix.decode("latin-1")).encode("latin-1")
         shown = self._content(content)
         source = self.source("", "")
         key = self.session.encoded(self.key(MESSAGE_KEY, '{"prefix":\0}'))
@@ -205,8 +205,8 @@ class Vocabulary:
             )
         )
         event = self.event(self.topic("message"), "\1", "\2").encode()
-        made = event.replace(b"\1", key).replace(b"\2", value) if b"\1" in event else value
-        return b"\0" + made.replace(b"\0", told)
+        template = event.replace(b"\1", key).replace(b"\2", value) if b"\1" in event else value
+        return b"\0" + template.replace(b"\0", prefix_text)
 
     def _content(self, content: bytes) -> str:
         mode = self.options.binary_mode
@@ -226,7 +226,7 @@ class Vocabulary:
         )
 
     def origin(self, name: str, lsn: int) -> bytes:
-        """What stands for an origin's mark."""
+        """Make the text that replaces an origin's mark."""
         return self.session.encoded(f'{json_text(name)},"origin_lsn":{lsn}')
 
 
@@ -237,11 +237,11 @@ class _Layout:
     Attributes:
         table: ``schema.table``.
         topic: its topic.
-        columns: those that events hold.
-        key: places in these of the key's columns.
+        columns: the columns that events have.
+        key: the indexes in `columns` of the key's columns.
         envelope: the schema of its values.
         source: the source block.
-        templates: by kind of event.
+        templates: the templates, by kind of event.
     """
 
     table: str
@@ -254,7 +254,7 @@ class _Layout:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, schema: RelationSchema) -> _Layout:
-        """The words of a relation."""
+        """Make the words of a relation."""
         columns = tuple(vocabulary.shown(schema))
         places = {column.number: place for place, (column, _) in enumerate(columns)}
         key = tuple(places[number] for number in key_columns(schema) if number in places)
@@ -272,8 +272,8 @@ class _Layout:
         )
         key_schema = struct([fields[place] for place in key], f"{topic}.Key", version=None)
         source = vocabulary.source(schema.namespace, schema.name)
-        made = cls(table, topic, columns, key, envelope, source, ())
-        return cls(table, topic, columns, key, envelope, source, made._templates(vocabulary, key_schema))
+        layout = cls(table, topic, columns, key, envelope, source, ())
+        return cls(table, topic, columns, key, envelope, source, layout._templates(vocabulary, key_schema))
 
     def _templates(self, vocabulary: Vocabulary, key_schema: Schema) -> tuple[str, ...]:
         def event(value: str, header: str = "") -> str:
@@ -299,7 +299,7 @@ class _Layout:
 
 
 def key_columns(schema: RelationSchema) -> tuple[int, ...]:
-    """Numbers of the columns of a relation's key: those of its primary key, else of a unique index."""
+    """Return the numbers of the columns of a relation's key: those of its primary key, else of a unique index."""
     return schema.primary_key_columns or schema.unique_columns
 
 
@@ -308,7 +308,7 @@ def _is_generated(column: Column) -> bool:
 
 
 def _column_words(column: Column, form: Form) -> tuple[str, str, str]:
-    """What stands before a value, behind a comma, and for it where there is none."""
+    """Make the words of a column: its comma and name before a value, the word for NULL, and the placeholder."""
     default = default_value(column, form) if column.not_null else None
     null = "null" if not column.not_null else form.zero if default is None else json_text(default)
     placeholder = form.placeholder if not column.not_null or form.placeholder != "null" else ""
@@ -316,13 +316,13 @@ def _column_words(column: Column, form: Form) -> tuple[str, str, str]:
 
 
 def _made_head(message: bytes) -> tuple[bytes | None, int]:
-    """A ready-made message's table, empty for none, and where its template begins; no table if there is no event."""
-    name, found, _ = message.partition(b"\0")
-    return (name if found else None), len(name) + len(found)
+    """Return a ready-made message's table, empty for none, None if there is no event; and where its template begins."""
+    name, separator, _ = message.partition(b"\0")
+    return (name if separator else None), len(name) + len(separator)
 
 
 def _made_table(name: bytes | None, numbers: dict[bytes, int]) -> int:
-    """The number of a ready-made message's table."""
+    """Return the number of a ready-made message's table."""
     if name is None:
         return events.SILENT
     if name == UNCOUNTED_TABLE:
@@ -335,7 +335,7 @@ def _with_schema(schema: Schema, payload: str) -> str:
 
 
 class _Texts:
-    """Texts one behind the other."""
+    """A collection of texts, one after the other."""
 
     def __init__(self, session: SessionSettings) -> None:
         self._session = session
@@ -343,18 +343,18 @@ class _Texts:
         self._size = 0
 
     def add(self, texts: Sequence[str]) -> Int64s:
-        """Append some; int64[n+1] where they are."""
+        """Append texts; return int64[n+1], the offsets of these texts."""
         return self.add_encoded([self._session.encoded(text) for text in texts])
 
     def add_encoded(self, encoded: Sequence[bytes]) -> Int64s:
-        """The same of texts that are encoded already."""
+        """Append texts that are already encoded; return int64[n+1], their offsets."""
         starts = np.array(list(accumulate(map(len, encoded), initial=self._size)), np.int64)
         self._texts += encoded
         self._size = int(starts[-1])
         return starts
 
     def packed(self) -> NDArray[np.uint8]:
-        """All of them."""
+        """Return all texts as uint8[]."""
         return pack(self._texts)[1]
 
 
