@@ -49,7 +49,7 @@ class BuiltInCast(NamedTuple):
 
 
 class TypeCategory(NamedTuple):
-    """A type's ``typcategory`` and ``typispreferred``, by which the parser chooses; its array type's OID, 0 for none."""
+    """A type's ``typcategory`` and ``typispreferred``, by which the parser chooses; its array type's OID, or 0."""
 
     category: str
     is_preferred: bool
