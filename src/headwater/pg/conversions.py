@@ -4,9 +4,9 @@ PostgreSQL: ``pg_conversion`` (which there are), ``utils/mb/conversion_procs`` (
 of Python, also in encodings of the same name. They are the same in 14 to 19, but that 19 has no MULE_INTERNAL.
 
 ``conversions.zip`` is written by ``tools/generate_conversions.py``. Each conversion from an encoding that a database
-can have is a member ``FROM-TO`` with its characters beyond ASCII, as :func:`pack` packs them. Where the other direction
-of one from UTF8 is there, the member holds only where the conversion is not that one turned round. ASCII is the same in
-all encodings.
+can have is a member ``FROM-TO`` with its characters beyond ASCII, as :func:`pack` packs them. The member of a
+conversion from UTF8 whose other direction is there has only what differs from that direction turned round. ASCII is the
+same in all encodings.
 """
 
 from __future__ import annotations

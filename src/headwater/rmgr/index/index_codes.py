@@ -6,8 +6,7 @@ INSERTS, UPDATES, DELETES_OLD, DELETES_BARE, SPECULATIVE, CONFIRMS, SUPER_DELETE
 """The bits of a change row's ``kinds``."""
 
 UNSETTLED = 128
-"""A bit of ``kinds``: the row's last change leaves TOAST chunks or a speculative insert pending; do not cut after it.
-"""
+"""A bit of ``kinds``: the last change leaves TOAST chunks or a speculative insert pending; do not cut after it."""
 
 CHUNKS = 256
 """A bit of ``kinds``: inserts into a TOAST relation are among the row's."""
