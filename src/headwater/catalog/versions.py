@@ -172,9 +172,6 @@ class Fates:
 
         A transaction stays among the running ones for a moment after its record is in the WAL. Another that copies a
         row then writes that it is being deleted, and the record of the copy comes after that of the transaction's end.
-
-        A transaction stays among the running ones for a moment after its record is in the WAL: who copies a row then
-        writes that it is being deleted, and the record of the copy comes behind that of the transaction's end.
         """
         settled = self._settled
         return (xid for xid in self._lsns if settled is None or not xid_precedes(xid, settled))

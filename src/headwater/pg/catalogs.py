@@ -127,7 +127,7 @@ class CatalogLayout:
         oid: the catalog's OID.
         name: the catalog's name.
         columns: in attnum order.
-        offsets: of the fixed columns, in bytes from the row's ``t_hoff``.
+        offsets: offsets of the fixed columns, in bytes from the row's ``t_hoff``.
         fixed_length: bytes that every row has at least after its ``t_hoff``.
     """
 

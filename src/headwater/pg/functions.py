@@ -51,9 +51,9 @@ class BuiltInType(NamedTuple):
         length: ``typlen``.
         align: ``typalign``.
         is_by_value: ``typbyval``.
-        element: of an array the OID of its elements' type, else 0.
+        element: for an array the OID of its elements' type, else 0.
         kind: ``typtype``.
-        subtype: of a range or multirange the OID of its bounds' type, else 0.
+        subtype: for a range or multirange the OID of its bounds' type, else 0.
     """
 
     oid: int

@@ -158,8 +158,6 @@ class Version:
     """The output for transactions in progress depends on the minor release: where blocks end, what is announced.
 
     It is not known for majors whose release of November 2026 is not known.
-
-    Of majors whose release of November 2026 is not known, it is not known either.
     """
     counts_announcements_at_prepare = _since(19, _NOVEMBER_2026)
     """Announcements of a streamed transaction count for all when it is prepared; before, only if it commits so.
@@ -198,9 +196,6 @@ class Version:
 
     Before, pgoutput looks up the publication only after a change of any publication, and sends the schema only after a
     message about just that relation.
-
-    Before, it looks up the one after a change of any publication only, and sends the other after a message about just
-    that relation only.
     """
     has_relsync_invalidations = _since(18)
     """Changes of publications invalidate pgoutput's entries by messages of their own."""

@@ -79,7 +79,7 @@ class Prepare:
         database: OID.
         time: microseconds since 2000-01-01.
         owner: OID of the role.
-        subxacts: its subtransactions.
+        subxacts: the transaction's subtransactions.
         commit_relations: files to delete if it commits.
         abort_relations: files to delete if it aborts.
         commit_stats: statistics entries to drop if it commits.

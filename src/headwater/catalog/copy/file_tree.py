@@ -42,7 +42,7 @@ class FileTree(ABC):
         """Tell whether there is a file of this name.
 
         Raises:
-            CatalogError: that cannot be found out.
+            CatalogError: the tree cannot tell.
         """
 
     @abstractmethod

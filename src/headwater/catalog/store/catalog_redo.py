@@ -73,7 +73,7 @@ class CatalogRedo(HeapRedo):
     def apply_earlier(self, records: Iterable[Record]) -> None:
         """Roll files forward that were added as extras, up to where the catalog begins.
 
-        They were made, or written to, before that, when nothing told yet whose they are.
+        They were made, or written to, before that, when nothing said yet whose they are.
 
         Args:
             records: records of before the catalog's LSN, in LSN order: all that name one of these files; others are

@@ -24,7 +24,7 @@ class RelationName(NamedTuple):
 
     Attributes:
         name: the name with its schema, ``schema.name``.
-        relation: its row of ``pg_class``, as one of the versions with that name has it.
+        relation: the relation's row of ``pg_class``, as one of the versions with that name has it.
         born, died: the relation has the name at LSNs in ``(born, died]``.
     """
 
