@@ -144,7 +144,9 @@ class CatalogStore:
     def view(self, lsn: int, own: OwnCommands | None = None) -> HistoricCatalog:
         """Return the catalog as it was at an LSN: with the changes of all transactions that committed before it.
 
-        lsn: an LSN at or after :attr:`horizon`.
+        Args:
+            lsn: an LSN at or after :attr:`horizon`.
+            own: a transaction that also sees its own changes.
 
         Raises:
             CatalogError: the LSN lies before the horizon.
