@@ -1,7 +1,7 @@
-"""Columns of catalog rows behind the fixed part: varlenas, vectors, arrays (PostgreSQL: ``heaptuple.c``, ``varatt.h``).
+"""Columns of catalog rows after the fixed part: varlenas, vectors, arrays (PostgreSQL: ``heaptuple.c``, ``varatt.h``).
 
-In: a row and its catalog's layout. Out: bytes and small tuples. Values stored out of line are those of
-:mod:`headwater.catalog.long_values`: of what decoding needs, only a row filter is ever that long.
+In: a row and its catalog's layout. Out: bytes and small tuples. Values stored out of line are left to
+:mod:`headwater.catalog.long_values`: of the values that decoding needs, only a row filter is ever that long.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _ARRAY = struct.Struct("<iiI")
 _EXTERNAL_SIZE = 18
 _METHODS = {0: "pglz", 1: "lz4"}
 _MAX_EXPANSION = 300
-"""Neither method makes more of a byte: pglz 273 of three, LZ4 255 of one."""
+"""The most bytes that a method makes of one: pglz makes 273 of three, LZ4 255 of one."""
 
 
 def column(layout: CatalogLayout, data: TupleBytes, name: str) -> bytes | None:
-    """A column as stored, a varlena with its header; None if NULL or missing.
+    """Return a column as stored, a varlena with its header; None if NULL or missing.
 
     Raises:
         CatalogError: the row is too short.
@@ -54,7 +54,7 @@ def _is_null(data: TupleBytes, number: int) -> bool:
 
 
 def varlena_size(data: bytes, at: int) -> int:
-    """Bytes of the varlena at an offset, header included; 0 if it does not fit."""
+    """Return the size in bytes of the varlena at an offset, header included; 0 if it does not fit."""
     if at >= len(data):
         return 0
     first = data[at]
@@ -67,10 +67,10 @@ def varlena_size(data: bytes, at: int) -> int:
 
 
 def payload(varlena: bytes) -> bytes | None:
-    """A varlena's content, decompressed; None if it is stored out of line.
+    """Return a varlena's content, decompressed; None if it is stored out of line.
 
     Raises:
-        CatalogError: it cannot be decompressed.
+        CatalogError: the content cannot be decompressed.
     """
     first = varlena[0]
     if first == 1:
@@ -81,7 +81,7 @@ def payload(varlena: bytes) -> bytes | None:
 
 
 def _decompress(varlena: bytes) -> bytes:
-    """An inline compressed datum: pglz or a raw LZ4 block (toast_decompress_datum)."""
+    """Decompress an inline compressed datum: pglz or a raw LZ4 block (toast_decompress_datum)."""
     info = int.from_bytes(varlena[4:8], "little")
     size, method = info & 0x3FFFFFFF, info >> 30
     if method in _METHODS and len(varlena) > 8 and size <= _MAX_EXPANSION * len(varlena):
@@ -92,10 +92,10 @@ def _decompress(varlena: bytes) -> bytes:
 
 
 def array_data(content: bytes) -> tuple[int, int]:
-    """Number of elements of a one-dimensional array without NULLs, and where its first one lies in the payload.
+    """Return the number of elements of a one-dimensional array without NULLs, and the first one's offset in it.
 
     Raises:
-        CatalogError: not such an array.
+        CatalogError: the content is not such an array.
     """
     if len(content) < _ARRAY.size:
         raise CatalogError("array of a catalog row is too short")
@@ -110,7 +110,7 @@ def array_data(content: bytes) -> tuple[int, int]:
 
 
 def int2vector(varlena: bytes) -> tuple[int, ...]:
-    """The numbers of an ``int2vector``. Raises CatalogError if it is none."""
+    """Read the numbers of an ``int2vector``. Raises CatalogError if the value is none."""
     content = payload(varlena)
     if content is None:
         raise CatalogError("int2vector of a catalog row is stored out of line")
@@ -121,7 +121,7 @@ def int2vector(varlena: bytes) -> tuple[int, ...]:
 
 
 def oidvector(varlena: bytes) -> tuple[int, ...]:
-    """The OIDs of an ``oidvector``. Raises CatalogError if it is none."""
+    """Read the OIDs of an ``oidvector``. Raises CatalogError if the value is none."""
     content = payload(varlena)
     if content is None:
         raise CatalogError("oidvector of a catalog row is stored out of line")
@@ -132,31 +132,31 @@ def oidvector(varlena: bytes) -> tuple[int, ...]:
 
 
 def text_array(varlena: bytes) -> tuple[bytes, ...]:
-    """The elements of a ``text[]``; empty if it is stored out of line. Raises CatalogError if it is none."""
+    """Read the elements of a ``text[]``; empty if stored out of line. Raises CatalogError if the value is none."""
     content = payload(varlena)
     if content is None:
         return ()
     count, at = array_data(content)
-    found = []
+    elements = []
     for _ in range(count):
         at = align_up(at + 4, "i") - 4
         size = varlena_size(content, at)
         if size == 0 or at + size > len(content):
             raise CatalogError("text array of a catalog row is too short")
-        found.append(payload(content[at : at + size]) or b"")
+        elements.append(payload(content[at : at + size]) or b"")
         at += size
-    return tuple(found)
+    return tuple(elements)
 
 
 def single_element(varlena: bytes, attlen: int) -> bytes | None:
-    """The element of a one-element ``anyarray``, as ``attmissingval`` is; None if the array is stored out of line.
+    """Return the element of a one-element ``anyarray`` such as ``attmissingval``; None if it is stored out of line.
 
     Args:
         varlena: the array.
-        attlen: of the element's type; for -1 the element comes with its varlena header.
+        attlen: ``typlen`` of the element's type; for -1 the element comes with its varlena header.
 
     Raises:
-        CatalogError: not such an array.
+        CatalogError: the value is not such an array.
     """
     content = payload(varlena)
     if content is None:

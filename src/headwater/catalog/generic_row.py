@@ -1,7 +1,8 @@
-"""A row of any catalog with its columns by name: for what is read seldom, and in many different ways.
+"""A row of any catalog with its columns by name: for values that are read seldom, and in many different ways.
 
 In: a tuple of a catalog and its layout. Out: Python values. A row is taken apart once, when its first column is asked
-for. Long values are put together of the chunks that a view has of them; one whose chunks are not followed is an error.
+for. Long values are put together from the chunks that a view has of them; a value whose chunks are not followed is an
+error.
 
 PostgreSQL: ``heaptuple.c`` (heap_deform_tuple).
 """
@@ -25,10 +26,10 @@ class NamedRow:
     """A row of a catalog.
 
     Args:
-        layout: the catalog's.
+        layout: the catalog's layout.
         data: the tuple.
-        encoding: the database's, for names and texts.
-        chunks: finds those of values that are stored out of line.
+        encoding: the database's encoding, for names and texts.
+        chunks: finds the chunks of values that are stored out of line.
     """
 
     def __init__(self, layout: CatalogLayout, data: TupleBytes, encoding: str, chunks: Chunks) -> None:
@@ -43,89 +44,89 @@ class NamedRow:
         return self._layout.name
 
     def has(self, name: str) -> bool:
-        """Whether this major version's catalog has the column, and the row a value in it."""
+        """Tell whether this major version's catalog has the column, and the row a value in it."""
         return self._layout.has(name) and self._stored(name) is not None
 
     def oid(self, name: str) -> int:
-        """A column of type ``oid``, or another unsigned number; 0 for NULL."""
+        """Read a column of type ``oid``, or another unsigned number; 0 for NULL."""
         return int.from_bytes(self._stored(name) or b"", "little")
 
     def integer(self, name: str) -> int:
-        """A signed number, whatever its length; 0 for NULL."""
+        """Read a signed number, whatever its length; 0 for NULL."""
         return int.from_bytes(self._stored(name) or b"", "little", signed=True)
 
     def flag(self, name: str) -> bool:
-        """A ``bool``; false for NULL, and where this major version has no such column."""
+        """Read a ``bool``; false for NULL, and where this major version has no such column."""
         return self._layout.has(name) and self._stored(name) == b"\x01"
 
     def letter(self, name: str) -> str:
-        """A ``"char"``; empty for zero, and where this major version has no such column."""
+        """Read a ``"char"``; empty for zero, and where this major version has no such column."""
         return (self._stored(name) or b"\0").rstrip(b"\0").decode("latin-1") if self._layout.has(name) else ""
 
     def word(self, name: str, words: Mapping[str, str]) -> str:
-        """What a ``"char"`` stands for.
+        """Return the word that a ``"char"`` stands for.
 
         Raises:
-            CatalogError: nothing that is known.
+            CatalogError: the letter stands for no known word.
         """
-        found = words.get(self.letter(name))
-        if found is None:
+        word = words.get(self.letter(name))
+        if word is None:
             expected = ", ".join(words)
             raise CatalogError(
                 f"{name} of a row of {self.catalog} is {self.letter(name)!r}, expected one of {expected}"
             )
-        return found
+        return word
 
     def name(self, name: str) -> str:
-        """A ``name``."""
+        """Read a ``name``."""
         return decode_name((self._stored(name) or b"").partition(b"\0")[0], self._encoding)
 
     def text(self, name: str) -> str | None:
-        """A ``text`` or ``pg_node_tree``; None for NULL, and where this major version has no such column.
+        """Read a ``text`` or ``pg_node_tree``; None for NULL, and where this major version has no such column.
 
         Raises:
-            CatalogError: it is stored where it cannot be read.
+            CatalogError: the text is stored where it cannot be read.
         """
         content = self._content(name)
         return None if content is None else decode_name(content, self._encoding)
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """An ``int2vector``, or an array of ``int2``; empty for NULL. Raises as :meth:`text`."""
+        """Read an ``int2vector``, or an array of ``int2``; empty for NULL. Raises as :meth:`text`."""
         return self._array(name, "h", 2)
 
     def oids(self, name: str) -> tuple[int, ...]:
-        """An ``oidvector``, or an array of ``oid``; empty for NULL. Raises as :meth:`text`."""
+        """Read an ``oidvector``, or an array of ``oid``; empty for NULL. Raises as :meth:`text`."""
         return self._array(name, "I", 4)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """An array of ``text``; empty for NULL. Raises as :meth:`text`."""
+        """Read an array of ``text``; empty for NULL. Raises as :meth:`text`."""
         content = self._content(name)
         if content is None:
             return ()
-        found = fields.text_array(struct.pack("<I", len(content) + 4 << 2) + content)
-        return tuple(decode_name(one, self._encoding) for one in found)
+        texts = fields.text_array(struct.pack("<I", len(content) + 4 << 2) + content)
+        return tuple(decode_name(text, self._encoding) for text in texts)
 
     def raw_value(self, name: str) -> bytes | None:
-        """A column as it is stored; None for NULL."""
+        """Return a column as it is stored; None for NULL."""
         return self._stored(name)
 
     def values(self) -> dict[str, int | str | bool]:
-        """The columns of fixed length by name: numbers, and names and letters as text."""
-        found: dict[str, int | str | bool] = {}
+        """Read the columns of fixed length by name: numbers, and names and letters as text."""
+        values: dict[str, int | str | bool] = {}
         for column in self._layout.columns:
             value = self._stored(column.name)
             if value is None or column.length < 0:
                 continue
             if column.length == 1:
-                found[column.name] = value == b"\x01" if value in (b"\0", b"\x01") else self.letter(column.name)
+                values[column.name] = value == b"\x01" if value in (b"\0", b"\x01") else self.letter(column.name)
             elif column.length == 64:
-                found[column.name] = self.name(column.name)
+                values[column.name] = self.name(column.name)
             else:
-                found[column.name] = self.oid(column.name) if column.length == 4 else self.integer(column.name)
-        return found
+                values[column.name] = self.oid(column.name) if column.length == 4 else self.integer(column.name)
+        return values
 
     def raw(self) -> TupleBytes:
-        """The tuple; two rows are equal if these are."""
+        """Return the tuple; two rows are equal if their tuples are."""
         return self._data
 
     def _array(self, name: str, code: str, size: int) -> tuple[int, ...]:
@@ -138,7 +139,7 @@ class NamedRow:
         return struct.unpack_from(f"<{count}{code}", content, at)
 
     def _content(self, name: str) -> bytes | None:
-        """A varlena's content, wherever it lies."""
+        """Return a varlena's content, wherever it lies."""
         stored = self._stored(name) if self._layout.has(name) else None
         if stored is None:
             return None
@@ -157,7 +158,7 @@ class NamedRow:
     @cached_property
     def _columns(self) -> dict[str, bytes]:
         """All columns that are not NULL, as they are stored."""
-        data, found, at = self._data, dict[str, bytes](), 0
+        data, columns, at = self._data, dict[str, bytes](), 0
         body, natts = data.body, data.infomask2 & HEAP_NATTS_MASK
         has_nulls = bool(data.infomask & HEAP_HASNULL)
         for number, column in enumerate(self._layout.columns[:natts]):
@@ -168,6 +169,6 @@ class NamedRow:
             length = column.length if column.length > 0 else fields.varlena_size(body, at)
             if length <= 0 or at + length > len(body):
                 raise CatalogError(f"row of {self.catalog} ends inside its column {column.name}")
-            found[column.name] = body[at : at + length]
+            columns[column.name] = body[at : at + length]
             at += length
-        return found
+        return columns

@@ -1,7 +1,7 @@
-"""Values of catalog rows that are stored out of line, put together of their chunks.
+"""Values of catalog rows that are stored out of line, put together from their chunks.
 
-In: the pointer that stands in the row, and whoever finds chunks. Out: the value's content, decompressed. Whether the
-chunks' catalog is followed is the caller's matter: chunks that are not there are an error.
+In: the pointer that stands in the row, and a function that finds chunks. Out: the value's content, decompressed.
+Whether the chunks' catalog is followed is the caller's matter: chunks that are not there are an error.
 
 PostgreSQL: ``varatt.h`` (varatt_external), ``detoast.c`` (toast_fetch_datum).
 """
@@ -16,7 +16,7 @@ from headwater.errors import CatalogError
 from headwater.rmgr.heap import TupleBytes
 
 Chunks = Callable[[str, int], Sequence[TupleBytes]]
-"""The rows of a catalog's TOAST table (``pg_toast_`` and the catalog's OID) with a value's OID."""
+"""Finds the rows with a value's OID in a catalog's TOAST table (``pg_toast_`` and the catalog's OID)."""
 
 _POINTER = struct.Struct("<iIII")
 _ON_DISK = 18
@@ -24,27 +24,28 @@ _EXTERNAL_SIZE_MASK = 0x3FFFFFFF
 
 
 def long_value(pointer: bytes, catalog: int, chunks: Chunks) -> bytes | None:
-    """A varlena's content, from the TOAST table of its catalog.
+    """Read a varlena's content from the TOAST table of its catalog.
 
     Args:
         pointer: the value as the row has it.
-        catalog: OID of the catalog that the row is of.
+        catalog: OID of the row's catalog.
         chunks: finds the value's chunks.
 
     Raises:
-        CatalogError: the pointer is none that is on disk, or chunks are not there; what it is of is left to the caller.
+        CatalogError: the pointer is none to a value on disk, or chunks are not there; the caller adds whose value it
+            is.
     """
     if pointer[1] != _ON_DISK:
         raise CatalogError("is stored in a way that is not known")
     size, info, value, _ = _POINTER.unpack_from(pointer, 2)
     stored = info & _EXTERNAL_SIZE_MASK
     pieces = dict(map(_chunk, chunks(f"pg_toast_{catalog}", value)))
-    found = b"".join(pieces[number] for number in sorted(pieces))
-    if len(found) != stored:
-        raise CatalogError(f"has {len(found)} bytes outside, expected {stored}")
+    content = b"".join(pieces[number] for number in sorted(pieces))
+    if len(content) != stored:
+        raise CatalogError(f"has {len(content)} bytes outside, expected {stored}")
     if stored >= size - 4:
-        return found
-    return fields.payload(struct.pack("<I", len(found) + 4 << 2 | 2) + found)
+        return content
+    return fields.payload(struct.pack("<I", len(content) + 4 << 2 | 2) + content)
 
 
 def _chunk(row: TupleBytes) -> tuple[int, bytes]:

@@ -1,10 +1,10 @@
 """Expressions as catalogs hold them: the text of ``pg_node_tree`` into values.
 
-Such text is what ``nodeToString`` writes: ``{NAME :field value ...}`` for a node, ``(...)`` for a list, ``(i 1 2)``,
-``(o 1 2)``, ``(x 1 2)`` and ``(b 1 2)`` for lists of integers, OIDs and transaction ids and for sets, ``<>`` for
-nothing, ``"text"`` for a string of its own, ``4 [ 1 0 0 0 0 0 0 0 ]`` for a datum, and words, in which a backslash
-takes the next character as it is. Fields are read by their names: which a node has differs between major versions.
-What a word means, a number, a name or a letter, only who asks for the field knows.
+Such text is what ``nodeToString`` writes. A node is ``{NAME :field value ...}``, a list ``(...)``. Lists of integers,
+OIDs and transaction ids, and sets, are ``(i 1 2)``, ``(o 1 2)``, ``(x 1 2)`` and ``(b 1 2)``. Nothing is ``<>``, a
+string of its own ``"text"``, a datum ``4 [ 1 0 0 0 0 0 0 0 ]``. All else are words, in which a backslash takes the next
+character as it is. Fields are read by their names, as major versions differ in the fields of a node. Only the caller
+that asks for a field knows what its word means: a number, a name or a letter.
 
 PostgreSQL: ``nodes/outfuncs.c``, ``nodes/read.c`` (pg_strtok, nodeRead), ``nodes/readfuncs.c`` (readDatum).
 """
@@ -21,11 +21,11 @@ _TOKEN = re.compile(r"[(){}]|(?:\\.|[^\s(){}\\]|\\(?=\Z))+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NUMBERS = frozenset("ioxb")
 _MAX_DEPTH = 250
-"""How deep nodes and lists may lie inside one another; a server's own stack allows for some thousands."""
+"""The most nodes and lists that may lie inside one another; a server's own stack allows for some thousands."""
 
 
 class Datum(NamedTuple):
-    """A constant's bytes: of one that is passed by value all eight of its word, else the datum with its header.
+    """A constant's bytes: all eight of its word if it is passed by value, else the datum with its header.
 
     Attributes:
         length: bytes that count.
@@ -56,17 +56,17 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A field that has several words behind one another, as arrays of plan nodes have."""
+    """A field that has several words, one after another, as arrays of plan nodes have."""
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node.
+    """A node of an expression's tree.
 
     Attributes:
-        name: as it is written, in capitals.
+        name: the node's name as it is written, in capitals.
         fields: pairs of names and values in their order.
     """
 
@@ -80,14 +80,14 @@ class Node:
         raise CatalogError(f"node {self.name} has no field {field}, which a node of this name is expected to have")
 
     def has(self, field: str) -> bool:
-        """Whether there is such a field, be it empty."""
+        """Tell whether there is such a field, be it empty."""
         return any(name == field for name, _ in self.fields)
 
     def word(self, field: str) -> str:
-        """A field's word; empty for ``<>``.
+        """Return a field's word; empty for ``<>``.
 
         Raises:
-            CatalogError: it is something else, or missing.
+            CatalogError: the field holds something else, or is missing.
         """
         value = self[field]
         if value is not None and not isinstance(value, str):
@@ -95,32 +95,32 @@ class Node:
         return value or ""
 
     def integer(self, field: str) -> int:
-        """A field's number; raises as :meth:`word`."""
+        """Return a field's number; raises as :meth:`word`."""
         try:
             return int(self.word(field))
         except ValueError:
             raise self._unlike(field, "a number") from None
 
     def boolean(self, field: str) -> bool:
-        """A field's truth; raises as :meth:`word`."""
+        """Return a field's truth; raises as :meth:`word`."""
         word = self.word(field)
         if word not in ("true", "false"):
             raise self._unlike(field, "true or false")
         return word == "true"
 
     def node(self, field: str) -> Node:
-        """The node in a field; raises as :meth:`word`."""
+        """Return the node in a field; raises as :meth:`word`."""
         value = self[field]
         if not isinstance(value, Node):
             raise self._unlike(field, "a node")
         return value
 
     def maybe_node(self, field: str) -> Node | None:
-        """The node in a field, None for ``<>``; raises as :meth:`word`."""
+        """Return the node in a field, None for ``<>``; raises as :meth:`word`."""
         return None if self[field] is None else self.node(field)
 
     def nodes(self, field: str) -> tuple[Node, ...]:
-        """The nodes in a field's list, none for ``<>``; raises as :meth:`word`."""
+        """Return the nodes in a field's list, none for ``<>``; raises as :meth:`word`."""
         value = self[field]
         value = () if value is None else value
         if not isinstance(value, tuple) or isinstance(value, Datum | Quoted | Numbers):
@@ -131,27 +131,27 @@ class Node:
         return nodes
 
     def numbers(self, field: str) -> tuple[int, ...]:
-        """The numbers in a field's list, none for ``<>``; raises as :meth:`word`."""
+        """Return the numbers in a field's list, none for ``<>``; raises as :meth:`word`."""
         value = self[field]
         if value is not None and not isinstance(value, Numbers):
             raise self._unlike(field, "a list of numbers")
         return value.values if value is not None else ()
 
     def _unlike(self, field: str, expected: str) -> CatalogError:
-        found = str(self[field])
-        found = found if len(found) <= 60 else f"{found[:60]}..."
-        return CatalogError(f"field {field} of node {self.name} holds {found}, expected {expected}")
+        shown = str(self[field])
+        shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
+        return CatalogError(f"field {field} of node {self.name} holds {shown}, expected {expected}")
 
 
 Value: TypeAlias = "Node | Datum | Quoted | Numbers | Words | tuple[Value, ...] | str | None"
-"""A list is a plain tuple."""
+"""The value of a field; a list is a plain tuple."""
 
 
 def parse_node_tree(text: str) -> Value:
     """Take the text of a node tree apart.
 
     Args:
-        text: one value: mostly a node, of ``pg_index.indexprs`` a list.
+        text: one value: mostly a node, for ``pg_index.indexprs`` a list.
 
     Raises:
         CatalogError: the text is malformed, or nested too deep.
@@ -170,8 +170,8 @@ class _Reader:
         self.tokens = _TOKEN.findall(text)
         self.at = 0
 
-    def malformed(self, found: str) -> CatalogError:
-        return CatalogError(f"malformed node tree: {found} (token {self.at + 1} of {len(self.tokens)})")
+    def malformed(self, fault: str) -> CatalogError:
+        return CatalogError(f"malformed node tree: {fault} (token {self.at + 1} of {len(self.tokens)})")
 
     def peek(self) -> str:
         if self.at >= len(self.tokens):
@@ -207,7 +207,7 @@ class _Reader:
         return Node(name, tuple(fields))
 
     def _field(self, depth: int) -> Value:
-        """The value of a field: its first token may be anything, those behind it go on to the next field."""
+        """Read the value of a field: its first token may be anything, the tokens after it go on to the next field."""
         first = self.value(self.next(), depth + 1)
         if self.peek() == "[" and isinstance(first, str):
             return self._datum(first)

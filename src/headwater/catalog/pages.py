@@ -26,7 +26,7 @@ HEAP_XMIN_COMMITTED, HEAP_XMIN_INVALID, HEAP_XMIN_FROZEN = 0x0100, 0x0200, 0x030
 HEAP_XMAX_COMMITTED, HEAP_XMAX_INVALID, HEAP_XMAX_IS_MULTI = 0x0400, 0x0800, 0x1000
 HEAP_NATTS_MASK = 0x07FF
 TUPLE_IS_SENT = 0x0800
-"""In ``infomask2``, where PostgreSQL has no use for it: no page had the tuple, a server sent it (sent_rows.py)."""
+"""A bit of ``infomask2`` that PostgreSQL does not use: no page had the tuple, a server sent it (rows_over_sql.py)."""
 
 LP_NORMAL = 1
 
@@ -44,17 +44,17 @@ class PageTuple:
 
     @property
     def is_frozen(self) -> bool:
-        """Inserted by a transaction older than all others (HeapTupleHeaderXminFrozen)."""
+        """Whether a transaction older than all others inserted the tuple (HeapTupleHeaderXminFrozen)."""
         return self.data.infomask & HEAP_XMIN_FROZEN == HEAP_XMIN_FROZEN
 
     @property
     def is_xmin_invalid(self) -> bool:
-        """Known to be inserted by an aborted transaction (HeapTupleHeaderXminInvalid)."""
+        """Whether the tuple is known to be inserted by an aborted transaction (HeapTupleHeaderXminInvalid)."""
         return self.data.infomask & HEAP_XMIN_FROZEN == HEAP_XMIN_INVALID
 
     @property
     def is_deleted(self) -> bool:
-        """``xmax`` is that of a delete or update, committed or not: neither invalid nor a mere lock."""
+        """Whether ``xmax`` is the xid of a delete or update, committed or not: neither invalid nor a mere lock."""
         mask = self.data.infomask
         kinds = HEAP_XMAX_IS_MULTI | HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK
         is_lock = bool(mask & HEAP_XMAX_LOCK_ONLY) or mask & kinds == HEAP_XMAX_EXCL_LOCK
@@ -62,13 +62,13 @@ class PageTuple:
 
 
 def page_lsn(page: bytes | memoryview) -> int:
-    """``pd_lsn``: end of the last record that changed the page; 0 on a new page."""
+    """Read ``pd_lsn``: end of the last record that changed the page; 0 on a new page."""
     high, low = struct.unpack_from("<II", page)
     return int(high << 32 | low)
 
 
 def page_tuples(page: bytes | memoryview) -> Iterator[tuple[int, PageTuple]]:
-    """The tuples of a page: offset number and tuple. Line pointers that point outside are passed over."""
+    """Give the tuples of a page: offset number and tuple. Line pointers that point outside are passed over."""
     lower = min(_PAGE.unpack_from(page)[4], BLCKSZ)
     for offnum, (pointer,) in enumerate(struct.iter_unpack("<I", page[PAGE_HEADER_SIZE : _whole(lower)]), 1):
         start, flags, length = pointer & 0x7FFF, pointer >> 15 & 3, pointer >> 17
@@ -170,13 +170,13 @@ def scan_heap(data: bytes, fixed_length: int) -> HeapScan:
     bad_blocks = np.concatenate([bad, block[~good]])
     page_lsns = longs[:, 0].astype(np.int64) << 32 | longs[:, 1]
     columns = {name: np.ascontiguousarray(header[name][good]) for name in _HEADERS.names or ()}
-    where = {"block": block[good], "offnum": offnum[good], "start": start[good], "length": length[good]}
+    places = {"block": block[good], "offnum": offnum[good], "start": start[good], "length": length[good]}
     bad_block = int(bad_blocks.min()) if len(bad_blocks) else -1
-    return HeapScan(data=array, **where, **columns, page_lsns=page_lsns, bad_block=bad_block)
+    return HeapScan(data=array, **places, **columns, page_lsns=page_lsns, bad_block=bad_block)
 
 
 def _headers(array: NDArray[np.uint8], start: NDArray[np.int64]) -> NDArray[np.void]:
-    """The tuple headers at these offsets."""
+    """Read the tuple headers at these offsets."""
     if not len(start):
         return np.empty(0, _HEADERS)
     return np.ascontiguousarray(array[start[:, None] + np.arange(HEADER_SIZE)]).view(_HEADERS)[:, 0]

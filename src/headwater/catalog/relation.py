@@ -1,4 +1,4 @@
-"""What decoding needs to know of a relation, as values that can be hashed, compared and sent to Spark tasks.
+"""The facts that decoding needs of a relation, as values that can be hashed, compared and sent to Spark tasks.
 
 Mirrors the parts of ``RelationData`` and ``TupleDesc`` that ``reorderbuffer.c``, ``pgoutput.c`` and
 ``test_decoding.c`` look at. Two equal :class:`RelationSchema` values decode any tuple in the same way.
@@ -13,11 +13,11 @@ from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 
 
 class ObjectNames(NamedTuple):
-    """What OIDs of a kind of objects print as.
+    """The texts as which OIDs of a kind of objects print.
 
     Attributes:
         oids: the OIDs, uint32 little-endian, in ascending order.
-        texts: their texts, one behind the other, with NUL between them.
+        texts: their texts, one after the other, with NUL between them.
     """
 
     oids: bytes
@@ -31,13 +31,13 @@ class TypeInfo:
     Attributes:
         oid: the type's own OID.
         name: ``typname``.
-        namespace: name of its schema.
-        display_name: what ``format_type_be(oid)`` prints with the session's search path,
-            e.g. ``integer``, ``character varying``, ``timestamp without time zone``, ``text[]``, ``shop.mood``.
+        namespace: name of the type's schema.
+        display_name: the text that ``format_type_be(oid)`` prints with the session's search path, e.g. ``integer``,
+            ``character varying``, ``timestamp without time zone``, ``text[]``, ``shop.mood``.
         typtype: ``b`` base, ``e`` enum, ``d`` domain, ``c`` composite, ``r`` range, ``m`` multirange, ``p`` pseudo.
         typlen: bytes, -1 varlena, -2 cstring.
         typalign: ``c``, ``s``, ``i`` or ``d``.
-        typbyval: passed by value.
+        typbyval: whether values are passed by value.
         base: for a domain its (transitive) base type, else None.
         element: for a true array (``typsubscript`` = array_subscript_handler, i.e. typlen -1 and typelem set)
             its element type, else None.
@@ -45,11 +45,11 @@ class TypeInfo:
         labels: for an enum its ``(label oid, label)`` pairs as of the position, else empty.
         subtype: for a range, and for a multirange, the type of its bounds (``rngsubtype``), else None.
         attributes: for a composite its columns as of the position, dropped ones included, else empty.
-        output: for a base type that is not the server's own, whose output function prints it: the C function's name
-            (``textout``), behind its library if it is not the server's (``hstore:hstore_out``); else empty.
-        send: likewise of its send function; empty if it has none (``typsend`` is 0).
-        names: for a type whose values are OIDs that print as names (``regclass`` and its kin), or have such in them
-            (``aclitem``), the names as of the position; None for another type, or if they are not known.
+        output: for a base type that is not the server's own, its output function: the C function's name (``textout``),
+            after its library if it is not the server's (``hstore:hstore_out``); else empty.
+        send: likewise the type's send function; empty if it has none (``typsend`` is 0).
+        names: for a type whose values are OIDs that print as names (``regclass`` and its kin, ``aclitem``), the names
+            as of the position. None for another type, or if they are not known.
     """
 
     oid: int
@@ -77,12 +77,12 @@ class TypeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One attribute, dropped ones included (``pg_attribute``).
+    """An attribute, dropped ones included (``pg_attribute``).
 
     Attributes:
         number: ``attnum``, from 1.
         name: ``attname``.
-        type: its type; None for a dropped column.
+        type: the column's type; None for a dropped column.
         typmod: ``atttypmod``.
         attlen: bytes, -1 varlena, -2 cstring; valid for dropped columns too.
         attalign: ``c``, ``s``, ``i`` or ``d``.
@@ -92,7 +92,7 @@ class Column:
         missing: the fast default's datum as stored (``attmissingval``'s single element: the raw fixed-length bytes, or
             a whole varlena with its header, never out of line), or None.
         collation: ``attcollation``, 0 for a type that has none.
-        default: the expression of its default in SQL, if a plugin has looked it up; else empty.
+        default: the expression of the column's default in SQL, if a plugin has looked it up; else empty.
     """
 
     number: int
@@ -115,8 +115,8 @@ class RelationSchema:
 
     Attributes:
         oid: ``pg_class.oid``.
-        namespace: name of its schema.
-        name: ``relname``; of the transient heap of an ALTER TABLE rewrite that of its table.
+        namespace: name of the relation's schema.
+        name: ``relname``; for the transient heap of an ALTER TABLE rewrite the name of its table.
         kind: ``relkind``: ``r`` table, ``p`` partitioned, ``t`` TOAST, ``m`` matview, ``S`` sequence, ...
         persistence: ``relpersistence``: ``p`` permanent, ``u`` unlogged, ``t`` temporary.
         replica_identity: ``relreplident``: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index.
@@ -125,12 +125,12 @@ class RelationSchema:
         toast_oid: ``reltoastrelid`` or 0.
         rewrite_of: ``relrewrite`` or 0: not 0 marks the transient heap of an ALTER TABLE rewrite.
         is_partition: ``relispartition``.
-        ancestors: OIDs of its partition ancestors, nearest first.
+        ancestors: OIDs of the relation's partition ancestors, nearest first.
         namespace_oid: ``relnamespace``.
-        is_user_catalog: ``user_catalog_table`` is set in reloptions.
+        is_user_catalog: whether ``user_catalog_table`` is set in reloptions.
         primary_key_columns: attnums of the primary key's key columns, else empty (any replica identity).
         unique_columns: where there is no primary key, attnums of a unique index's columns, included ones too, none of
-            which is an expression: of one that the table is clustered by, else of the first by name.
+            which is an expression. The index is one that the table is clustered by, else the first by name.
     """
 
     oid: int
@@ -152,7 +152,7 @@ class RelationSchema:
 
     @property
     def topmost(self) -> int:
-        """OID of the topmost partitioned table that it is a partition of; its own if it is none."""
+        """OID of the topmost partitioned table that the relation is a partition of; its own if it is none."""
         return self.ancestors[-1] if self.is_partition and self.ancestors else self.oid
 
     @property
@@ -162,12 +162,12 @@ class RelationSchema:
 
     @property
     def is_logically_logged(self) -> bool:
-        """Whether changes of its rows are decoded at all (RelationIsLogicallyLogged)."""
+        """Whether changes of the relation's rows are decoded at all (RelationIsLogicallyLogged)."""
         return self.kind in "rpm" and self.persistence == "p" and self.oid >= FIRST_UNPINNED_OBJECT_ID
 
 
 class PublicationMember(NamedTuple):
-    """What a publication says of a relation that it names (``pg_publication_rel``).
+    """The column list and row filter that a publication has for a relation that it names (``pg_publication_rel``).
 
     Attributes:
         columns: attnums of the column list, in its order, None without one.
@@ -180,11 +180,11 @@ class PublicationMember(NamedTuple):
 
 
 class DatabaseLocale(NamedTuple):
-    """What a database's text is ordered by, and what its letters are (``pg_database``).
+    """The order of a database's text, and the classes of its letters (``pg_database``).
 
     Attributes:
         collate: ``datcollate``, or ``datlocale`` (before 17 ``daticulocale``) if its provider is not libc.
-        ctype: the one that says what letters are: likewise, of libc ``datctype``.
+        ctype: the locale that says what letters are: likewise, of libc ``datctype``.
         provider: ``datlocprovider``: ``c`` libc, ``i`` ICU, ``b`` built in.
     """
 
@@ -195,13 +195,13 @@ class DatabaseLocale(NamedTuple):
 
 @dataclass(frozen=True)
 class RowFilters:
-    """Which changes of a relation its publications publish, by kind, as trees of which one must be true.
+    """The changes of a relation that its publications publish, by kind, as trees of which one must be true.
 
     Attributes:
-        insert: of INSERTs, in the order in which the server goes through the publications; empty: all of them.
+        insert: trees for INSERTs, in the order in which the server goes through the publications; empty: all INSERTs.
         update, delete: likewise.
-        columns: those of the relation as of which it is published, in attnum order, dropped ones included.
-        locale: the database's.
+        columns: the columns of the relation as of which it is published, in attnum order, dropped ones included.
+        locale: the database's locale.
     """
 
     insert: tuple[str, ...]
@@ -213,7 +213,7 @@ class RowFilters:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication as of a position (``pg_publication``); what is in it is asked of its members.
+    """A publication as of a position (``pg_publication``); its members say what is in it.
 
     Attributes:
         oid: ``pg_publication.oid``.

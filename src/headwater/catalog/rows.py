@@ -1,7 +1,7 @@
 """Rows of the catalogs as Python values.
 
-In: tuples under a key. Out: one small dataclass per row, with just the columns decoding needs. Where columns lie
-differs per major version (:mod:`headwater.pg.catalogs`); what they mean does not.
+In: tuples under a key. Out: a small dataclass for each row, with just the columns decoding needs. The offsets of
+columns differ by major version (:mod:`headwater.pg.catalogs`); their meaning does not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CHARACTERS: dict[int, dict[str, bytes]] = {
     PG_CLASS: {"relkind": b"rpmvStcfiI", "relpersistence": b"put", "relreplident": b"dnfi", "relhasindex": b"\0\1"},
     PG_ATTRIBUTE: {"attalign": b"csid", "attstorage": b"pexm", "attbyval": b"\0\1", "attisdropped": b"\0\1"},
     PG_TYPE: {"typalign": b"csid", "typstorage": b"pexm", "typbyval": b"\0\1", "typtype": b"bcdeprm"},
-    # Of the shared catalogs, no other one has two columns.
+    # Among the shared catalogs, no other one has two columns.
     PG_REPLICATION_ORIGIN: {},
 }
 _USER_CATALOG = b"user_catalog_table="
@@ -160,7 +160,7 @@ class RangeRow:
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
-    """A row of ``pg_proc``: where the code of a function is; ``library`` is empty but for one of a library."""
+    """A row of ``pg_proc``: the code of a function; ``library`` is empty for one that is not in a library."""
 
     language: int
     symbol: str
@@ -221,7 +221,8 @@ def looks_like(layout: CatalogLayout, row: TupleBytes) -> bool:
     """Tell whether a row of an unknown catalog can be one of this catalog.
 
     Args:
-        layout: of ``pg_class``, ``pg_attribute`` or ``pg_type``; for a shared catalog, of ``pg_replication_origin``.
+        layout: the layout of ``pg_class``, ``pg_attribute`` or ``pg_type``; for a shared catalog, of
+            ``pg_replication_origin``.
         row: the row.
     """
     if row.infomask2 & HEAP_NATTS_MASK != len(layout.columns) or len(row.body) < layout.fixed_length:
@@ -230,11 +231,11 @@ def looks_like(layout: CatalogLayout, row: TupleBytes) -> bool:
 
 
 class CatalogRows:
-    """Reads rows of one major version.
+    """A reader of rows of one major version.
 
     Args:
-        major: PostgreSQL's.
-        encoding: of the database, for names.
+        major: PostgreSQL's major version.
+        encoding: the database's encoding, for names.
     """
 
     def __init__(self, major: int, encoding: str) -> None:
@@ -280,11 +281,11 @@ class CatalogRows:
         )
 
     def encode(self, name: str) -> bytes:
-        """A name as the catalog holds it."""
+        """Encode a name as the catalog holds it."""
         return encode_name(name, self._encoding)
 
     def classes(self, rows: Iterable[TupleBytes]) -> list[ClassRow]:
-        """Rows of ``pg_class``."""
+        """Read rows of ``pg_class``."""
         return [self._class_row(row) for row in rows]
 
     def _class_row(self, row: TupleBytes) -> ClassRow:
@@ -317,8 +318,8 @@ class CatalogRows:
         return False
 
     def attributes(self, rows: Iterable[TupleBytes]) -> list[AttributeRow]:
-        """Rows of ``pg_attribute``, system columns left out, in the order of ``attnum``."""
-        found = []
+        """Read rows of ``pg_attribute``, system columns left out, in the order of ``attnum``."""
+        attributes = []
         for row in rows:
             name, kind, length, number, typmod, align, not_null, has_missing, generated, dropped, collation = (
                 self._attribute.unpack_from(row.body)
@@ -327,7 +328,7 @@ class CatalogRows:
                 missing = self._missing(row, length) if has_missing == _TRUE else None
                 is_dropped = dropped == _TRUE
                 mod = _typmod(typmod)
-                found.append(
+                attributes.append(
                     AttributeRow(
                         self._name(name),
                         kind,
@@ -342,21 +343,21 @@ class CatalogRows:
                         collation,
                     )
                 )
-        return sorted(found, key=lambda attribute: attribute.number)
+        return sorted(attributes, key=lambda attribute: attribute.number)
 
     def _missing(self, row: TupleBytes, length: int) -> bytes | None:
         value = fields.column(self._layouts[PG_ATTRIBUTE], row, "attmissingval")
         return fields.single_element(value, length) if value else None
 
     def types(self, rows: Iterable[TupleBytes]) -> list[TypeRow]:
-        """Rows of ``pg_type``."""
-        found = []
+        """Read rows of ``pg_type``."""
+        types = []
         for row in rows:
             name, space, length, by_value, kind, delimiter, relation, subscript, element, *rest = (
                 self._type.unpack_from(row.body)
             )
             output, send, typmod_output, align, storage, base, base_typmod = rest
-            found.append(
+            types.append(
                 TypeRow(
                     self._name(name),
                     space,
@@ -376,115 +377,117 @@ class CatalogRows:
                     _typmod(base_typmod),
                 )
             )
-        return found
+        return types
 
     def ranges(self, rows: Iterable[TupleBytes]) -> list[RangeRow]:
-        """Rows of ``pg_range``."""
+        """Read rows of ``pg_range``."""
         return [RangeRow(*self._range.unpack_from(row.body)) for row in rows]
 
     def functions(self, rows: Iterable[TupleBytes]) -> list[FunctionRow]:
-        """Rows of ``pg_proc``."""
-        found = []
+        """Read rows of ``pg_proc``."""
+        functions = []
         for row in rows:
             (language,) = self._function.unpack_from(row.body)
             symbol, library = (self._text(PG_PROC, row, name) for name in ("prosrc", "probin"))
-            found.append(FunctionRow(language, symbol, library))
-        return found
+            functions.append(FunctionRow(language, symbol, library))
+        return functions
 
     def _text(self, catalog: int, row: TupleBytes, name: str) -> str:
-        """A column of type text as a name; empty for NULL, and for what is compressed or out of line."""
+        """Read a column of type text as a name; empty for NULL, and if the value is compressed or out of line."""
         value = fields.column(self._layouts[catalog], row, name)
         return self._name(fields.payload(value) or b"") if value else ""
 
     def indexes(self, rows: Iterable[TupleBytes]) -> list[IndexRow]:
-        """Rows of ``pg_index``."""
+        """Read rows of ``pg_index``."""
         layout = self._layouts[PG_INDEX]
-        found = []
+        indexes = []
         for row in rows:
             oid, keys, *flags = self._index.unpack_from(row.body)
             unique, primary, immediate, clustered, valid, live, identity = (flag == _TRUE for flag in flags)
             columns = fields.int2vector(fields.column(layout, row, "indkey") or b"\x01\x12")
             has_predicate = fields.column(layout, row, "indpred") is not None
-            found.append(
+            indexes.append(
                 IndexRow(
                     *(oid, unique, primary, immediate, clustered, valid, live, identity, has_predicate),
                     *(columns[:keys], columns[keys:]),
                 )
             )
-        return found
+        return indexes
 
     def parents(self, rows: Iterable[TupleBytes]) -> list[ParentRow]:
-        """Rows of ``pg_inherits``."""
+        """Read rows of ``pg_inherits``."""
         values = (self._inherits.unpack_from(row.body) for row in rows)
         return [ParentRow(parent, number, pending == _TRUE) for parent, number, pending in values]
 
     def namespaces(self, rows: Iterable[TupleBytes]) -> list[NamedRow]:
-        """Rows of ``pg_namespace``."""
+        """Read rows of ``pg_namespace``."""
         values = (self._namespace.unpack_from(row.body) for row in rows)
         return [NamedRow(oid, self._name(name)) for oid, name in values]
 
     def labels(self, rows: Iterable[TupleBytes]) -> list[LabelRow]:
-        """Rows of ``pg_enum``."""
+        """Read rows of ``pg_enum``."""
         values = (self._enum.unpack_from(row.body) for row in rows)
         return [LabelRow(oid, _float4(order), self._name(label)) for oid, order, label in values]
 
     def publications(self, rows: Iterable[TupleBytes]) -> list[PublicationRow]:
-        """Rows of ``pg_publication``."""
-        found = []
+        """Read rows of ``pg_publication``."""
+        publications = []
         for row in rows:
             oid, name, *flags = self._publication.unpack_from(row.body)
             generated = _char(flags.pop()) if self._has_gencols else "n"
             all_tables, insert, update, delete, truncate, via_root = (flag == _TRUE for flag in flags)
-            found.append(
+            publications.append(
                 PublicationRow(oid, self._name(name), all_tables, insert, update, delete, truncate, via_root, generated)
             )
-        return found
+        return publications
 
     def publication_relations(self, rows: Iterable[TupleBytes], chunks: Chunks) -> list[MemberRow]:
-        """Rows of ``pg_publication_rel``, with what finds the chunks of long row filters."""
+        """Read rows of ``pg_publication_rel``; `chunks` finds the chunks of long row filters."""
         layout = self._layouts[PG_PUBLICATION_REL]
-        found = []
+        members = []
         for row in rows:
             columns = fields.column(layout, row, "prattrs") if self._has_choices else None
             tree = fields.column(layout, row, "prqual") if self._has_choices else None
             text = None if tree is None else self._name(_tree(tree, chunks))
             numbers = fields.int2vector(columns) if columns else None
             publication, relation, *flags = self._member.unpack_from(row.body)
-            found.append(MemberRow(publication, relation, flags == [_TRUE], text, numbers))
-        return found
+            members.append(MemberRow(publication, relation, flags == [_TRUE], text, numbers))
+        return members
 
     def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[SchemaRow]:
-        """Rows of ``pg_publication_namespace``; none where the version has no such catalog."""
+        """Read rows of ``pg_publication_namespace``; none where the version has no such catalog."""
         return [SchemaRow(*self._schema.unpack_from(row.body)) for row in rows] if self._schema else []
 
     def origins(self, rows: Iterable[TupleBytes]) -> list[str]:
-        """Names in ``pg_replication_origin``."""
+        """Read the names in ``pg_replication_origin``."""
         layout = self._layouts[PG_REPLICATION_ORIGIN]
         names = (fields.column(layout, row, "roname") for row in rows)
         return [self._name(fields.payload(name) or b"") for name in names if name]
 
     def databases(self, rows: Iterable[TupleBytes]) -> list[DatabaseRow]:
-        """Rows of ``pg_database``."""
-        found = []
+        """Read rows of ``pg_database``."""
+        databases = []
         for row in rows:
             oid, name, encoding, template, allows, tablespace = self._database.unpack_from(row.body)
-            found.append(DatabaseRow(oid, self._name(name), encoding, template == _TRUE, allows == _TRUE, tablespace))
-        return found
+            databases.append(
+                DatabaseRow(oid, self._name(name), encoding, template == _TRUE, allows == _TRUE, tablespace)
+            )
+        return databases
 
     def locales(self, rows: Iterable[TupleBytes]) -> list[DatabaseLocale]:
-        """What text is ordered by of rows of ``pg_database``; empty where it is stored out of line."""
+        """Read the locales in rows of ``pg_database``; names are empty where they are stored out of line."""
         layout = self._layouts[PG_DATABASE]
         has_providers = layout.has("datlocprovider")
-        own = next((name for name in ("datlocale", "daticulocale") if layout.has(name)), "")
-        found = []
+        column = next((name for name in ("datlocale", "daticulocale") if layout.has(name)), "")
+        locales = []
         for row in rows:
             stored = fields.column(layout, row, "datlocprovider") if has_providers else b"c"
             provider = _char(stored or b"c")
-            of_libc = provider == "c" or not own
-            names = ("datcollate", "datctype") if of_libc else (own, own)
+            of_libc = provider == "c" or not column
+            names = ("datcollate", "datctype") if of_libc else (column, column)
             collate, ctype = (self._locale_name(layout, row, name) for name in names)
-            found.append(DatabaseLocale(collate, ctype, provider))
-        return found
+            locales.append(DatabaseLocale(collate, ctype, provider))
+        return locales
 
     def _locale_name(self, layout: CatalogLayout, row: TupleBytes, name: str) -> str:
         value = fields.column(layout, row, name) or b""
@@ -496,7 +499,7 @@ class CatalogRows:
 
 
 def _tree(varlena: bytes, chunks: Chunks) -> bytes:
-    """The content of ``prqual``; empty if chunks of it are not known."""
+    """Return the content of ``prqual``; empty if chunks of it are not known."""
     content = fields.payload(varlena)
     if content is None:
         try:
@@ -507,12 +510,12 @@ def _tree(varlena: bytes, chunks: Chunks) -> bytes:
 
 
 def _typmod(value: int) -> int:
-    """A typmod, which is signed, of what was read as if it were not."""
+    """Return a typmod, which is signed, from a number that was read as unsigned."""
     return value - (1 << 32) if value >> 31 else value
 
 
 def _char(raw: bytes) -> str:
-    """A ``"char"`` column; empty for the zero byte."""
+    """Read a ``"char"`` column; empty for the zero byte."""
     return "" if raw == b"\0" else raw.decode("latin-1")
 
 

@@ -1,11 +1,11 @@
 """``search_path``: the schemas in which a session finds objects by their bare names.
 
-Job: names of types, and of the objects that regclass and its kin refer to, are printed without their schema if the
-session would find them so; this says which schemas those are, in which order.
-PostgreSQL: ``catalog/namespace.c`` (recomputeNamespacePath, check_search_path), ``varlena.c`` (SplitIdentifierString).
+Job: say which schemas a session searches, in which order. Names of types, and of the objects that regclass and its kin
+refer to, are printed bare if the session would find them so. PostgreSQL: ``catalog/namespace.c``
+(recomputeNamespacePath, check_search_path), ``varlena.c`` (SplitIdentifierString).
 
-Invariants: a path is what the setting says; which schemas there are is asked of each view. pg_catalog comes first
-unless the setting names it. A decoding session makes no temporary tables, so ``pg_temp`` is no schema of its.
+Invariants: a path has the names of the setting; each view says which schemas there are. pg_catalog comes first unless
+the setting names it. A decoding session makes no temporary tables, so it has no schema ``pg_temp``.
 
 Known gap: the role counts as one that may use every schema, as a superuser may; the server passes over the others.
 """
@@ -28,15 +28,15 @@ class SearchPath:
     """The schemas that are searched, by name.
 
     Attributes:
-        schemas: in order; ``$user`` stands for the one that is called as the session's role is, of whom nothing is
-            known here: see :meth:`of_role`.
+        schemas: in order; ``$user`` stands for the schema with the name of the session's role, which is not known here:
+            see :meth:`of_role`.
     """
 
     schemas: tuple[str, ...] = (USER, "public")
 
     @classmethod
     def parse(cls, text: str) -> SearchPath:
-        """The path that a setting's text means: names, in quotes or not, with commas between them.
+        """Read the path from a setting's text: names, in quotes or not, with commas between them.
 
         Raises:
             UsageError: the text is no such list.
@@ -55,25 +55,25 @@ class SearchPath:
         return ", ".join('"' + name.replace('"', '""') + '"' for name in self.schemas)
 
     def of_role(self, role: str) -> SearchPath:
-        """The path of this role's sessions."""
+        """Return the path of this role's sessions."""
         return replace(self, schemas=tuple(role if name == USER else name for name in self.schemas))
 
     def places(self, oids: Callable[[str], Iterable[int]]) -> tuple[int, ...]:
-        """OIDs of the schemas, in order, each once.
+        """List the OIDs of the schemas, in order, each once.
 
         Args:
-            oids: the OID of the schema of a name, or nothing.
+            oids: gives the OID of the schema of a name, or nothing.
         """
-        found = [oid for name in self.schemas if name != USER for oid in oids(name)]
-        implicit = () if PG_CATALOG_NAMESPACE in found else (PG_CATALOG_NAMESPACE,)
-        return tuple(dict.fromkeys((*implicit, *found)))
+        named = [oid for name in self.schemas if name != USER for oid in oids(name)]
+        implicit = () if PG_CATALOG_NAMESPACE in named else (PG_CATALOG_NAMESPACE,)
+        return tuple(dict.fromkeys((*implicit, *named)))
 
 
 DEFAULT_SEARCH_PATH = SearchPath()
 
 
 def _first_name(rest: str, text: str) -> tuple[str, str]:
-    """The identifier that a list begins with, and what comes behind it and the space that follows."""
+    """Take the identifier that a list begins with; return it, and the text after it and the space that follows."""
     if rest.startswith('"'):
         name, rest = _quoted(rest[1:], text)
     else:
@@ -85,7 +85,7 @@ def _first_name(rest: str, text: str) -> tuple[str, str]:
 
 
 def _quoted(rest: str, text: str) -> tuple[str, str]:
-    """What stands before the closing quote, and behind it."""
+    """Split text into the part before the closing quote and the part after it."""
     name = ""
     while True:
         part, quote, rest = rest.partition('"')
@@ -98,7 +98,7 @@ def _quoted(rest: str, text: str) -> tuple[str, str]:
 
 
 def _lower(name: str) -> str:
-    """ASCII letters only: the server lowers others by its locale in single-byte encodings alone."""
+    """Lower ASCII letters only: the server lowers others by its locale in single-byte encodings alone."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 

@@ -1,14 +1,15 @@
-"""When decoding may begin: the snapshot builder's state machine (PostgreSQL: snapbuild.c, SnapBuildFindSnapshot).
+"""The point where decoding may begin: the snapshot builder's states (PostgreSQL: snapbuild.c, SnapBuildFindSnapshot).
 
 ::
 
     START -> BUILDING -> FULL -> CONSISTENT
 
-Driven by RUNNING_XACTS records. A record that says nothing was running jumps straight to CONSISTENT. Otherwise
-the transactions running at the first record must end (FULL: from here every new transaction is seen whole), then those
-running at that point (CONSISTENT: every transaction that commits from here on was seen whole). A clean shutdown is a
-consistent point of its own, as nothing runs across it but prepared transactions; the server has no use for that, an
-offline reader has. Where one was prepared before the log that is read begins, the point is where the last of them ends.
+Driven by RUNNING_XACTS records. A record that says that nothing was running jumps straight to CONSISTENT. Otherwise the
+transactions running at the first record must end (FULL: from here every new transaction is seen whole). Then those
+running at that point must end (CONSISTENT: every transaction that commits from here on was seen whole). A clean
+shutdown is a consistent point of its own, as nothing runs across it but prepared transactions. The server has no use
+for that, an offline reader has. If a transaction was prepared before the start of the log that is read, the point is
+where the last such transaction ends.
 
 A builder is a value: each event gives another one. Xids are 64-bit.
 """
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 
 class SnapBuildState(IntEnum):
-    """PostgreSQL's names and order (snapbuild.h)."""
+    """The states, with PostgreSQL's names and order (snapbuild.h)."""
 
     START = -1
     BUILDING = 0
@@ -33,17 +34,17 @@ class SnapBuildState(IntEnum):
 
 
 def xid_precedes(a: int, b: int) -> bool:
-    """Whether xid ``a`` is older than ``b``, modulo 2^32 (TransactionIdPrecedes, transam.c)."""
+    """Tell whether xid ``a`` is older than ``b``, modulo 2^32 (TransactionIdPrecedes, transam.c)."""
     return (a - b) & 0xFFFFFFFF >= 0x80000000
 
 
 def full_xid(xid: int, near: int) -> int:
-    """The 64-bit xid with the low half ``xid`` that is nearest to ``near`` (FullTransactionIdFromAllowableAt)."""
+    """Return the 64-bit xid with low half ``xid`` that is nearest to ``near`` (FullTransactionIdFromAllowableAt)."""
     return near + ((xid - near + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
 def full_xids(xids: NDArray[np.int64], near: int) -> NDArray[np.int64]:
-    """:func:`full_xid` of a column, int64[n]."""
+    """Apply :func:`full_xid` to a column, int64[n]."""
     return near + ((xids - near + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
@@ -53,11 +54,11 @@ class SnapBuilder:
 
     Attributes:
         start_decoding_at: transactions whose commit record starts before this LSN are left out.
-        state: where it stands.
+        state: the state that the builder is in.
         next_phase_at: xid that must be the oldest running one before the next state.
-        consistent_at: LSN of the record that made it consistent, None before.
-        shut_down_at: LSN of a clean shutdown after which only ``awaited`` ones must end, None without one.
-        awaited: xids of transactions that were prepared then, whose first records are not at hand, sorted.
+        consistent_at: LSN of the record that made the builder consistent, None before.
+        shut_down_at: LSN of a clean shutdown after which only ``awaited`` transactions must end, None without one.
+        awaited: xids of transactions that were prepared then, whose first records are not available, sorted.
     """
 
     start_decoding_at: int = 0
@@ -69,11 +70,11 @@ class SnapBuilder:
 
     @property
     def is_consistent(self) -> bool:
-        """Decoding may begin."""
+        """Whether decoding may begin."""
         return self.state is SnapBuildState.CONSISTENT
 
     def clean_shutdown(self, lsn: int, prepared: Iterable[int] = ()) -> SnapBuilder:
-        """Nothing ran when the log was at ``lsn``, a shutdown checkpoint, but these prepared transactions."""
+        """Note a shutdown checkpoint at ``lsn``, when nothing ran but these prepared transactions."""
         awaited = tuple(sorted(prepared))
         if self.is_consistent or self.shut_down_at is not None:
             return self
@@ -82,14 +83,14 @@ class SnapBuilder:
         return replace(self, shut_down_at=lsn, awaited=awaited)
 
     def prepared_ended(self, lsn: int, xid: int) -> SnapBuilder:
-        """A prepared transaction was committed or rolled back by the record at ``lsn``."""
+        """Note that the record at ``lsn`` committed or rolled back a prepared transaction."""
         if self.is_consistent or xid not in self.awaited:
             return self
-        awaited = tuple(one for one in self.awaited if one != xid)
+        awaited = tuple(other for other in self.awaited if other != xid)
         return replace(self, awaited=awaited) if awaited else self._consistent(lsn, lsn + 1)
 
     def running_xacts(self, lsn: int, next_xid: int, oldest_running_xid: int) -> SnapBuilder:
-        """A RUNNING_XACTS record that starts at ``lsn``."""
+        """Note a RUNNING_XACTS record that starts at ``lsn``."""
         if self.is_consistent:
             return self
         if oldest_running_xid == next_xid:

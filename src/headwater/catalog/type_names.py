@@ -1,7 +1,7 @@
-"""How the server spells types (PostgreSQL: ``format_type_extended`` in format_type.c).
+"""The server's spelling of types (PostgreSQL: ``format_type_extended`` in format_type.c).
 
-The spellings of types without a typmod are those of :class:`~headwater.catalog.relation.TypeInfo`; with the typmod of
-a column, :func:`type_name_of` makes the name, as the types' functions for that would (``typmodout``: numeric.c,
+The spellings of types without a typmod are those of :class:`~headwater.catalog.relation.TypeInfo`. With the typmod of a
+column, :func:`type_name_of` makes the name, as the types' functions for that would (``typmodout``: numeric.c,
 varchar.c, varbit.c, date.c, timestamp.c; PostGIS: gserialized_typmod.c).
 
 Known gap: typmods of types with such a function of another library.
@@ -39,10 +39,10 @@ SPELLINGS = {
 """Types with a spelling of their own, by OID."""
 
 UNSPELLED = frozenset({_BIT, _BPCHAR})
-"""Those that go by their own name in a column without a typmod: ``character`` would be one of length 1."""
+"""Types that go by their own name in a column without a typmod: ``character`` would be one of length 1."""
 
 _HEADER = 4
-"""Lengths in typmods count a varlena's header (VARHDRSZ)."""
+"""The size of a varlena's header (VARHDRSZ), which counts in the lengths in typmods."""
 
 _ANY_FIELDS, _ANY_PRECISION = 0x7FFF, 0xFFFF
 _FIELD_BITS = {"month": 1, "year": 2, "day": 3, "hour": 10, "minute": 11, "second": 12}
@@ -56,11 +56,11 @@ _SHAPES = (
 
 
 def type_name_of(info: TypeInfo, typmod: int) -> str:
-    """A column's type as ``format_type(atttypid, atttypmod)`` prints it.
+    """Spell a column's type as ``format_type(atttypid, atttypmod)`` prints it.
 
     Args:
         info: the type.
-        typmod: the column's, -1 for none.
+        typmod: the column's typmod, -1 for none.
 
     Raises:
         CatalogError: another library prints typmods of this type.
@@ -99,8 +99,8 @@ def _bits(typmod: int) -> str:
 def _numeric(typmod: int) -> str:
     if typmod < _HEADER:
         return ""
-    found = typmod - _HEADER
-    return f"({found >> 16 & 0xFFFF},{(found & 0x7FF ^ 0x400) - 0x400})"
+    length = typmod - _HEADER
+    return f"({length >> 16 & 0xFFFF},{(length & 0x7FF ^ 0x400) - 0x400})"
 
 
 def _time(typmod: int) -> str:
@@ -112,15 +112,15 @@ def _time_with_zone(typmod: int) -> str:
 
 
 def _fields() -> dict[int, str]:
-    """The texts of INTERVAL's ranges by their bits, such as `` day to second``."""
-    found = {_ANY_FIELDS: ""}
+    """List the texts of INTERVAL's ranges by their bits, such as `` day to second``."""
+    texts = {_ANY_FIELDS: ""}
     for span in _SPANS:
         for low, first in enumerate(span):
             bits = 0
             for last in span[low:]:
                 bits |= 1 << _FIELD_BITS[last]
-                found[bits] = f" {first}" if last == first else f" {first} to {last}"
-    return found
+                texts[bits] = f" {first}" if last == first else f" {first} to {last}"
+    return texts
 
 
 _FIELDS = _fields()
@@ -134,7 +134,7 @@ def _interval(typmod: int) -> str:
 
 
 def _shape(typmod: int) -> str:
-    """PostGIS: what shapes, of what dimensions, in which reference system."""
+    """Spell a typmod of PostGIS: the kind of shapes, their dimensions, and the reference system."""
     srid, shape = ((typmod & 0x0FFFFF00) - (typmod & 0x10000000)) >> 8, (typmod & 0xFC) >> 2
     dimensions = "Z" * (typmod >> 1 & 1) + "M" * (typmod & 1)
     if not (srid or shape or dimensions):
@@ -156,4 +156,4 @@ _TYPMODS: dict[int, Callable[[int], str]] = {
     _TIMESTAMP: _time,
     _TIMESTAMPTZ: _time_with_zone,
 }
-"""What the server's own types print their typmods with, by OID."""
+"""The functions that print the typmods of the server's own types, by OID."""

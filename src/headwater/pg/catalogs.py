@@ -19,21 +19,21 @@ PG_ENUM, PG_RANGE, PG_REPLICATION_ORIGIN = 3501, 3541, 6000
 PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 6104, 6106, 6237
 
 TOAST_OF_PUBLICATION_REL = 6228
-"""What long row filters lie in."""
+"""The TOAST table that holds long row filters."""
 
 PG_AUTHID, PG_OPERATOR, PG_COLLATION, PG_TS_CONFIG, PG_TS_DICT = 1260, 2617, 3456, 3602, 3600
-"""Read for the names of what values refer to by OID."""
+"""Catalogs that are read for the names of objects to which values refer by OID."""
 
 PG_TABLESPACE, PG_SEQUENCE, PG_AM, PG_ATTRDEF, PG_CONSTRAINT, PG_DEPEND = 1213, 2224, 2601, 2604, 2606, 2608
 PG_DESCRIPTION, PG_OPCLASS, PG_REWRITE, PG_TRIGGER, PG_EXTENSION, PG_POLICY = 2609, 2616, 2618, 2620, 3079, 3256
 PG_PARTITIONED_TABLE, PG_STATISTIC_EXT, PG_EVENT_TRIGGER = 3350, 3381, 3466
-"""Read for the definitions of objects."""
+"""Catalogs that are read for the definitions of objects."""
 
 HEAP_ACCESS_METHOD = 2
-"""Of tables whose rows lie in heap pages, in ``pg_am``."""
+"""The access method, in ``pg_am``, of tables whose rows lie in heap pages."""
 
 PG_DB_ROLE_SETTING = 2964
-"""Read once, as it is in a copy: settings of databases and roles."""
+"""A catalog that is read once, as it is in a copy: settings of databases and roles."""
 
 CATALOG_NAMES = {
     PG_TYPE: "pg_type",
@@ -81,10 +81,10 @@ DEFINITION_CATALOGS = {
     6351: "pg_toast_2610",
     4165: "pg_toast_3350",
 }
-"""Those that are read beside them where definitions are asked for, with what the long values of some lie in."""
+"""Catalogs that are also read where definitions are asked for, and TOAST tables with long values of some."""
 
 SHARED_CATALOGS = frozenset({PG_AUTHID, PG_DATABASE, PG_REPLICATION_ORIGIN, PG_TABLESPACE})
-"""Those that all databases share: their files lie in ``global``."""
+"""Catalogs that all databases share: their files lie in ``global``."""
 
 DEFAULT_TABLESPACE, GLOBAL_TABLESPACE = 1663, 1664
 PG_CATALOG_NAMESPACE = 11
@@ -93,7 +93,7 @@ FIRST_UNPINNED_OBJECT_ID = 12000
 """Relations with lower OIDs are the system catalogs, whose changes are no logical changes (access/transam.h)."""
 
 FIRST_NORMAL_OBJECT_ID = 16384
-"""Lower OIDs and file numbers are initdb's: what a user makes has none of them (access/transam.h)."""
+"""The first OID and file number of a user's objects: lower ones are initdb's (access/transam.h)."""
 
 F_ARRAY_SUBSCRIPT_HANDLER = 6179
 
@@ -105,7 +105,7 @@ _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
 
 
 def align_up(offset: int, attalign: str) -> int:
-    """``offset`` rounded up to the alignment that ``attalign`` names (att_align_nominal, tupmacs.h)."""
+    """Round ``offset`` up to the alignment that ``attalign`` names (att_align_nominal, tupmacs.h)."""
     step = _ALIGN[attalign]
     return (offset + step - 1) & -step
 
@@ -127,8 +127,8 @@ class CatalogLayout:
         oid: the catalog's OID.
         name: the catalog's name.
         columns: in attnum order.
-        offsets: of the fixed columns, in bytes from the row's ``t_hoff``.
-        fixed_length: bytes that every row has at least behind its ``t_hoff``.
+        offsets: offsets of the fixed columns, in bytes from the row's ``t_hoff``.
+        fixed_length: bytes that every row has at least after its ``t_hoff``.
     """
 
     oid: int
@@ -138,30 +138,30 @@ class CatalogLayout:
     fixed_length: int
 
     def reader(self, *names: str) -> struct.Struct:
-        """A ``struct`` that reads some fixed columns, which must be given in their order in the row.
+        """Make a ``struct`` that reads some fixed columns, which must be given in their order in the row.
 
         Bytes of one character (``bool``, ``"char"``) and names come as ``bytes``, int2 signed, int4 and OIDs unsigned.
         """
         lengths = {column.name: column.length for column in self.columns}
-        form, at = "<", 0
+        form, end = "<", 0
         for name in names:
             offset, length = self.offsets[name], lengths[name]
-            form += f"{offset - at}x{_CODES.get(length, f'{length}s')}"
-            at = offset + length
+            form += f"{offset - end}x{_CODES.get(length, f'{length}s')}"
+            end = offset + length
         return struct.Struct(form)
 
     def has(self, name: str) -> bool:
-        """Whether this major version has the column."""
+        """Tell whether this major version has the column."""
         return any(column.name == name for column in self.columns)
 
     def number(self, name: str) -> int:
-        """The column's position, from 0; this major version has it."""
+        """Return the column's position, from 0; this major version has the column."""
         return [column.name for column in self.columns].index(name)
 
 
 @cache
 def catalog_oids(major: int, with_definitions: bool = False) -> frozenset[int]:
-    """Those of :data:`CATALOG_NAMES`, and :data:`DEFINITION_CATALOGS` if they are asked for, that a major has."""
+    """List the catalogs of a major: :data:`CATALOG_NAMES`, and :data:`DEFINITION_CATALOGS` if they are asked for."""
     names = {**CATALOG_NAMES, **DEFINITION_CATALOGS} if with_definitions else CATALOG_NAMES
     return frozenset(oid for oid, name in names.items() if name in _columns(major))
 
@@ -174,19 +174,19 @@ def _columns(major: int) -> dict[str, list[str]]:
 
 @cache
 def catalog_layout(major: int, oid: int) -> CatalogLayout:
-    """The layout of a catalog of :func:`catalog_oids`, with definitions.
+    """Return the layout of a catalog of :func:`catalog_oids`, with definitions.
 
     Args:
         major: PostgreSQL's major version.
         oid: the catalog's OID.
     """
     name = CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]
-    columns, offsets, at, is_fixed = [], {}, 0, True
+    columns, offsets, end, is_fixed = [], {}, 0, True
     for word in _columns(major)[name]:
         column, length, align, *null = word.split(":")
         columns.append(CatalogColumn(column, int(length), align))
         is_fixed = is_fixed and not null and int(length) > 0
         if is_fixed:
-            offsets[column] = align_up(at, align)
-            at = offsets[column] + int(length)
-    return CatalogLayout(oid, name, tuple(columns), offsets, at)
+            offsets[column] = align_up(end, align)
+            end = offsets[column] + int(length)
+    return CatalogLayout(oid, name, tuple(columns), offsets, end)

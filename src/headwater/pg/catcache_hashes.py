@@ -2,7 +2,7 @@
 
 The key of a cache is hashed: a name as bytes (``namehashfast``: ``hash_bytes`` of common/hashfn.c, which is Bob
 Jenkins' lookup3), an OID as a number (``int4hashfast``: ``murmurhash32`` of common/hashfn.h). No two numbers have the
-same hash, so which OID is meant can be told.
+same hash, so a hash tells which OID is meant.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ _MURMUR_INVERSES = tuple(pow(factor, -1, 1 << 32) for factor in _MURMUR)
 
 
 def hash_any(key: bytes) -> int:
-    """The 32-bit hash of some bytes, as a little-endian server computes it."""
+    """Compute the 32-bit hash of some bytes, as a little-endian server does."""
     return hash_any_extended(key, 0) & _WORD
 
 
 def hash_any_extended(key: bytes, seed: int) -> int:
-    """The 64-bit hash of some bytes with a seed (hash_bytes_extended); without one its low half is the 32-bit hash.
+    """Compute the 64-bit hash of some bytes with a seed (hash_bytes_extended).
+
+    Without a seed its low half is the 32-bit hash.
 
     Args:
         key: the bytes.
@@ -38,7 +40,7 @@ def hash_any_extended(key: bytes, seed: int) -> int:
 
 
 def hash_oid(oid: int) -> int:
-    """The 32-bit hash of an OID."""
+    """Compute the 32-bit hash of an OID."""
     first, second = _MURMUR
     word = (oid ^ oid >> 16) * first & _WORD
     word = (word ^ word >> 13) * second & _WORD
@@ -46,12 +48,12 @@ def hash_oid(oid: int) -> int:
 
 
 def hash_oids(first: int, second: int) -> int:
-    """The 32-bit hash of a key of two OIDs."""
+    """Compute the 32-bit hash of a key of two OIDs."""
     return _rotated(hash_oid(second), 8) ^ hash_oid(first)
 
 
 def oid_of_hash(value: int) -> int:
-    """The OID that has a hash."""
+    """Return the OID that has a hash."""
     first, second = _MURMUR_INVERSES
     word = (value ^ value >> 16) * second & _WORD
     word = (word ^ word >> 13 ^ word >> 26) * first & _WORD
@@ -59,7 +61,7 @@ def oid_of_hash(value: int) -> int:
 
 
 def _added(a: int, b: int, c: int, block: bytes) -> tuple[int, int, int]:
-    """The state with 12 bytes added to it."""
+    """Add 12 bytes to the state."""
     words = (int.from_bytes(block[at : at + 4], "little") for at in (0, 4, 8))
     x, y, z = ((old + word) & _WORD for old, word in zip((a, b, c), words, strict=True))
     return x, y, z
@@ -77,7 +79,7 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
 
 
 def _final(a: int, b: int, c: int) -> tuple[int, int]:
-    """Two words of hash."""
+    """Compute the two words of the hash from the state."""
     for bits in (14, 11, 25, 16, 4, 14, 24):
         c = (c ^ b) - _rotated(b, bits) & _WORD
         a, b, c = b, c, a

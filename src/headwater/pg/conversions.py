@@ -1,12 +1,12 @@
 """The server's conversions between encodings, character by character, as a server made them.
 
 PostgreSQL: ``pg_conversion`` (which there are), ``utils/mb/conversion_procs`` (what they make). They differ from those
-of Python, also in encodings of the same name. They are the same in 14 to 19, but that 19
-has no MULE_INTERNAL.
+of Python, also in encodings of the same name. They are the same in 14 to 19, but that 19 has no MULE_INTERNAL.
 
-``conversions.zip`` is written by ``tools/generate_conversions.py``: of each conversion from an encoding that a database
-can have a member ``FROM-TO`` with its characters beyond ASCII, as :func:`pack` packs them. Of one from UTF8 whose other
-direction is there it holds only where it is not that one turned round. ASCII is the same in all encodings.
+``conversions.zip`` is written by ``tools/generate_conversions.py``. Each conversion from an encoding that a database
+can have is a member ``FROM-TO`` with its characters beyond ASCII, as :func:`pack` packs them. The member of a
+conversion from UTF8 whose other direction is there has only what differs from that direction turned round. ASCII is the
+same in all encodings.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _FILE = Path(__file__).with_name("conversions.zip")
 _KEY_PLANES, _VALUE_PLANES = 6, 6
 _TURNED, _WHOLE = b"-", b"="
 NOTHING = 0
-"""Takes the place of a character where there is none."""
+"""Stands in place of a character where there is none."""
 
 
 def is_converted(source: str, target: str) -> bool:
-    """Whether there is a conversion from an encoding of databases to another encoding."""
+    """Tell whether there is a conversion from an encoding of databases to another encoding."""
     return f"{source}-{target}" in _members()
 
 
@@ -42,7 +42,7 @@ def _members() -> frozenset[str]:
 
 @lru_cache(maxsize=4)
 def conversion(source: str, target: str) -> tuple[Int64s, Int64s]:
-    """Characters beyond ASCII and what becomes of them, each as its bytes in a number, the first byte highest.
+    """Read characters beyond ASCII and what they become, each as its bytes in a number, the first byte highest.
 
     Args:
         source: encoding of a database.
@@ -63,24 +63,25 @@ def conversion(source: str, target: str) -> tuple[Int64s, Int64s]:
 
 
 def turned(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
-    """The other direction: of several characters that become one the first."""
-    found, first = np.unique(values, return_index=True)
-    return found, keys[first]
+    """Turn a conversion round; where several characters become the same one, take the first of them."""
+    targets, first = np.unique(values, return_index=True)
+    return targets, keys[first]
 
 
 def changed(keys: Int64s, values: Int64s, new_keys: Int64s, new_values: Int64s) -> tuple[Int64s, Int64s]:
-    """Characters with others in their place, or NOTHING."""
-    kept = ~np.isin(keys, new_keys)
+    """Put other characters, or NOTHING, in the place of some."""
+    is_unchanged = ~np.isin(keys, new_keys)
     there = new_values != NOTHING
     all_keys, all_values = (
-        np.concatenate(two) for two in ((keys[kept], new_keys[there]), (values[kept], new_values[there]))
+        np.concatenate(two)
+        for two in ((keys[is_unchanged], new_keys[there]), (values[is_unchanged], new_values[there]))
     )
     order = np.argsort(all_keys)
     return all_keys[order], all_values[order]
 
 
 def pack(keys: Int64s, values: Int64s, is_turned: bool = False) -> bytes:
-    """What :func:`conversion` reads.
+    """Pack characters as :func:`conversion` reads them.
 
     Args:
         keys: ascending.
@@ -92,7 +93,7 @@ def pack(keys: Int64s, values: Int64s, is_turned: bool = False) -> bytes:
 
 
 def _planes(numbers: Int64s, count: int) -> list[bytes]:
-    """Differences, signs in their lowest bits: all lowest bytes, all second ones, and so on."""
+    """Split differences, signs in their lowest bits, into planes: all lowest bytes, all second ones, and so on."""
     steps = np.diff(numbers, prepend=0)
     folded = steps << 1 ^ steps >> 63
     return [(folded >> 8 * plane & 0xFF).astype(np.uint8).tobytes() for plane in range(count + 1)]
@@ -112,11 +113,11 @@ def _numbers(planes: NDArray[np.uint8]) -> Int64s:
 
 
 def as_bytes(number: int) -> bytes:
-    """The bytes that a number stands for."""
+    """Return the bytes that a number stands for."""
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
 def characters(source: str, target: str) -> Iterator[tuple[bytes, bytes]]:
-    """Characters beyond ASCII and what becomes of them, as bytes; see :func:`conversion`."""
+    """Give characters beyond ASCII and what they become, as bytes; see :func:`conversion`."""
     for key, value in zip(*(numbers.tolist() for numbers in conversion(source, target)), strict=True):
         yield as_bytes(key), as_bytes(value)

@@ -6,12 +6,12 @@ _MOST_DIGITS = 40
 
 
 def decimal(text: str) -> int:
-    """A whole number from decimal digits with an optional sign; one of more than 40 digits is some other one as large.
+    """Read a whole number from decimal digits with an optional sign.
 
-    Whoever asks has bounds that are smaller by far.
+    A number of more than 40 digits becomes some other one as large. The caller has bounds that are smaller by far.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no such number.
     """
     sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not (digits.isascii() and digits.isdigit()):

@@ -1,8 +1,8 @@
 """Encodings of databases and clients: numbers, names, how characters are made, and names of a catalog as text.
 
-PostgreSQL: ``mb/pg_wchar.h`` (numbers), ``encnames.c`` (names and what else they are called), ``wchar.c`` (which bytes
-are a character: pg_verify_mbchar; how long one is: pg_encoding_mblen), ``mbutils.c`` (what is wrong with bytes).
-``tests/plugins`` asks servers whether they say the same.
+PostgreSQL: ``mb/pg_wchar.h`` (numbers), ``encnames.c`` (names and aliases), ``wchar.c`` (which bytes are a character:
+pg_verify_mbchar; how long one is: pg_encoding_mblen), ``mbutils.c`` (what is wrong with bytes). ``tests/plugins`` asks
+servers whether they say the same.
 
 Names of a catalog are Unicode here, by the server's own conversions (:mod:`headwater.pg.conversions`). Invariant: bytes
 come back as they were; what is no character, or has not one Unicode character to itself, becomes surrogates.
@@ -21,10 +21,10 @@ _SERVER_NAMES = (
     "ISO_8859_7 ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257 KOI8U"
 )
 ENCODINGS = tuple(_SERVER_NAMES.split())
-"""Of databases; names as ``pg_encoding_to_char`` prints them; the number is the position."""
+"""The encodings of databases; names as ``pg_encoding_to_char`` prints them; the number is the position."""
 
 CLIENT_ENCODINGS = (*ENCODINGS, "SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "SHIFT_JIS_2004")
-"""Of clients: those, and more behind them."""
+"""The encodings of clients: those of databases, and more after them."""
 
 UTF8, SQL_ASCII, MULE_INTERNAL = "UTF8", "SQL_ASCII", "MULE_INTERNAL"
 
@@ -72,10 +72,10 @@ CHARACTERS = {
     "GB18030": "81-fe 40-7e,80-fe; 81-fe 30-39 81-fe 30-39",
     "JOHAB": "80-8e,90-ff a1-fe; 8f a1-fe a1-fe",
 }
-"""Which bytes are a character beyond ASCII: for each kind of them its bytes as ranges of hexadecimal numbers."""
+"""The bytes that are a character beyond ASCII: each kind of character as ranges of hexadecimal numbers."""
 
 SINGLE_BYTES = "80-ff"
-"""The same of all other encodings."""
+"""The bytes that are a character beyond ASCII in all other encodings."""
 
 _SS2, _SS3 = 0x8E, 0x8F
 _EUC = {_SS2: 2, _SS3: 3}
@@ -92,35 +92,35 @@ _LENGTHS = {
     "GBK": {},
     "UHC": {},
 }
-"""How long a character is of which the first byte is this one, if it is not 2."""
+"""The length of a character that begins with a byte, where it is not 2."""
 
 _MOST_SHOWN = 8
 
 
 def encoding_name(number: int) -> str:
-    """``pg_encoding_to_char``; empty for a number that is no server encoding."""
+    """Return what ``pg_encoding_to_char`` does: the name, empty for a number that is no server encoding."""
     return ENCODINGS[number] if 0 <= number < len(ENCODINGS) else ""
 
 
 def find_encoding(name: str) -> str | None:
-    """The encoding that a name means in any of its spellings (pg_char_to_encoding), None if it means none."""
+    """Find the encoding that a name means in any of its spellings (pg_char_to_encoding), None if it means none."""
     return _BY_NAME.get("".join(c for c in name if c.isascii() and c.isalnum()).lower())
 
 
 def can_send(database: str, client: str) -> bool:
-    """Whether a server lets a client of this encoding into a database of that one (PrepareClientEncoding)."""
+    """Tell whether a server lets a client of one encoding into a database of another (PrepareClientEncoding)."""
     return database == client or SQL_ASCII in (database, client) or is_converted(database, client)
 
 
 def byte_ranges(text: str) -> list[int]:
-    """The bytes of ranges such as ``80-8c,8e``."""
+    """List the bytes of ranges such as ``80-8c,8e``."""
     ends = [part.partition("-") for part in text.split(",")]
     return [byte for low, _, high in ends for byte in range(int(low, 16), int(high or low, 16) + 1)]
 
 
-def _length(encoding: str, found: bytes) -> int:
-    """How long the character is that begins here, by its first byte (pg_encoding_mblen)."""
-    first = found[0]
+def _length(encoding: str, text: bytes) -> int:
+    """Return the length of the character that the text begins with, by its first byte (pg_encoding_mblen)."""
+    first = text[0]
     if first < 0x80:
         return 1
     if encoding == "UTF8":
@@ -128,58 +128,60 @@ def _length(encoding: str, found: bytes) -> int:
     if encoding == "MULE_INTERNAL":
         return 2 if 0x81 <= first <= 0x8D else 3 if 0x90 <= first <= 0x9B else 4 if first in (0x9C, 0x9D) else 1
     if encoding == "GB18030":
-        return len(found) if len(found) < 2 else 4 if 0x30 <= found[1] <= 0x39 else 2
+        return len(text) if len(text) < 2 else 4 if 0x30 <= text[1] <= 0x39 else 2
     return _LENGTHS[encoding].get(first, 2) if encoding in _LENGTHS else 1
 
 
 @lru_cache(maxsize=8)
 def _kinds(encoding: str) -> tuple[tuple[frozenset[int], ...], ...]:
-    """The kinds of characters beyond ASCII, each as the bytes that may stand at each place."""
+    """List the kinds of characters beyond ASCII, each as the bytes that may stand at each place."""
     kinds = CHARACTERS.get(encoding, SINGLE_BYTES).split("; ")
     return tuple(tuple(frozenset(byte_ranges(part)) for part in kind.split()) for kind in kinds)
 
 
-def _is_character(encoding: str, found: bytes) -> bool:
-    """Whether a character begins here."""
-    if found[0] < 0x80:
-        return found[0] != 0
+def _is_character(encoding: str, text: bytes) -> bool:
+    """Tell whether the text begins with a character."""
+    if text[0] < 0x80:
+        return text[0] != 0
     fits = (
-        len(kind) <= len(found) and all(byte in some for byte, some in zip(found, kind, strict=False))
+        len(kind) <= len(text) and all(byte in some for byte, some in zip(text, kind, strict=False))
         for kind in _kinds(encoding)
     )
     return any(fits)
 
 
-def conversion_error(database: str, client: str, found: bytes) -> str:
-    """What the server says of text that it cannot send (report_invalid_encoding, report_untranslatable_char).
+def conversion_error(database: str, client: str, text: bytes) -> str:
+    """Word the server's error about text that it cannot send.
+
+    See report_invalid_encoding, report_untranslatable_char.
 
     Args:
-        database: its encoding.
-        client: the client's.
-        found: the text from the character on that cannot be sent, or its first eight bytes.
+        database: the database's encoding.
+        client: the client's encoding.
+        text: the text from the character on that cannot be sent, or its first eight bytes.
     """
     checked = client if database == SQL_ASCII else database
-    shown = " ".join(f"0x{byte:02x}" for byte in found[: min(_length(checked, found), _MOST_SHOWN)])
-    if _is_character(checked, found):
+    shown = " ".join(f"0x{byte:02x}" for byte in text[: min(_length(checked, text), _MOST_SHOWN)])
+    if _is_character(checked, text):
         return f'character with byte sequence {shown} in encoding "{database}" has no equivalent in encoding "{client}"'
     return f'invalid byte sequence for encoding "{checked}": {shown}'
 
 
 @lru_cache(maxsize=4)
 def _unicode(encoding: str) -> tuple[dict[bytes, str], dict[str, bytes]]:
-    """Characters and the one Unicode character that each has to itself, and the other way round."""
-    found = {char: text.decode() for char, text in characters(encoding, UTF8)}
-    back = {text: char for char, text in reversed(found.items()) if len(text) == 1}
+    """Map characters to the one Unicode character that each has to itself, and the other way round."""
+    texts = {char: text.decode() for char, text in characters(encoding, UTF8)}
+    back = {text: char for char, text in reversed(texts.items()) if len(text) == 1}
     return {char: text for text, char in back.items()}, back
 
 
 def _is_plain(encoding: str) -> bool:
-    """Whether names are taken for UTF-8: they are, may be, or nobody says what they are."""
+    """Tell whether names are taken for UTF-8: they are, may be, or nobody says what they are."""
     return encoding == SQL_ASCII or not is_converted(encoding, UTF8)
 
 
 def decode_name(name: bytes, encoding: str) -> str:
-    """A name or a label of a database of this encoding; bytes that are no text in it become surrogates."""
+    """Read a name or a label of a database of this encoding; bytes that are no text in it become surrogates."""
     if name.isascii() or _is_plain(encoding):
         return name.decode("utf-8", "surrogateescape")
     known, text, at = _unicode(encoding)[0], "", 0
@@ -192,10 +194,10 @@ def decode_name(name: bytes, encoding: str) -> str:
 
 
 def encode_text(text: str, encoding: str) -> bytes:
-    """Text in this encoding.
+    """Write text in this encoding.
 
     Raises:
-        UnicodeEncodeError: it has a character that the encoding has not.
+        UnicodeEncodeError: the text has a character that the encoding has not.
     """
     if text.isascii() or _is_plain(encoding):
         return text.encode("utf-8", "surrogateescape")
@@ -204,7 +206,7 @@ def encode_text(text: str, encoding: str) -> bytes:
 
 
 def encode_name(text: str, encoding: str) -> bytes:
-    """The bytes that a name or a label read from a catalog has in a database of this encoding.
+    """Return the bytes that a name or a label read from a catalog has in a database of this encoding.
 
     A name that does not occur in such a database, as it cannot be written in its encoding, becomes UTF-8.
     """

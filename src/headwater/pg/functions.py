@@ -18,15 +18,15 @@ _FILE = "functions.txt"
 
 
 class BuiltInFunction(NamedTuple):
-    """One row of ``pg_proc``.
+    """A row of ``pg_proc``.
 
     Attributes:
-        oid: its OID.
+        oid: the function's OID.
         name: ``proname``.
         source: the C function, empty for one that is written in SQL.
         arguments: OIDs of the types it takes.
         result: OID of the type it gives.
-        is_strict: whether it is NULL for any NULL.
+        is_strict: whether the result is NULL for any NULL.
     """
 
     oid: int
@@ -38,22 +38,22 @@ class BuiltInFunction(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """``pg_catalog.name(types)``."""
+        """The function as ``pg_catalog.name(types)``."""
         return f"pg_catalog.{self.name}({', '.join(map(type_name, self.arguments))})"
 
 
 class BuiltInType(NamedTuple):
-    """One row of ``pg_type``.
+    """A row of ``pg_type``.
 
     Attributes:
-        oid: its OID.
+        oid: the type's OID.
         name: ``typname``.
         length: ``typlen``.
         align: ``typalign``.
         is_by_value: ``typbyval``.
-        element: of an array the OID of its elements' type, else 0.
+        element: for an array the OID of its elements' type, else 0.
         kind: ``typtype``.
-        subtype: of a range or multirange the OID of its bounds' type, else 0.
+        subtype: for a range or multirange the OID of its bounds' type, else 0.
     """
 
     oid: int
@@ -68,36 +68,36 @@ class BuiltInType(NamedTuple):
 
 @cache
 def built_in_functions(major: int) -> dict[int, BuiltInFunction]:
-    """The immutable functions of a major version by OID."""
-    found = {}
+    """Read the immutable functions of a major version by OID."""
+    functions = {}
     for kind, oid, name, *rest in read_rows(_FILE, major):
         if kind == "f":
             source, arguments, result, strict = rest
             types = () if arguments == "-" else tuple(map(int, arguments.split(",")))
             source = "" if source == "-" else source
-            found[int(oid)] = BuiltInFunction(int(oid), name, source, types, int(result), strict == "t")
-    return found
+            functions[int(oid)] = BuiltInFunction(int(oid), name, source, types, int(result), strict == "t")
+    return functions
 
 
 @cache
 def operator_functions(major: int) -> dict[int, int]:
-    """The OIDs of the functions of operators, by the operators' OIDs, of those that are immutable."""
+    """Read the OIDs of the functions of operators, by the operators' OIDs, of functions that are immutable."""
     return {int(words[1]): int(words[3]) for words in read_rows(_FILE, major) if words[0] == "o"}
 
 
 @cache
 def built_in_types(major: int) -> dict[int, BuiltInType]:
-    """The types of a major version by OID."""
-    found = {}
+    """Read the types of a major version by OID."""
+    types = {}
     for kind, oid, name, *rest in read_rows(_FILE, major):
         if kind == "t":
             length, align, by_value, element, typtype, subtype = rest
-            own = BuiltInType(int(oid), name, int(length), align, by_value == "t", int(element), typtype, int(subtype))
-            found[own.oid] = own
-    return found
+            row = BuiltInType(int(oid), name, int(length), align, by_value == "t", int(element), typtype, int(subtype))
+            types[row.oid] = row
+    return types
 
 
 @cache
 def type_name(oid: int) -> str:
-    """A built-in type's name in any major version, or its OID."""
+    """Return a built-in type's name in any major version, or its OID."""
     return next((types[oid].name for m in (19, 18, 15) if oid in (types := built_in_types(m))), str(oid))

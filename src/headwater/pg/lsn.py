@@ -34,5 +34,5 @@ class Lsn(int):
 
 
 def lsn_text(lsn: int, version: Version) -> str:
-    """An LSN as servers of a version print it: newer ones with all eight digits behind the slash."""
+    """Write an LSN as servers of a version print it: newer ones with all eight digits after the slash."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:0{version.lsn_digits}X}"

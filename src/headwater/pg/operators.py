@@ -1,4 +1,4 @@
-"""The operators and casts that are built into the server, and what its parser goes by when it chooses among them.
+"""The operators and casts that are built into the server, and the facts that its parser chooses among them by.
 
 PostgreSQL: ``pg_operator.dat``, ``pg_cast.dat``, ``pg_type.dat``. OIDs of built-in objects are the same in every major
 version. ``operators.txt`` is written by ``tools/generate_operators.py`` from the ``postgres.bki`` of 15 to 19; 14 has
@@ -16,10 +16,10 @@ _FIRST = 15
 
 
 class BuiltInOperator(NamedTuple):
-    """One row of ``pg_operator``.
+    """A row of ``pg_operator``.
 
     Attributes:
-        oid: its OID.
+        oid: the operator's OID.
         name: ``oprname``.
         left, right: OIDs of the types it takes; left is 0 for a prefix operator.
         result: OID of the type it gives.
@@ -35,7 +35,7 @@ class BuiltInOperator(NamedTuple):
 
 
 class BuiltInCast(NamedTuple):
-    """One row of ``pg_cast``.
+    """A row of ``pg_cast``.
 
     Attributes:
         function: OID of its function if that is immutable, else 0.
@@ -49,7 +49,7 @@ class BuiltInCast(NamedTuple):
 
 
 class TypeCategory(NamedTuple):
-    """What the parser goes by: ``typcategory``, ``typispreferred``; and the OID of the array type, 0 for none."""
+    """A type's ``typcategory`` and ``typispreferred``, by which the parser chooses; its array type's OID, or 0."""
 
     category: str
     is_preferred: bool
@@ -63,7 +63,7 @@ def _rows(major: int) -> tuple[tuple[str, ...], ...]:
 
 @cache
 def operators_named(name: str, major: int) -> tuple[BuiltInOperator, ...]:
-    """The operators of a name, those that are not immutable among them."""
+    """List the operators of a name, also those that are not immutable."""
     return tuple(
         BuiltInOperator(int(words[1]), words[2], *map(int, words[3:]))
         for words in _rows(major)
@@ -73,7 +73,7 @@ def operators_named(name: str, major: int) -> tuple[BuiltInOperator, ...]:
 
 @cache
 def casts(major: int) -> dict[tuple[int, int], BuiltInCast]:
-    """All casts by the OIDs of source and target."""
+    """Read all casts by the OIDs of source and target."""
     return {
         (int(words[1]), int(words[2])): BuiltInCast(int(words[3]), words[4], words[5])
         for words in _rows(major)
@@ -83,7 +83,7 @@ def casts(major: int) -> dict[tuple[int, int], BuiltInCast]:
 
 @cache
 def type_categories(major: int) -> dict[int, TypeCategory]:
-    """Of types by OID."""
+    """Read the categories of types by OID."""
     return {
         int(words[1]): TypeCategory(words[2], words[3] == "t", int(words[4]))
         for words in _rows(major)

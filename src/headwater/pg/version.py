@@ -1,4 +1,4 @@
-"""The versions of PostgreSQL that Headwater reads: how their files are told apart, and where they differ.
+"""The versions of PostgreSQL that Headwater reads: how their files are recognized, and where they differ.
 
 No other module compares a version with a number: what depends on it is a trait of :class:`Version`.
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _AUGUST_2026 = {14: 24, 15: 19, 16: 15, 17: 11, 18: 5}
 _NOVEMBER_2026 = {15: 20, 17: 12}
-"""By major, the minor release of a day. What it brought may be in the first release of a later major."""
+"""The minor releases of a day, by major. Their news may be in the first release of a later major."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Trait(Generic[T]):
     """A fact about versions that changed once: an attribute of :class:`Version`.
 
     Attributes:
-        since: the first major that has the new one in all its releases, None if that is none so far.
-        before, after: the old and the new one.
-        minors: by major, the first minor release that has the new one, of majors before `since`.
+        since: the first major that has the new fact in all its releases, None if no major has so far.
+        before, after: the old and the new fact.
+        minors: by major, the first minor release that has the new fact, of majors before `since`.
     """
 
     since: int | None
@@ -42,7 +42,7 @@ class Trait(Generic[T]):
     minors: Mapping[int, int] | None = None
 
     def __get__(self, version: Version, _: type[Version]) -> T:
-        """Return the one that holds for a version."""
+        """Return the fact that holds for a version."""
         if self.since is not None and version.major >= self.since:
             return self.after
         first = (self.minors or {}).get(version.major)
@@ -50,18 +50,18 @@ class Trait(Generic[T]):
 
 
 def _since(major: int, minors: Mapping[int, int] | None = None) -> Trait[bool]:
-    """Declare what is so from a major on, and from some minors of the majors before it."""
+    """Declare a fact that holds from a major on, and from some minors of the majors before it."""
     return Trait(major, before=False, after=True, minors=minors)
 
 
 def _until(major: int, minors: Mapping[int, int] | None = None) -> Trait[bool]:
-    """Declare what is no longer so from a major on, and from some minors of the majors before it."""
+    """Declare a fact that no longer holds from a major on, and from some minors of the majors before it."""
     return Trait(major, before=True, after=False, minors=minors)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version.
+    """A version of PostgreSQL.
 
     Attributes:
         major: 14 to 19.
@@ -78,12 +78,12 @@ class Version:
     minor: int
 
     def __str__(self) -> str:
-        """Such as ``15.20``."""
+        """Print the version such as ``15.20``."""
         return f"{self.major}.{self.minor}"
 
     @property
     def is_newer_than_known(self) -> bool:
-        """It may differ from what is known here, in what minor releases differ in."""
+        """Whether the release is newer than the known ones: it may differ where minor releases differ."""
         return self.minor > VERSIONS[self.major].minor
 
     # WAL: pages and records.
@@ -125,11 +125,11 @@ class Version:
 
     # Text of pg_waldump.
     lsn_digits = Trait(19, before=1, after=8)
-    """How many digits of an LSN's lower half are printed at least."""
+    """The least number of digits of an LSN's lower half that are printed."""
     shows_range_of_statistics = _since(15)
     """Statistics of pg_waldump begin with the stretch of WAL that they are of."""
     describes_origins_of_all_ends = _since(15)
-    """Descriptions of PREPARE and ABORT say where they came from, and those of commits that feedback is wanted."""
+    """Descriptions of PREPARE and ABORT say their replication origin, and those of commits that feedback is wanted."""
     describes_with_colons = _since(16)
     """Descriptions of heap and btree records name each value (``off: 1``) and list offsets."""
     lists_running_subxacts = _since(16)
@@ -137,7 +137,7 @@ class Version:
     describes_catalog_flags = _since(17)
     """Descriptions of records that conflict with snapshots say whether they are about a catalog."""
     describes_more_of_indexes = _since(19)
-    """Descriptions of GIN's and hash's records tell numbers that they left out before."""
+    """Descriptions of GIN's and hash's records give numbers that they left out before."""
 
     # The reorder buffer: memory that is counted, transactions in progress, prepared ones.
     snapshot_size = Trait(18, before=120, after=104)
@@ -155,19 +155,19 @@ class Version:
     streams_what_is_sent = _since(16)
     """Only transactions with changes that are sent are streamed in progress (RBTXN_HAS_STREAMABLE_CHANGE)."""
     streams_by_minor = _until(19)
-    """What is told of transactions in progress depends on the minor release: where blocks end, what is announced.
+    """The output for transactions in progress depends on the minor release: where blocks end, what is announced.
 
-    Of majors whose release of November 2026 is not known, it is not known either.
+    It is not known for majors whose release of November 2026 is not known.
     """
     counts_announcements_at_prepare = _since(19, _NOVEMBER_2026)
-    """What a streamed transaction has announced counts for all when it is prepared; before, only if it commits so.
+    """Announcements of a streamed transaction count for all when it is prepared; before, only if it commits so.
 
-    Before, what was prepared after it was streamed never counts (seen with 15 to 18).
+    Before, announcements that were prepared after they were streamed never count (seen with 15 to 18).
     """
     finishes_empty_prepared = _until(18, _AUGUST_2026)
-    """COMMIT and ROLLBACK PREPARED are told of transactions without changes, of whose PREPARE nothing was said.
+    """COMMIT and ROLLBACK PREPARED are reported for transactions without changes, whose PREPARE was not reported.
 
-    In 18 until August 2026, PREPARE too, without a beginning: that is not repeated.
+    In 18 until August 2026, PREPARE is also reported, without a beginning: Headwater does not repeat that.
     """
 
     # Output plugins: options, and what is sent when.
@@ -192,17 +192,17 @@ class Version:
     announces_bare_deletes = _until(15)
     """Pgoutput announces a relation before a DELETE that it then leaves out, as it has no old tuple."""
     announces_anew_with_publications = _since(15)
-    """What makes pgoutput look up how a relation is published makes it send the schema again, and the other way.
+    """An event that makes pgoutput look up how a relation is published also makes it send the schema, and vice versa.
 
-    Before, it looks up the one after a change of any publication only, and sends the other after a message about just
-    that relation only.
+    Before, pgoutput looks up the publication only after a change of any publication, and sends the schema only after a
+    message about just that relation.
     """
     has_relsync_invalidations = _since(18)
     """Changes of publications invalidate pgoutput's entries by messages of their own."""
 
     # Publications, and the rows that they publish.
     counts_live_columns = _since(16)
-    """A column list is as good as none with all columns but dropped and generated ones; before, with all."""
+    """A column list of all columns but dropped and generated ones is as good as none; before, one of all columns."""
     publishes_generated_columns = _since(18)
     """Publications decide about generated columns; all that is published is compared as column lists."""
     warns_of_missing_publications = _since(18)
@@ -228,7 +228,7 @@ class Version:
     encloses_jsonpath_numbers = _since(15)
     """A number in a jsonpath that a step follows is printed in parentheses."""
     signs_upper_seg_bounds = _since(19, _AUGUST_2026)
-    """The sign ``~`` of a seg's upper bound is printed; before, that of its lower one decided about it."""
+    """The sign ``~`` of a seg's upper bound is printed; before, the sign of its lower bound decided about it."""
     prints_statistics_as_json = _since(19)
     """pg_ndistinct and pg_dependencies are arrays of JSON."""
 
@@ -244,7 +244,7 @@ class Version:
 
     @property
     def reads_no_digits_as_zero(self) -> bool:
-        """An empty number of a protocol version is 0; else it is none."""
+        """Whether an empty number of a protocol version is 0; else it is no number."""
         return self.reads_numbers_as_unsigned and self.minor < _NOVEMBER_2026.get(self.major, self.minor + 1)
 
 
@@ -259,29 +259,29 @@ VERSIONS = {
 """The supported majors, each in the newest minor release that is known."""
 
 _NAMED = re.compile(r"\s*([1-9]\d{0,3})(?:\.(\d{1,4})|(?:devel|beta\d+|rc\d+))(?:\s.*)?", re.ASCII | re.DOTALL)
-"""As servers call themselves (``server_version``), with what a distribution adds."""
+"""A version as servers call themselves (``server_version``), with what a distribution adds."""
 
 
 @lru_cache
 def version_named(text: str, major: int) -> Version:
-    """The version of a name such as ``15.20``, or as ``SHOW server_version`` prints it.
+    """Return the version of a name such as ``15.20``, or as ``SHOW server_version`` prints it.
 
     Args:
-        text: it.
-        major: what the WAL or the catalog is of.
+        text: the name.
+        major: the major version of the WAL or the catalog.
 
     Raises:
-        UsageError: it is none, or of another major.
+        UsageError: the text is no version, or one of another major.
     """
-    found = _NAMED.fullmatch(text)
-    if found is None:
+    match = _NAMED.fullmatch(text)
+    if match is None:
         raise UsageError(f'invalid server version "{text}", expected one such as {VERSIONS[major]}')
-    if int(found[1]) != major:
+    if int(match[1]) != major:
         raise UsageError(
             f'the server version is "{text}", expected one of PostgreSQL {major}, whose catalog is read',
             hint="give the version of the server that wrote the WAL",
         )
-    return replace(VERSIONS[major], minor=int(found[2] or 0))
+    return replace(VERSIONS[major], minor=int(match[2] or 0))
 
 
 UNSUPPORTED_MAGICS = {0xD098: 10, 0xD099: 11, 0xD101: 12, 0xD106: 13}
@@ -291,7 +291,7 @@ _BY_MAGIC = {version.page_magic: version.major for version in VERSIONS.values()}
 
 
 def major_of_magic(magic: int, file: str) -> int | None:
-    """The major version whose WAL pages begin with this magic number, None if it is nobody's.
+    """Find the major version whose WAL pages begin with this magic number, None if there is none.
 
     Args:
         magic: ``xlp_magic``.

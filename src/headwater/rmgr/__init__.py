@@ -1,7 +1,7 @@
-"""One file per resource manager: record in, event or index row out.
+"""A file for each resource manager: record in, event or index row out.
 
 In: framed records. Out: dataclasses of their payloads, records in the server's words
 (:mod:`headwater.rmgr.description`), and the index of a run of WAL. Every resource manager and info code is listed
-(:mod:`headwater.rmgr.registry`); an unknown one is an error with its LSN. There is no intelligence here about what a
-record means for a transaction or the catalog.
+(:mod:`headwater.rmgr.registry`); an unknown one is an error with its LSN. Nothing here knows what a record means for a
+transaction or the catalog.
 """

@@ -1,4 +1,4 @@
-"""Kernel: a hash from relation files to their numbers, by open addressing; which databases are looked at."""
+"""Kernels: a hash from relation files to their numbers, by open addressing; a search for an OID in a sorted list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Slots = NDArray[np.int32]
 
 @borrowing_kernel
 def find_locator(spc: Int, db: Int, rel: Int, table: Int64s, slots: Slots) -> Int:
-    """Index of a relation file in ``table``, or -1 - the free slot where it belongs.
+    """Find the index of a relation file in ``table``, or -1 - the free slot where it belongs.
 
     Args:
         spc: tablespace OID; db: database OID; rel: file number.
@@ -24,11 +24,11 @@ def find_locator(spc: Int, db: Int, rel: Int, table: Int64s, slots: Slots) -> In
     mask = len(slots) - 1
     slot = (rel * 2654435761 + db * 40503 + spc * 9973) & mask
     while True:
-        found = slots[slot]
-        if found < 0:
+        index = slots[slot]
+        if index < 0:
             return -1 - slot
-        if table[2, found] == rel and table[1, found] == db and table[0, found] == spc:
-            return found
+        if table[2, index] == rel and table[1, index] == db and table[0, index] == spc:
+            return index
         slot = (slot + 1) & mask
 
 
@@ -36,14 +36,14 @@ def find_locator(spc: Int, db: Int, rel: Int, table: Int64s, slots: Slots) -> In
 def fill_locators(table: Int64s, count: Int, slots: Slots) -> None:
     """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
     for i in range(count):
-        found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
-        if found < 0:
-            slots[-1 - found] = i
+        index = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
+        if index < 0:
+            slots[-1 - index] = i
 
 
 @inline_kernel
 def is_among(oid: Int, oids: Int64s) -> bool:
-    """Whether int64[] ``oids``, sorted, has an OID."""
+    """Tell whether int64[] ``oids``, sorted, has an OID."""
     low, high = 0, len(oids)
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Kernel: what is in the headers of framed records, and which of them are about a chosen relation or block.
+"""Kernel: an outline of framed records from their headers, and the records that are about a chosen relation or block.
 
 PostgreSQL: XLogRecGetLen of ``xlogstats.c``, XLogRecordMatchesRelationBlock and XLogRecordHasFPW of ``pg_waldump.c``.
 """
@@ -23,13 +23,13 @@ Bytes = NDArray[np.uint8]
 
 
 class ChosenBlocks(NamedTuple):
-    """Which blocks a record must name one of.
+    """The blocks of which a record must name one.
 
     Attributes:
-        tablespace, database, number: their file; number 0 is any file.
+        tablespace, database, number: the blocks' file; number 0 is any file.
         block: block number, -1 any; fork: fork number, -1 any.
         is_any: a record need not name any block.
-        has_image: it must have a page image.
+        has_image: a record must have a page image.
     """
 
     tablespace: int
@@ -42,12 +42,12 @@ class ChosenBlocks(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What is in the headers of n records.
+    """The outline of n records, from their headers.
 
     Attributes:
         xid, prev: int64[n] ``xl_xid``, ``xl_prev``; rmid, info: uint8[n].
         length: int64[n] ``xl_tot_len``; image_bytes: int64[n] of it page images.
-        end: int64[n] LSN of the byte behind the record, not aligned.
+        end: int64[n] LSN of the byte after the record, not aligned.
         is_chosen: bool[n].
     """
 
@@ -82,11 +82,11 @@ def outline_records(
     Args:
         data: uint8[] record bytes.
         positions: int64[n] offsets of the records.
-        lsns: int64[n] their starts.
+        lsns: int64[n] the LSNs that the records start at.
         segment_size: bytes.
-        chosen: which blocks are asked for.
+        chosen: the blocks that are asked for.
         headers: int64[HEADERS_LENGTH] scratch.
-        to: written here.
+        to: the outline, which is written here.
 
     Returns:
         DONE, or the number of a record that is malformed.

@@ -1,4 +1,4 @@
-"""Kernel: the headers of one record, for the index and decode kernels (PostgreSQL: DecodeXLogRecord, xlogreader.c).
+"""Kernel: the headers of a record, for the index and decode kernels (PostgreSQL: DecodeXLogRecord, xlogreader.c).
 
 The plain twin is :func:`headwater.wal.records.record.parse_record`.
 """
@@ -45,7 +45,7 @@ Int: TypeAlias = Any
 """int64 in a kernel, int in plain Python: a number for which type checkers have no common name."""
 
 MALFORMED = -1
-"""Returned when the headers and the record's length disagree."""
+"""The result when the headers and the record's length disagree."""
 
 
 # Indexes that are uint64 cannot be negative, so that LLVM makes one load of each of these.
@@ -54,27 +54,27 @@ _1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
 @inline_kernel
 def u16(data: NDArray[np.uint8], at: Int) -> Int:
-    """Little-endian uint16 at an offset the caller has checked."""
+    """Read a little-endian uint16 at an offset the caller has checked."""
     i = np.uint64(at)
     return np.int64(data[i]) | np.int64(data[i + _1]) << 8
 
 
 @inline_kernel
 def u32(data: NDArray[np.uint8], at: Int) -> Int:
-    """Little-endian uint32 at an offset the caller has checked."""
+    """Read a little-endian uint32 at an offset the caller has checked."""
     i = np.uint64(at)
     return np.int64(data[i]) | np.int64(data[i + _1]) << 8 | np.int64(data[i + _2]) << 16 | np.int64(data[i + _3]) << 24
 
 
 @inline_kernel
 def u64(data: NDArray[np.uint8], at: Int) -> Int:
-    """Little-endian int64 at an offset the caller has checked."""
+    """Read a little-endian int64 at an offset the caller has checked."""
     return u32(data, at) | u32(data, at + 4) << 32
 
 
 @inline_kernel
 def _image(data: NDArray[np.uint8], p: Int, end: Int, compressed: Int) -> tuple[Int, Int, Int]:
-    """Read the header of a full-page image at ``p``: (what follows it or MALFORMED, bytes stored, bimg_info)."""
+    """Read the header of a full-page image at ``p``: (the offset after it or MALFORMED, bytes stored, bimg_info)."""
     if p + 5 > end:
         return MALFORMED, np.int64(0), np.int64(0)
     info = np.int64(data[p + 4])
@@ -86,7 +86,7 @@ def _image(data: NDArray[np.uint8], p: Int, end: Int, compressed: Int) -> tuple[
 def _block(
     data: NDArray[np.uint8], p: Int, end: Int, blocks: Int, payload: Int, headers: NDArray[np.int64]
 ) -> tuple[Int, Int]:
-    """Read the header of block number ``blocks`` at ``p``: (what follows it or MALFORMED, payload bytes so far)."""
+    """Read the header of block number ``blocks`` at ``p``: (the offset after it or MALFORMED, payload bytes so far)."""
     if p + 4 > end or blocks > XLR_MAX_BLOCK_ID:
         return MALFORMED, payload
     flags, length = data[p + 1], u16(data, p + 2)
@@ -118,7 +118,7 @@ def _block(
 
 @inline_kernel
 def _main_length(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int]:
-    """Read the header of the main data, short or long: (what follows it or MALFORMED, bytes of main data)."""
+    """Read the header of the main data, short or long: (the offset after it or MALFORMED, bytes of main data)."""
     if data[p] == XLR_BLOCK_ID_DATA_SHORT:
         return (p + 2, np.int64(data[p + 1])) if p + 2 <= end else (MALFORMED, np.int64(0))
     return (p + 5, u32(data, p + 1)) if p + 5 <= end else (MALFORMED, np.int64(0))
@@ -126,7 +126,7 @@ def _main_length(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int]:
 
 @inline_kernel
 def _origin_or_toplevel(data: NDArray[np.uint8], p: Int, end: Int, headers: NDArray[np.int64]) -> Int:
-    """Read the replication origin or the toplevel xid: what follows it or MALFORMED."""
+    """Read the replication origin or the toplevel xid; return the offset after it or MALFORMED."""
     if data[p] == XLR_BLOCK_ID_ORIGIN:
         if p + 3 > end:
             return MALFORMED

@@ -11,7 +11,7 @@ OPMASK = 0x70
 
 
 def describe(record: Record, _style: Style) -> str:
-    """What ``pg_waldump`` says of a record (brin_desc).
+    """Describe a record as ``pg_waldump`` does (brin_desc).
 
     Raises:
         RecordError: malformed.

@@ -1,6 +1,6 @@
 """Records of the BTREE resource manager described (PostgreSQL: ``access/nbtxlog.h``, ``nbtdesc.c``).
 
-Decoding passes over them: no row is in them that is not in the heap.
+Decoding passes over them: they hold no row that is not in the heap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ UNLINK_PAGE, UNLINK_PAGE_META, NEWROOT, MARK_PAGE_HALFDEAD, VACUUM, REUSE_PAGE, 
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (btree_desc).
+    """Describe a record as ``pg_waldump`` does (btree_desc).
 
     Raises:
         RecordError: malformed.
@@ -78,7 +78,7 @@ def _block_data(record: Record) -> bytes:
 
 
 def _offsets(record: Record, deleted: int, updated: int, style: Style) -> str:
-    """Which items went, and which lost some of their posting list (delvacuum_desc)."""
+    """List the items that went, and those that lost some of their posting list (delvacuum_desc)."""
     data = _block_data(record)
     if not data or not style.version.describes_with_colons:
         return ""
@@ -92,7 +92,7 @@ def _offsets(record: Record, deleted: int, updated: int, style: Style) -> str:
 
 
 def _without_colons(kind: int, text: str) -> str:
-    """The words of 14 and 15, where semicolons part the values of some records."""
+    """Put a description in the words of 14 and 15, where semicolons part the values of some records."""
     plain = text.replace("level: ", "lev: ").replace(": ", " ") if kind == NEWROOT else text.replace(": ", " ")
     parted_by_commas = kind in (SPLIT_L, SPLIT_R)
     return plain if parted_by_commas else plain.replace(", ", "; ")

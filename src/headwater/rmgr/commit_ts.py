@@ -10,7 +10,7 @@ ZEROPAGE, TRUNCATE = 0x00, 0x10
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (commit_ts_desc).
+    """Describe a record as ``pg_waldump`` does (commit_ts_desc).
 
     Raises:
         RecordError: malformed.

@@ -34,7 +34,7 @@ class DatabaseCreate:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseDrop:
-    """``xl_dbase_drop_rec``."""
+    """``xl_dbase_drop_rec``: directories of a database were removed."""
 
     database: int
     tablespaces: tuple[int, ...]
@@ -42,7 +42,7 @@ class DatabaseDrop:
 
 @dataclass(frozen=True, slots=True)
 class TablespaceCreate:
-    """``xl_tblspc_create_rec``."""
+    """``xl_tblspc_create_rec``: a tablespace was made."""
 
     tablespace: int
     path: bytes
@@ -73,12 +73,12 @@ def parse_tablespace_create(main_data: bytes, lsn: int) -> TablespaceCreate:
 
 
 def parse_tablespace_drop(main_data: bytes, lsn: int) -> int:
-    """Read a tablespace's DROP: its OID. Raises RecordError if malformed."""
+    """Read a tablespace's DROP and return its OID. Raises RecordError if malformed."""
     return Payload(main_data, "tablespace DROP", lsn).u32()
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a database's record (dbase_desc).
+    """Describe a database's record as ``pg_waldump`` does (dbase_desc).
 
     Raises:
         RecordError: malformed.
@@ -89,19 +89,19 @@ def describe(record: Record, style: Style) -> str:
         source = f"{copy.source_tablespace}/{copy.source_database}"
         return f"copy dir {source} to {copy.tablespace}/{copy.database}"
     if kind == CREATE_WAL_LOG and style.version.logs_created_databases:
-        made = parse_wal_log(data, lsn)
-        return f"create dir {made.tablespace}/{made.database}"
-    gone = parse_drop(data, lsn)
-    return "dir" + "".join(f" {tablespace}/{gone.database}" for tablespace in gone.tablespaces)
+        create = parse_wal_log(data, lsn)
+        return f"create dir {create.tablespace}/{create.database}"
+    drop = parse_drop(data, lsn)
+    return "dir" + "".join(f" {tablespace}/{drop.database}" for tablespace in drop.tablespaces)
 
 
 def describe_tablespace(record: Record, _style: Style) -> str:
-    """What ``pg_waldump`` says of a tablespace's record (tblspc_desc).
+    """Describe a tablespace's record as ``pg_waldump`` does (tblspc_desc).
 
     Raises:
         RecordError: malformed.
     """
     if record.kind == TABLESPACE_DROP:
         return str(parse_tablespace_drop(record.main_data, record.lsn))
-    made = parse_tablespace_create(record.main_data, record.lsn)
-    return f'{made.tablespace} "{shown_bytes(made.path)}"'
+    create = parse_tablespace_create(record.main_data, record.lsn)
+    return f'{create.tablespace} "{shown_bytes(create.path)}"'

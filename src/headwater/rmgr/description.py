@@ -61,16 +61,16 @@ _DESCRIBE: Final[tuple[Callable[[Record, Style], str], ...]] = (
     generic.describe,
     logicalmsg.describe,
 )
-"""By resource manager id."""
+"""The functions that describe records, by resource manager id."""
 
 
 def manager_name(rmid: int) -> str:
-    """Name of a resource manager; an extension's own has none here but ``custom`` and its id."""
+    """Name a resource manager; an extension's own has no name here but ``custom`` and its id."""
     return RMGR_NAMES[rmid] if rmid < len(RMGR_NAMES) else f"custom{rmid:03d}"
 
 
 def kind_name(major: int, rmid: int, info: int, lsn: int) -> str:
-    """Name of a kind of record, ``UNKNOWN (a0)`` for an extension's.
+    """Name a kind of record, ``UNKNOWN (a0)`` for an extension's.
 
     Raises:
         RecordError: unknown resource manager or info code.
@@ -79,7 +79,7 @@ def kind_name(major: int, rmid: int, info: int, lsn: int) -> str:
 
 
 def description(record: Record, style: Style) -> str:
-    """What a record says, without its name and its blocks.
+    """Describe a record, without its name and its blocks.
 
     Raises:
         RecordError: malformed, or of an unknown kind.
@@ -91,22 +91,22 @@ def description(record: Record, style: Style) -> str:
 
 
 def image_bytes(record: Record) -> int:
-    """Bytes of page images in a record."""
+    """Count the bytes of page images in a record."""
     return sum(len(block.image.data) for block in record.blocks if block.image is not None)
 
 
 def blocks_in_short(record: Record) -> str:
-    """The blocks that a record names, each after a comma."""
+    """List the blocks that a record names, each after a comma."""
     return "".join(f", {_block_text(block, block.fork != 0)}{_image_in_short(block)}" for block in record.blocks)
 
 
 def blocks_in_detail(record: Record, version: Version) -> list[str]:
-    """The blocks that a record names, with the holes and the compression of their images."""
+    """List the blocks that a record names, with the holes and the compression of their images."""
     return [f"{_block_text(block, True)}{_image_in_detail(block.image, version)}" for block in record.blocks]
 
 
 def block_ref(record: Record, version: Version) -> str:
-    """The column ``block_ref`` of ``pg_walinspect``: a blank stands before each block but number 0."""
+    """Make the column ``block_ref`` of ``pg_walinspect``: a blank stands before each block but number 0."""
     texts = zip(record.blocks, blocks_in_detail(record, version), strict=True)
     return "".join(" " * (block.id > 0) + text for block, text in texts)
 

@@ -1,4 +1,4 @@
-"""What descriptions of records of several resource managers are put together from.
+"""The parts that descriptions of records of several resource managers are put together from.
 
 Mirrors ``rmgrdesc_utils.c``, standby_desc_invalidations of ``standbydesc.c`` and ``common/relpath.c``.
 """
@@ -15,7 +15,7 @@ from headwater.pg.version import Version
 from headwater.rmgr.invalidation import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT, Invalidation
 
 FORK_NAMES = ("main", "fsm", "vm", "init")
-"""By fork number."""
+"""The names of forks, by fork number."""
 
 _EPOCH_SECONDS = 946_684_800
 """2000-01-01 00:00 UTC in seconds since 1970."""
@@ -24,56 +24,56 @@ _Locator = tuple[int, int, int]
 
 
 class Style(NamedTuple):
-    """What a description depends on beside its record.
+    """The settings that a description depends on, beside its record.
 
     Attributes:
-        version: PostgreSQL's, as the words differ.
-        stamp: the text of a time, which is given in microseconds since 2000-01-01 00:00 UTC.
+        version: PostgreSQL's version, as the words differ.
+        stamp: gives the text of a time, which is in microseconds since 2000-01-01 00:00 UTC.
     """
 
     version: Version
     stamp: Callable[[int], str]
 
     def lsn(self, lsn: int) -> str:
-        """An LSN as descriptions show it."""
+        """Write an LSN as descriptions show it."""
         return lsn_text(lsn, self.version)
 
 
 def local_stamp(microseconds: int) -> str:
-    """A time in the time zone of the process, as ``pg_waldump`` shows it (``compat.c``).
+    """Write a time in the time zone of the process, as ``pg_waldump`` shows it (``compat.c``).
 
     Args:
-        microseconds: since 2000-01-01 00:00 UTC.
+        microseconds: the time, since 2000-01-01 00:00 UTC.
     """
     return _stamp(microseconds, time.localtime)
 
 
 def utc_stamp(microseconds: int) -> str:
-    """The same in UTC, whatever the process's time zone is."""
+    """Write a time as :func:`local_stamp` does, but in UTC, whatever the process's time zone is."""
     return _stamp(microseconds, time.gmtime)
 
 
 def _stamp(microseconds: int, broken_down: Callable[[int], time.struct_time]) -> str:
     # C divides towards zero.
     seconds = abs(microseconds) // 1_000_000 * (1 if microseconds >= 0 else -1)
-    at = broken_down(seconds + _EPOCH_SECONDS)
-    zone = "UTC" if broken_down is time.gmtime else time.strftime("%Z", at)
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', at)}.{microseconds - seconds * 1_000_000:06d} {zone}"
+    moment = broken_down(seconds + _EPOCH_SECONDS)
+    zone = "UTC" if broken_down is time.gmtime else time.strftime("%Z", moment)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', moment)}.{microseconds - seconds * 1_000_000:06d} {zone}"
 
 
 def joined(values: Iterable[object]) -> str:
-    """Values between brackets (array_desc)."""
+    """Write values between brackets (array_desc)."""
     return f"[{', '.join(map(str, values))}]"
 
 
 def locator_text(locator: _Locator) -> str:
-    """A file as ``tablespace/database/number``."""
+    """Write a file as ``tablespace/database/number``."""
     tablespace, database, number = locator
     return f"{tablespace}/{database}/{number}"
 
 
 def file_path(locator: _Locator, fork: int, version: Version) -> str:
-    """A file's path in the data directory (GetRelationPath); a fork that does not exist is shown by its number."""
+    """Return a file's path in the data directory (GetRelationPath); an unknown fork is shown by its number."""
     tablespace, database, number = locator
     suffix = "" if fork == 0 else f"_{FORK_NAMES[fork] if 0 < fork < len(FORK_NAMES) else fork}"
     if tablespace == GLOBAL_TABLESPACE:
@@ -85,31 +85,31 @@ def file_path(locator: _Locator, fork: int, version: Version) -> str:
 
 
 def full_xid(xid: int) -> str:
-    """A 64-bit transaction id as ``epoch:xid``."""
+    """Write a 64-bit transaction id as ``epoch:xid``."""
     return f"{xid >> 32}:{xid & 0xFFFFFFFF}"
 
 
 def letter(condition: int) -> str:
-    """``T`` or ``F``."""
+    """Write a condition as ``T`` or ``F``."""
     return "T" if condition else "F"
 
 
 def catalog_flag(is_catalog: int, style: Style, separator: str = ": ") -> str:
-    """Whether a record is about a catalog, for the end of its description, where the version says so."""
+    """Say at the end of a description whether the record is about a catalog, where the version says so."""
     return f", isCatalogRel{separator}{letter(is_catalog)}" if style.version.describes_catalog_flags else ""
 
 
 def shown_bytes(content: bytes) -> str:
-    """Names in the server's encoding; bytes that are no UTF-8 come back with the error handler ``surrogateescape``."""
+    """Read names in the server's encoding; bytes that are no UTF-8 are decoded with ``surrogateescape``."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def invalidations_text(messages: Sequence[Invalidation], init_file_of: tuple[int, int] | None = None) -> str:
-    """Invalidation messages; nothing if there are none.
+    """Describe invalidation messages; the text is empty if there are none.
 
     Args:
-        messages: in their order.
-        init_file_of: database and tablespace, if their relation cache's init file is to go too.
+        messages: the messages, in their order.
+        init_file_of: database and tablespace, if their relation cache's init file is also removed.
     """
     if not messages:
         return ""

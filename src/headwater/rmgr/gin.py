@@ -15,13 +15,13 @@ _SEGMENT_INSERT, _SEGMENT_REPLACE, _SEGMENT_ADD_ITEMS = 2, 3, 4
 _ITEM_SIZE = 6
 _META_PAGE_SIZE = 56
 _LOCATOR_SIZE = 16
-"""What is aligned as the 64-bit numbers that follow are."""
+"""Its size before the 64-bit numbers that follow it, which are aligned."""
 
 _INVALID_BLOCK = 0xFFFFFFFF
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (gin_desc).
+    """Describe a record as ``pg_waldump`` does (gin_desc).
 
     Raises:
         RecordError: malformed.
@@ -63,13 +63,13 @@ def _page_data(record: Record) -> Payload:
 
 
 def _has_change(record: Record) -> bool:
-    """What is done to the page is told; nothing is where the page is there whole."""
+    """Tell whether the record says what is done to the page, which it does unless it has the whole page."""
     block = record.block(0)
     return block is None or block.image is None
 
 
 def _image(record: Record, style: Style) -> str:
-    """Words on the page that is there whole."""
+    """Say that the record has the whole page."""
     block = record.block(0)
     if block is None or block.image is None or style.version.describes_more_of_indexes:
         return ""
@@ -94,7 +94,7 @@ def _inserted(p: Payload, flags: int) -> str:
 
 
 def _recompression(p: Payload) -> str:
-    """What happens to the segments of a leaf page (desc_recompress_leaf)."""
+    """Describe what happens to the segments of a leaf page (desc_recompress_leaf)."""
     count = p.u16()
     text = f" {count} segments:"
     for _ in range(count):

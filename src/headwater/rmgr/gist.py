@@ -10,7 +10,7 @@ PAGE_UPDATE, DELETE, PAGE_REUSE, PAGE_SPLIT, PAGE_DELETE, ASSIGN_LSN = 0x00, 0x1
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (gist_desc).
+    """Describe a record as ``pg_waldump`` does (gist_desc).
 
     Raises:
         RecordError: malformed.

@@ -14,7 +14,7 @@ _NEW_MASKS, _NEW_SPLITPOINT = 0x01, 0x02
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (hash_desc).
+    """Describe a record as ``pg_waldump`` does (hash_desc).
 
     Raises:
         RecordError: malformed.
@@ -41,8 +41,8 @@ def describe(record: Record, style: Style) -> str:
     if kind == MOVE_PAGE_CONTENTS:
         return f"ntups {p.u16()}, is_primary {letter(p.flag())}"
     if kind == SQUEEZE_PAGE:
-        found = f"prevblkno {p.u32()}, nextblkno {p.u32()}, ntups {p.u16()}, is_primary {letter(p.flag())}"
-        return found + (f", is_previous {letter(p.flag())}" if style.version.describes_more_of_indexes else "")
+        text = f"prevblkno {p.u32()}, nextblkno {p.u32()}, ntups {p.u16()}, is_primary {letter(p.flag())}"
+        return text + (f", is_previous {letter(p.flag())}" if style.version.describes_more_of_indexes else "")
     if kind == DELETE:
         return f"clear_dead_marking {letter(p.flag())}, is_primary {letter(p.flag())}"
     if kind == UPDATE_META_PAGE:

@@ -19,7 +19,7 @@ from headwater.wal.records.record import Record
 
 INSERT, DELETE, UPDATE, TRUNCATE, HOT_UPDATE, CONFIRM, LOCK, INPLACE = range(0x00, 0x80, 0x10)
 OPMASK, INIT_PAGE = 0x70, 0x80
-"""The operation, and that the page is made anew, in a record's info."""
+"""The operation in a record's info, and the flag that the page is made again."""
 
 HEADER_SIZE = 23
 """SizeofHeapTupleHeader: where a tuple's null bitmap, or its padding, begins."""
@@ -30,7 +30,7 @@ UPDATE_PREFIX_FROM_OLD, UPDATE_SUFFIX_FROM_OLD = 0x20, 0x40
 DELETE_CONTAINS_OLD_TUPLE, DELETE_CONTAINS_OLD_KEY, DELETE_IS_SUPER, DELETE_IS_PARTITION_MOVE = 0x02, 0x04, 0x08, 0x10
 TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 0x01, 0x02
 DELETE_NO_LOGICAL = 0x20
-"""From 19 on, of REPACK (CONCURRENTLY): nobody's change."""
+"""The flag, from 19 on, of a deletion by REPACK (CONCURRENTLY), which is no logical change."""
 DELETE_CONTAINS_OLD = DELETE_CONTAINS_OLD_TUPLE | DELETE_CONTAINS_OLD_KEY
 UPDATE_CONTAINS_OLD = UPDATE_CONTAINS_OLD_TUPLE | UPDATE_CONTAINS_OLD_KEY
 UPDATE_SHARES_WITH_OLD = UPDATE_PREFIX_FROM_OLD | UPDATE_SUFFIX_FROM_OLD
@@ -68,7 +68,7 @@ class TupleBytes(NamedTuple):
 
 
 class HeapInsert(NamedTuple):
-    """``xl_heap_insert``."""
+    """``xl_heap_insert``: a tuple's offset number and flags."""
 
     offnum: int
     flags: int
@@ -99,7 +99,7 @@ class HeapUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdatedTuple:
-    """Block 0's data of an update: a tuple whose columns may lack bytes that the old tuple has at either end.
+    """The data of block 0 of an update: a tuple whose columns may lack bytes that the old tuple has at either end.
 
     Attributes:
         prefix: bytes to take from the start of the old tuple's columns.
@@ -114,7 +114,7 @@ class UpdatedTuple:
 
 @dataclass(frozen=True, slots=True)
 class HeapTruncate:
-    """``xl_heap_truncate``."""
+    """``xl_heap_truncate``: the relations that were truncated."""
 
     database: int
     relations: tuple[int, ...]
@@ -124,7 +124,7 @@ class HeapTruncate:
 
 @dataclass(frozen=True, slots=True)
 class HeapLock:
-    """``xl_heap_lock``."""
+    """``xl_heap_lock``: the lock of a tuple."""
 
     xmax: int
     offnum: int
@@ -134,7 +134,10 @@ class HeapLock:
 
 @dataclass(frozen=True, slots=True)
 class HeapInplace:
-    """``xl_heap_inplace``; before 18 only ``offnum`` is known. ``messages`` are raw, 16 bytes each."""
+    """``xl_heap_inplace``.
+
+    Before 18 only ``offnum`` is known. ``messages`` are raw, 16 bytes each.
+    """
 
     offnum: int
     database: int = 0
@@ -144,10 +147,10 @@ class HeapInplace:
 
 
 def parse_tuple(data: bytes, lsn: int) -> TupleBytes:
-    """``xl_heap_header`` and the bytes behind it.
+    """Read ``xl_heap_header`` and the bytes after it.
 
     Raises:
-        RecordError: too short, or ``t_hoff`` points outside.
+        RecordError: the data is too short, or ``t_hoff`` points outside.
     """
     if len(data) < _HEADER.size:
         raise _short("tuple header", _HEADER.size, data, lsn)
@@ -159,14 +162,14 @@ def parse_tuple(data: bytes, lsn: int) -> TupleBytes:
 
 
 def parse_insert(main_data: bytes, lsn: int) -> HeapInsert:
-    """INSERT's main data. Raises RecordError on a wrong size."""
+    """Read INSERT's main data. Raises RecordError on a wrong size."""
     if len(main_data) != _INSERT.size:
         raise _short("HEAP INSERT", _INSERT.size, main_data, lsn)
     return HeapInsert(*_INSERT.unpack(main_data))
 
 
 def parse_delete(main_data: bytes, lsn: int) -> HeapDelete:
-    """DELETE's main data. Raises RecordError on a wrong size."""
+    """Read DELETE's main data. Raises RecordError on a wrong size."""
     if len(main_data) < _DELETE.size:
         raise _short("HEAP DELETE", _DELETE.size, main_data, lsn)
     xmax, offnum, infobits, flags = _DELETE.unpack_from(main_data)
@@ -175,7 +178,7 @@ def parse_delete(main_data: bytes, lsn: int) -> HeapDelete:
 
 
 def parse_update(main_data: bytes, lsn: int) -> HeapUpdate:
-    """UPDATE's or HOT_UPDATE's main data. Raises RecordError on a wrong size."""
+    """Read UPDATE's or HOT_UPDATE's main data. Raises RecordError on a wrong size."""
     if len(main_data) < _UPDATE.size:
         raise _short("HEAP UPDATE", _UPDATE.size, main_data, lsn)
     old_xmax, old_offnum, infobits, flags, new_xmax, new_offnum = _UPDATE.unpack_from(main_data)
@@ -185,7 +188,7 @@ def parse_update(main_data: bytes, lsn: int) -> HeapUpdate:
 
 
 def parse_updated_tuple(block_data: bytes, flags: int, lsn: int) -> UpdatedTuple:
-    """Block 0's data of an update with these flags. Raises RecordError if it is too short."""
+    """Read block 0's data of an update with these flags. Raises RecordError if it is too short."""
     at, lengths = 0, []
     for flag in (UPDATE_PREFIX_FROM_OLD, UPDATE_SUFFIX_FROM_OLD):
         lengths.append(int.from_bytes(block_data[at : at + 2], "little") if flags & flag else 0)
@@ -194,7 +197,7 @@ def parse_updated_tuple(block_data: bytes, flags: int, lsn: int) -> UpdatedTuple
 
 
 def restore_updated(updated: UpdatedTuple, old: TupleBytes, lsn: int) -> TupleBytes:
-    """The new tuple, with the bytes it shares with the old one (heap_xlog_update).
+    """Put the new tuple together, with the bytes it shares with the old one (heap_xlog_update).
 
     Raises:
         RecordError: the old tuple is shorter than the bytes to take from it.
@@ -213,7 +216,7 @@ def restore_updated(updated: UpdatedTuple, old: TupleBytes, lsn: int) -> TupleBy
 
 
 def parse_truncate(main_data: bytes, lsn: int) -> HeapTruncate:
-    """TRUNCATE's main data. Raises RecordError on a wrong size."""
+    """Read TRUNCATE's main data. Raises RecordError on a wrong size."""
     if len(main_data) < _TRUNCATE.size:
         raise _short("HEAP TRUNCATE", _TRUNCATE.size, main_data, lsn)
     database, count, flags = _TRUNCATE.unpack_from(main_data)
@@ -224,21 +227,21 @@ def parse_truncate(main_data: bytes, lsn: int) -> HeapTruncate:
 
 
 def parse_confirm(main_data: bytes, lsn: int) -> int:
-    """CONFIRM's offset number. Raises RecordError on a wrong size."""
+    """Read CONFIRM's offset number. Raises RecordError on a wrong size."""
     if len(main_data) != 2:
         raise _short("HEAP CONFIRM", 2, main_data, lsn)
     return int.from_bytes(main_data, "little")
 
 
 def parse_lock(main_data: bytes, lsn: int) -> HeapLock:
-    """LOCK's main data. Raises RecordError on a wrong size."""
+    """Read LOCK's main data. Raises RecordError on a wrong size."""
     if len(main_data) != _LOCK.size:
         raise _short("HEAP LOCK", _LOCK.size, main_data, lsn)
     return HeapLock(*_LOCK.unpack(main_data))
 
 
 def parse_inplace(main_data: bytes, major: int, lsn: int) -> HeapInplace:
-    """INPLACE's main data in either form. Raises RecordError on a wrong size."""
+    """Read INPLACE's main data in either form. Raises RecordError on a wrong size."""
     if not VERSIONS[major].has_inplace_invalidations:
         if len(main_data) < 2:
             raise _short("HEAP INPLACE", 2, main_data, lsn)
@@ -253,7 +256,7 @@ def parse_inplace(main_data: bytes, major: int, lsn: int) -> HeapInplace:
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (heap_desc).
+    """Describe a record as ``pg_waldump`` does (heap_desc).
 
     Raises:
         RecordError: malformed.
@@ -288,7 +291,7 @@ def _valued(named: bool, *values: tuple[str, object]) -> str:
 
 
 def hex_byte(value: int) -> str:
-    """A byte of flags as descriptions show it."""
+    """Write a byte of flags as descriptions show it."""
     return f"0x{value:02X}"
 
 
@@ -325,13 +328,13 @@ def _truncation(truncate: HeapTruncate, named: bool) -> str:
 
 
 def lock_text(main_data: bytes, named: bool, xid_word: str, lsn: int) -> str:
-    """LOCK of HEAP and LOCK_UPDATED of HEAP2, which look alike.
+    """Describe LOCK of HEAP or LOCK_UPDATED of HEAP2, which look alike.
 
     Args:
-        main_data: the record's.
-        named: values are named, with colons.
-        xid_word: what the locker is called where they are not.
-        lsn: for errors.
+        main_data: the record's main data.
+        named: whether values are named, with colons.
+        xid_word: the word for the locker where values are not named.
+        lsn: the record's LSN, for errors.
 
     Raises:
         RecordError: malformed.

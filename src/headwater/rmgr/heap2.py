@@ -20,7 +20,7 @@ from headwater.wal.records.record import Record
 
 REWRITE, PRUNE, VACUUM, FREEZE_PAGE, VISIBLE, MULTI_INSERT, LOCK_UPDATED, NEW_CID = range(0x00, 0x80, 0x10)
 PRUNE_ON_ACCESS, PRUNE_VACUUM_SCAN, PRUNE_VACUUM_CLEANUP = 0x10, 0x20, 0x30
-"""What 0x10 to 0x30 are called from 17 on."""
+"""The info codes 0x10 to 0x30 from 17 on."""
 
 _MULTI_INSERT = struct.Struct("<BxH")
 _MULTI_TUPLE = struct.Struct("<HHHB")
@@ -33,7 +33,7 @@ _ALL_VISIBLE, _ALL_FROZEN = 0x100, 0x200
 _ALL_FROZEN_SET, _VM_BITS = 0x20, 3
 
 Tid = tuple[int, int]
-"""A tuple's place: block number, offset number."""
+"""The place of a tuple: block number, offset number."""
 
 
 class MultiInsert(NamedTuple):
@@ -44,7 +44,7 @@ class MultiInsert(NamedTuple):
 
 
 class NewCid(NamedTuple):
-    """``xl_heap_new_cid``: which command made or removed a catalog tuple.
+    """``xl_heap_new_cid``: the command that made or removed a catalog tuple.
 
     Attributes:
         top_xid: toplevel xid.
@@ -64,10 +64,10 @@ class NewCid(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """What pruning or vacuuming did to line pointers.
+    """The changes that pruning or vacuuming made to line pointers.
 
     Attributes:
-        redirected: offset numbers that now redirect, and to which.
+        redirected: offset numbers that now redirect, and the numbers that they redirect to.
         dead: offset numbers now dead.
         unused: offset numbers now free.
     """
@@ -79,7 +79,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class FreezePlan:
-    """``xlhp_freeze_plan``: what becomes of the headers of the tuples at ``offnums``."""
+    """``xlhp_freeze_plan``: the new headers of the tuples at ``offnums``."""
 
     xmax: int
     infomask: int
@@ -88,7 +88,10 @@ class FreezePlan:
 
 
 def parse_multi_insert(main_data: bytes, is_init: bool, lsn: int) -> MultiInsert:
-    """MULTI_INSERT's main data; with INIT_PAGE the offset numbers are 1 to n. Raises RecordError on a wrong size."""
+    """Read MULTI_INSERT's main data.
+
+    With INIT_PAGE the offset numbers are 1 to n. Raises RecordError on a wrong size.
+    """
     if len(main_data) < _MULTI_INSERT.size:
         raise _size("MULTI_INSERT", _MULTI_INSERT.size, main_data, lsn)
     flags, count = _MULTI_INSERT.unpack_from(main_data)
@@ -98,7 +101,7 @@ def parse_multi_insert(main_data: bytes, is_init: bool, lsn: int) -> MultiInsert
 
 
 def parse_multi_insert_tuples(block_data: bytes, count: int, lsn: int) -> list[TupleBytes]:
-    """Block 0's data of a MULTI_INSERT: its tuples. Raises RecordError if they do not fit the data."""
+    """Read the tuples from block 0's data of a MULTI_INSERT. Raises RecordError if they do not fit the data."""
     tuples, at = [], 0
     for _ in range(count):
         at += at & 1
@@ -115,7 +118,7 @@ def parse_multi_insert_tuples(block_data: bytes, count: int, lsn: int) -> list[T
 
 
 def parse_new_cid(main_data: bytes, lsn: int) -> NewCid:
-    """NEW_CID's main data. Raises RecordError on a wrong size."""
+    """Read NEW_CID's main data. Raises RecordError on a wrong size."""
     if len(main_data) != _NEW_CID.size:
         raise _size("NEW_CID", _NEW_CID.size, main_data, lsn)
     top, cmin, cmax, combo, spc, db, rel, high, low, offnum = _NEW_CID.unpack(main_data)
@@ -123,14 +126,14 @@ def parse_new_cid(main_data: bytes, lsn: int) -> NewCid:
 
 
 def parse_prune(main_data: bytes, block_data: bytes, op: int, major: int, lsn: int) -> Prune:
-    """PRUNE, VACUUM or FREEZE_PAGE (before 17), PRUNE_* (from 17).
+    """Read PRUNE, VACUUM or FREEZE_PAGE (before 17), PRUNE_* (from 17).
 
     Args:
-        main_data: the record's.
-        block_data: block 0's; empty when the record has a full page image.
+        main_data: the record's main data.
+        block_data: block 0's data; empty when the record has a full page image.
         op: ``info & 0x70``, 0x10 to 0x30.
-        major: PostgreSQL's.
-        lsn: for errors.
+        major: PostgreSQL's major version.
+        lsn: the record's LSN, for errors.
 
     Raises:
         RecordError: the sizes do not fit.
@@ -153,13 +156,16 @@ def parse_prune(main_data: bytes, block_data: bytes, op: int, major: int, lsn: i
 
 
 def _parse_prune_17(main_data: bytes, block_data: bytes, major: int, lsn: int) -> Prune:
-    """``xl_heap_prune`` and heap_xlog_deserialize_prune_and_freeze (17: pruneheap.c, heapdesc.c)."""
+    """Read ``xl_heap_prune`` as heap_xlog_deserialize_prune_and_freeze does (17: pruneheap.c, heapdesc.c)."""
     sections, _ = _sections(_prune_flags(Payload(main_data, "PRUNE", lsn), major), block_data, lsn)
     return Prune(_pairs(sections[0]), sections[1], sections[2])
 
 
 def _prune_flags(p: Payload, major: int) -> int:
-    """The flags that a record begins with; before 19 behind a byte that says why, which the info code says too."""
+    """Read the flags that a record begins with.
+
+    Before 19 they come after a byte that gives the reason, as the info code also does.
+    """
     if VERSIONS[major].sets_visibility_with_pruning:
         return p.u16()
     p.take(1)
@@ -167,7 +173,7 @@ def _prune_flags(p: Payload, major: int) -> int:
 
 
 def _sections(flags: int, block_data: bytes, lsn: int) -> tuple[list[tuple[int, ...]], int]:
-    """The offset numbers redirected (in pairs), dead and unused; and where what follows them begins."""
+    """Read the offset numbers redirected (in pairs), dead and unused; and return the offset after them."""
     at = 4 + _FREEZE_PLAN.size * _u16s(block_data, 0, 1, lsn)[0] if flags & _HAS_PLANS else 0
     sections: list[tuple[int, ...]] = []
     for flag, width in ((_HAS_REDIRECTS, 2), (_HAS_DEAD, 1), (_HAS_UNUSED, 1)):
@@ -181,13 +187,15 @@ def _sections(flags: int, block_data: bytes, lsn: int) -> tuple[list[tuple[int, 
 
 
 def parse_freeze_plans(main_data: bytes, block_data: bytes, major: int, lsn: int) -> tuple[FreezePlan, ...]:
-    """The plans of a FREEZE_PAGE (16) or PRUNE_* record (from 17 on); 14 and 15 have a tuple's place in each of theirs.
+    """Read the plans of a FREEZE_PAGE (16) or PRUNE_* record (from 17 on).
+
+    In 14 and 15 each plan has a tuple's place.
 
     Args:
-        main_data: the record's.
-        block_data: block 0's; empty when the record has a full page image.
+        main_data: the record's main data.
+        block_data: block 0's data; empty when the record has a full page image.
         major: 16 or newer.
-        lsn: for errors.
+        lsn: the record's LSN, for errors.
 
     Raises:
         RecordError: the sizes do not fit.
@@ -215,7 +223,7 @@ def parse_freeze_plans(main_data: bytes, block_data: bytes, major: int, lsn: int
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (heap2_desc).
+    """Describe a record as ``pg_waldump`` does (heap2_desc).
 
     Raises:
         RecordError: malformed.
@@ -289,7 +297,7 @@ def _plan_text(plan: FreezePlan) -> str:
 
 
 def _old_prune(record: Record, op: int, version: Version) -> str:
-    """PRUNE, VACUUM and FREEZE_PAGE of 16."""
+    """Describe PRUNE, VACUUM and FREEZE_PAGE of 16."""
     p, data = Payload(record.main_data, "PRUNE", record.lsn), _block_data(record)
     if op == VACUUM:
         text = f"nunused: {p.u16()}"
@@ -309,7 +317,7 @@ def _old_prune(record: Record, op: int, version: Version) -> str:
 
 
 def _oldest_prune(record: Record, op: int) -> str:
-    """PRUNE, VACUUM and FREEZE_PAGE of 14 and 15."""
+    """Describe PRUNE, VACUUM and FREEZE_PAGE of 14 and 15."""
     p = Payload(record.main_data, "PRUNE", record.lsn)
     if op == VACUUM:
         return f"nunused {p.u16()}"

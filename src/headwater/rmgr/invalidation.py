@@ -19,7 +19,7 @@ CATALOG, RELCACHE, SMGR, RELMAP, SNAPSHOT, RELSYNC = -1, -2, -3, -4, -5, -6
 
 @dataclass(frozen=True, slots=True)
 class Invalidation:
-    """One message.
+    """An invalidation message.
 
     Attributes:
         id: from 0 on a catalog cache; else one of the ids above.
@@ -50,7 +50,7 @@ def message_columns(data: NDArray[np.uint8], lsn: NDArray[np.int64], major: int)
 
     Args:
         data: uint8[16 n] the messages.
-        lsn: int64[n] of their records.
+        lsn: int64[n] LSNs of their records.
         major: PostgreSQL's major version.
 
     Raises:
@@ -63,7 +63,7 @@ def message_columns(data: NDArray[np.uint8], lsn: NDArray[np.int64], major: int)
         raise _unknown(int(kind[unknown[0]]), int(lsn[unknown[0]]))
     is_file = kind == SMGR
     db = np.where(is_file, words[:, 2], words[:, 1])
-    # The bytes behind the database of RELMAP are not set by the server.
+    # The server does not set the bytes after the database of RELMAP.
     value = np.where(is_file, words[:, 3], np.where(kind == RELMAP, np.uint32(0), words[:, 2]))
     return MessageColumns(kind.copy(), db, value)
 
@@ -81,7 +81,7 @@ def parse_invalidations(data: bytes, lsn: int, major: int = 18) -> tuple[Invalid
 
     Args:
         data: 16 bytes each.
-        lsn: of the record.
+        lsn: the record's LSN.
         major: PostgreSQL's major version.
 
     Raises:
@@ -90,4 +90,4 @@ def parse_invalidations(data: bytes, lsn: int, major: int = 18) -> tuple[Invalid
     if len(data) % MESSAGE_SIZE:
         raise RecordError(f"invalidation messages have {len(data)} bytes, expected a multiple of 16", lsn=lsn)
     columns = message_columns(np.frombuffer(data, np.uint8), np.full(len(data) // MESSAGE_SIZE, lsn), major)
-    return tuple(Invalidation(*one) for one in zip(*(column.tolist() for column in columns), strict=True))
+    return tuple(Invalidation(*row) for row in zip(*(column.tolist() for column in columns), strict=True))

@@ -9,11 +9,11 @@ from headwater.rmgr._locators import fill_locators
 
 
 def locator_hash(locators: NDArray[np.int64], count: int) -> NDArray[np.int32]:
-    """A hash with room for all columns of a table, of which some are in use.
+    """Make a hash with room for all columns of a table, of which some are in use.
 
     Args:
         locators: int64[3, k] (tablespace, database, file).
-        count: the first so many are entered.
+        count: how many files are entered, the first of the table.
 
     Returns:
         int32[power of two] numbers of files, -1 in free slots.

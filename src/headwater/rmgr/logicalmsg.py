@@ -11,7 +11,7 @@ from headwater.wal.records.record import Record
 MESSAGE = 0x00
 
 TRANSACTIONAL_AT, PREFIX_AT = 4, 24
-"""Where the fields lie that kernels look at, behind the database."""
+"""The offsets of fields that kernels look at, after the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class LogicalMessage:
 
     Attributes:
         database: OID it was emitted in.
-        transactional: it belongs to its transaction; else it stands alone.
+        transactional: whether the message belongs to its transaction; else it stands alone.
         prefix: as bytes in the server's encoding, without the NUL.
         content: any bytes.
     """
@@ -48,7 +48,7 @@ def parse_message(main_data: bytes, lsn: int) -> LogicalMessage:
 
 
 def describe(record: Record, _style: Style) -> str:
-    """What ``pg_waldump`` says of a record (logicalmsg_desc): every byte of the content in hexadecimal.
+    """Describe a record as ``pg_waldump`` does (logicalmsg_desc): every byte of the content in hexadecimal.
 
     Raises:
         RecordError: malformed.

@@ -12,7 +12,7 @@ _STATUS_WORDS = ("keysh", "sh", "fornokeyupd", "forupd", "nokeyupd", "upd")
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (multixact_desc).
+    """Describe a record as ``pg_waldump`` does (multixact_desc).
 
     Raises:
         RecordError: malformed.

@@ -1,6 +1,6 @@
 """Records in outline, and those of them that are chosen: for listings and statistics of all that is in the WAL.
 
-In: framed records and a choice. Out: flat arrays of what their headers say; the chosen ones parsed, one at a time.
+In: framed records and a choice. Out: flat arrays of what their headers say; the chosen records parsed, one at a time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["EVERY_RECORD", "Outline", "RecordChoice", "chosen_records", "outline
 
 @dataclass(frozen=True)
 class RecordChoice:
-    """Which records are wanted; each part narrows the choice.
+    """The records that are wanted; each part narrows the choice.
 
     Attributes:
-        start: those that start there or later; end: those that are whole before it, None for no end.
+        start: wanted records start there or later; end: wanted records are whole before it, None for no end.
         managers: ids of resource managers, empty for all.
         xid: ``xl_xid``, None for all.
-        relation: (tablespace, database, file number) that a block lies in; block: its number; fork: its fork's; all
-            of one and the same block. None for any.
-        has_image: with a page image.
+        relation: (tablespace, database, file number) that a block lies in; block: its number; fork: its fork's number;
+            all of one and the same block. None for any.
+        has_image: whether a record must have a page image.
     """
 
     start: int = 0
@@ -66,14 +66,14 @@ def outline(frames: Frames, segment_size: int, major: int, choice: RecordChoice 
     Args:
         frames: the records, n of them.
         segment_size: bytes.
-        major: PostgreSQL's.
+        major: PostgreSQL's major version.
         choice: decides ``is_chosen``.
 
     Raises:
         RecordError: a record is malformed.
     """
     n = len(frames.positions)
-    found = Outline(
+    records = Outline(
         xid=np.empty(n, np.int64),
         prev=np.empty(n, np.int64),
         rmid=np.empty(n, np.uint8),
@@ -85,34 +85,34 @@ def outline(frames: Frames, segment_size: int, major: int, choice: RecordChoice 
     )
     headers = header_scratch(major)
     status = int(
-        k.outline_records(frames.data, frames.positions, frames.lsns, segment_size, choice._blocks, headers, found)
+        k.outline_records(frames.data, frames.positions, frames.lsns, segment_size, choice._blocks, headers, records)
     )
     if status != k.DONE:
         raise RecordError("malformed record: its lengths disagree", lsn=int(frames.lsns[status]))
-    return found._replace(is_chosen=found.is_chosen & _passes(frames, found, choice))
+    return records._replace(is_chosen=records.is_chosen & _passes(frames, records, choice))
 
 
-def _passes(frames: Frames, found: Outline, choice: RecordChoice) -> NDArray[np.bool_]:
+def _passes(frames: Frames, records: Outline, choice: RecordChoice) -> NDArray[np.bool_]:
     passes: NDArray[np.bool_] = frames.lsns >= choice.start
     if choice.end is not None:
-        passes &= found.end <= choice.end
+        passes &= records.end <= choice.end
     if choice.managers:
-        passes &= np.isin(found.rmid, sorted(choice.managers))
+        passes &= np.isin(records.rmid, sorted(choice.managers))
     if choice.xid is not None:
-        passes &= found.xid == choice.xid
+        passes &= records.xid == choice.xid
     return passes
 
 
-def chosen_records(frames: Frames, found: Outline, major: int) -> Iterator[Record]:
-    """The chosen records parsed, in LSN order.
+def chosen_records(frames: Frames, records: Outline, major: int) -> Iterator[Record]:
+    """Give the chosen records, parsed, in LSN order.
 
     Args:
         frames: the records.
-        found: their outline.
-        major: PostgreSQL's.
+        records: their outline.
+        major: PostgreSQL's major version.
 
     Raises:
         RecordError: a record is malformed.
     """
-    for i in np.flatnonzero(found.is_chosen).tolist():
+    for i in np.flatnonzero(records.is_chosen).tolist():
         yield parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major)

@@ -12,12 +12,12 @@ _BLOCK_ID = struct.Struct("<HH")
 
 
 class Payload:
-    """Reads fields one after another.
+    """A reader of fields one after another.
 
     Args:
         data: the payload.
         what: the record's kind, for errors.
-        lsn: of the record, for errors.
+        lsn: the record's LSN, for errors.
 
     Every method raises RecordError when the field would run over the end.
     """
@@ -31,89 +31,89 @@ class Payload:
         self._lsn = lsn
 
     def u8(self) -> int:
-        """One byte."""
+        """Read an unsigned byte."""
         return self._number(_U8)
 
     def i8(self) -> int:
-        """Signed, one byte."""
+        """Read a signed byte."""
         return self._number(_I8)
 
     def u16(self) -> int:
-        """Unsigned, two bytes."""
+        """Read an unsigned number of two bytes."""
         return self._number(_U16)
 
     def u32(self) -> int:
-        """Unsigned, four bytes."""
+        """Read an unsigned number of four bytes."""
         return self._number(_U32)
 
     def i32(self) -> int:
-        """Signed, four bytes."""
+        """Read a signed number of four bytes."""
         return self._number(_I32)
 
     def u64(self) -> int:
-        """Unsigned, eight bytes."""
+        """Read an unsigned number of eight bytes."""
         return self._number(_U64)
 
     def i64(self) -> int:
-        """Signed, eight bytes."""
+        """Read a signed number of eight bytes."""
         return self._number(_I64)
 
     def f64(self) -> float:
-        """A double."""
+        """Read a double."""
         return _F64.unpack(self.take(8))[0]  # type: ignore[no-any-return]
 
     def block_id(self) -> int:
-        """A block number in two halves (BlockIdData), which needs no alignment to four bytes."""
+        """Read a block number in two halves (BlockIdData), which needs no alignment to four bytes."""
         high, low = _BLOCK_ID.unpack(self.take(4))
         return int(high << 16 | low)
 
     def flag(self) -> bool:
-        """A C bool."""
+        """Read a C bool."""
         return self._number(_U8) != 0
 
     def take(self, length: int) -> bytes:
-        """So many bytes."""
+        """Read so many bytes."""
         self._need(length)
-        taken = self.data[self.at : self.at + length]
+        content = self.data[self.at : self.at + length]
         self.at += length
-        return taken
+        return content
 
     def u16s(self, count: int) -> tuple[int, ...]:
-        """An array of unsigned two-byte numbers."""
+        """Read an array of unsigned two-byte numbers."""
         return struct.unpack(f"<{count}H", self.take(2 * count)) if self._count(count) else ()
 
     def u32s(self, count: int) -> tuple[int, ...]:
-        """An array of unsigned four-byte numbers."""
+        """Read an array of unsigned four-byte numbers."""
         return struct.unpack(f"<{count}I", self.take(4 * count)) if self._count(count) else ()
 
     def locator(self) -> tuple[int, int, int]:
-        """A RelFileLocator: (tablespace, database, file number)."""
+        """Read a RelFileLocator: (tablespace, database, file number)."""
         return self.u32(), self.u32(), self.u32()
 
     def locators(self, count: int) -> tuple[tuple[int, int, int], ...]:
-        """An array of RelFileLocator: (tablespace, database, file number)."""
+        """Read an array of RelFileLocator: (tablespace, database, file number)."""
         flat = self.u32s(3 * count)
         return tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
 
     def items(self, count: int, size: int) -> bytes:
-        """An array of `count` structures of `size` bytes."""
+        """Read an array of `count` structures of `size` bytes."""
         return self.take(count * size) if self._count(count) else b""
 
     def cstring(self) -> bytes:
-        """Bytes up to a NUL, which is skipped."""
+        """Read bytes up to a NUL, which is skipped."""
         end = self.data.find(b"\0", self.at)
         if end < 0:
             raise self.error("a string has no end")
-        taken = self.data[self.at : end]
+        content = self.data[self.at : end]
         self.at = end + 1
-        return taken
+        return content
 
     def align(self, boundary: int) -> None:
         """Skip to a multiple of `boundary`; may go past the end if nothing is read there."""
         self.at += -self.at % boundary
 
     def error(self, what: str) -> RecordError:
-        """The error to raise when the payload makes no sense."""
+        """Make the error to raise when the payload makes no sense."""
         return RecordError(f"malformed {self._what} record: {what}", lsn=self._lsn)
 
     def _number(self, layout: struct.Struct) -> int:

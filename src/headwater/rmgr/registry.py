@@ -1,10 +1,10 @@
 """Every resource manager and every info code, by name and major version.
 
-What is not listed here does not exist: meeting it in verified WAL is an error, never "some record to skip". Records of
-extensions' own resource managers are counted and passed over, as the server passes over those without ``rm_decode``.
-Sources: ``access/rmgrlist.h`` and the identify functions of ``access/rmgrdesc/*.c``. The four upper bits of ``xl_info``
-say what a record is. Two managers use one of them as a flag: XACT (0x80, HAS_INFO) and HEAP, HEAP2 and BRIN (0x80,
-INIT_PAGE); the combinations are listed as well, as ``pg_waldump`` names them.
+A record that is not listed here does not exist: meeting it in verified WAL is an error, never "some record to skip".
+Records of extensions' own resource managers are counted and passed over, as the server passes over those without
+``rm_decode``. Sources: ``access/rmgrlist.h`` and the identify functions of ``access/rmgrdesc/*.c``. The four upper bits
+of ``xl_info`` say what a record is. Two managers use one of them as a flag: XACT (0x80, HAS_INFO) and HEAP, HEAP2 and
+BRIN (0x80, INIT_PAGE); the combinations are listed as well, as ``pg_waldump`` names them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BTREE, HASH, GIN, GIST, SEQ, SPGIST, BRIN, COMMIT_TS, REPLORIGIN, GENERIC, LOGIC
 """Resource managers (``RM_..._ID``), the same from 14 to 19."""
 
 FIRST_CUSTOM: Final = 128
-"""From here on, extensions' own resource managers (15 and newer)."""
+"""The first id of extensions' own resource managers (15 and newer)."""
 
 RMGR_NAMES: Final = (
     "XLOG",
@@ -183,7 +183,7 @@ _BRIN: _Codes = {
 
 
 def _codes(version: Version) -> tuple[_Codes, ...]:
-    """The info codes of each resource manager, by its id."""
+    """List the info codes of each resource manager, by its id."""
     xlog = _XLOG_17 if version.logs_wal_level else _XLOG
     heap2 = _HEAP2_17 if version.has_unified_prune else _HEAP2_15
     return (
@@ -217,13 +217,13 @@ CODES: Final = {major: _codes(version) for major, version in VERSIONS.items()}
 
 
 def record_name(major: int, rmid: int, info: int, lsn: int) -> str:
-    """Name of a kind of record within its resource manager.
+    """Name a kind of record within its resource manager.
 
     Args:
         major: PostgreSQL's major version.
         rmid: ``xl_rmid``.
         info: ``xl_info``; the lower four bits do not matter.
-        lsn: of the record, for errors.
+        lsn: the record's LSN, for errors.
 
     Raises:
         RecordError: unknown resource manager or info code.
@@ -242,7 +242,7 @@ def record_name(major: int, rmid: int, info: int, lsn: int) -> str:
 
 @cache
 def known_table(major: int) -> NDArray[np.uint8]:
-    """The registry for kernels: uint8[4096], read-only; 1 at rmid * 16 + (xl_info >> 4) if there is such a record."""
+    """Make the registry for kernels: uint8[4096], read-only; 1 at rmid * 16 + (xl_info >> 4) if the record exists."""
     table = np.zeros(256 * 16, np.uint8)
     for rmid, codes in enumerate(CODES[major]):
         for info in codes:

@@ -1,4 +1,4 @@
-"""The relation mapper: which file a mapped catalog lies in (PostgreSQL: ``relmapper.c``, ``utils/relmapper.h``).
+"""The relation mapper: the files that mapped catalogs lie in (PostgreSQL: ``relmapper.c``, ``utils/relmapper.h``).
 
 One format serves the files ``pg_filenode.map`` and the RELMAP UPDATE record, whose data is a whole file.
 """
@@ -32,7 +32,7 @@ class RelmapUpdate:
 
 
 def parse_relation_map(data: bytes) -> dict[int, int]:
-    """OID to file number, from the bytes of a ``pg_filenode.map``. The checksum is left to the caller.
+    """Read the file numbers by OID from the bytes of a ``pg_filenode.map``. The checksum is left to the caller.
 
     Raises:
         RecordError: not a relation map.
@@ -47,12 +47,12 @@ def parse_relation_map(data: bytes) -> dict[int, int]:
 
 
 def crc_offset(data: bytes) -> int:
-    """Where the CRC-32C over all bytes before it lies in the bytes of a ``pg_filenode.map``."""
+    """Return the offset in a ``pg_filenode.map`` of the CRC-32C over all bytes before it."""
     return _HEADER.size + 8 * _MAX_MAPPINGS[len(data)]
 
 
 def parse_update(main_data: bytes, lsn: int) -> RelmapUpdate:
-    """UPDATE's main data. Raises RecordError on a wrong size or a map that is none."""
+    """Read UPDATE's main data. Raises RecordError on a wrong size or a malformed map."""
     if len(main_data) < _UPDATE.size:
         raise RecordError(f"RELMAP UPDATE has {len(main_data)} bytes, expected at least {_UPDATE.size}", lsn=lsn)
     database, tablespace, size = _UPDATE.unpack_from(main_data)
@@ -66,7 +66,7 @@ def parse_update(main_data: bytes, lsn: int) -> RelmapUpdate:
 
 
 def describe(record: Record, _style: Style) -> str:
-    """What ``pg_waldump`` says of a record (relmap_desc).
+    """Describe a record as ``pg_waldump`` does (relmap_desc).
 
     Raises:
         RecordError: malformed.

@@ -31,7 +31,7 @@ def parse_set(main_data: bytes, lsn: int) -> OriginSet:
 
 
 def parse_drop(main_data: bytes, lsn: int) -> int:
-    """Read DROP: the origin's id.
+    """Read DROP and return the origin's id.
 
     Raises:
         RecordError: malformed.
@@ -40,12 +40,12 @@ def parse_drop(main_data: bytes, lsn: int) -> int:
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (replorigin_desc).
+    """Describe a record as ``pg_waldump`` does (replorigin_desc).
 
     Raises:
         RecordError: malformed.
     """
     if record.kind == DROP:
         return f"drop {parse_drop(record.main_data, record.lsn)}"
-    moved = parse_set(record.main_data, record.lsn)
-    return f"set {moved.origin}; lsn {style.lsn(moved.remote_lsn)}; force: {int(moved.force)}"
+    progress = parse_set(record.main_data, record.lsn)
+    return f"set {progress.origin}; lsn {style.lsn(progress.remote_lsn)}; force: {int(progress.force)}"

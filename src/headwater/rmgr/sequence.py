@@ -8,7 +8,7 @@ from headwater.wal.records.record import Record
 
 
 def describe(record: Record, _style: Style) -> str:
-    """What ``pg_waldump`` says of a record (seq_desc).
+    """Describe a record as ``pg_waldump`` does (seq_desc).
 
     Raises:
         RecordError: malformed.

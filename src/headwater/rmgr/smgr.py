@@ -11,7 +11,7 @@ from headwater.wal.records.record import Record
 
 CREATE, TRUNCATE = 0x10, 0x20
 CREATE_FORK_AT, CREATE_SIZE, TRUNCATE_LOCATOR_AT, TRUNCATE_SIZE = 12, 16, 4, 20
-"""Where the fields lie that kernels look at: CREATE begins with its file, TRUNCATE with a number of blocks."""
+"""The offsets of fields that kernels look at: CREATE begins with its file, TRUNCATE with a number of blocks."""
 
 TRUNCATE_HEAP, TRUNCATE_VM, TRUNCATE_FSM = 1, 2, 4
 
@@ -21,7 +21,7 @@ _TRUNCATE = struct.Struct("<IIIIi")
 
 @dataclass(frozen=True, slots=True)
 class SmgrCreate:
-    """``xl_smgr_create``: a relation's file came to be."""
+    """``xl_smgr_create``: a relation's file was created."""
 
     locator: tuple[int, int, int]
     fork: int
@@ -37,7 +37,7 @@ class SmgrTruncate:
 
 
 def parse_create(main_data: bytes, lsn: int) -> SmgrCreate:
-    """CREATE's main data. Raises RecordError on a wrong size."""
+    """Read CREATE's main data. Raises RecordError on a wrong size."""
     if len(main_data) != _CREATE.size:
         raise RecordError(f"SMGR CREATE has {len(main_data)} bytes, expected {_CREATE.size}", lsn=lsn)
     spc, db, rel, fork = _CREATE.unpack(main_data)
@@ -45,7 +45,7 @@ def parse_create(main_data: bytes, lsn: int) -> SmgrCreate:
 
 
 def parse_truncate(main_data: bytes, lsn: int) -> SmgrTruncate:
-    """TRUNCATE's main data. Raises RecordError on a wrong size."""
+    """Read TRUNCATE's main data. Raises RecordError on a wrong size."""
     if len(main_data) != _TRUNCATE.size:
         raise RecordError(f"SMGR TRUNCATE has {len(main_data)} bytes, expected {_TRUNCATE.size}", lsn=lsn)
     blocks, spc, db, rel, flags = _TRUNCATE.unpack(main_data)
@@ -53,13 +53,13 @@ def parse_truncate(main_data: bytes, lsn: int) -> SmgrTruncate:
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (smgr_desc).
+    """Describe a record as ``pg_waldump`` does (smgr_desc).
 
     Raises:
         RecordError: malformed.
     """
     if record.kind == CREATE:
-        made = parse_create(record.main_data, record.lsn)
-        return file_path(made.locator, made.fork, style.version)
-    cut = parse_truncate(record.main_data, record.lsn)
-    return f"{file_path(cut.locator, 0, style.version)} to {cut.blocks} blocks flags {cut.flags}"
+        create = parse_create(record.main_data, record.lsn)
+        return file_path(create.locator, create.fork, style.version)
+    truncate = parse_truncate(record.main_data, record.lsn)
+    return f"{file_path(truncate.locator, 0, style.version)} to {truncate.blocks} blocks flags {truncate.flags}"

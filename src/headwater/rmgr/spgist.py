@@ -11,7 +11,7 @@ VACUUM_LEAF, VACUUM_ROOT, VACUUM_REDIRECT = range(0x60, 0x90, 0x10)
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (spg_desc).
+    """Describe a record as ``pg_waldump`` does (spg_desc).
 
     Raises:
         RecordError: malformed.

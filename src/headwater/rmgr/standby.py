@@ -14,15 +14,15 @@ LOCK, RUNNING_XACTS, INVALIDATIONS = 0x00, 0x10, 0x20
 
 @dataclass(frozen=True, slots=True)
 class RunningXacts:
-    """``xl_running_xacts``: which transactions were running; the snapshot builder lives on these.
+    """``xl_running_xacts``: the transactions that were running; the snapshot builder lives on these.
 
     Attributes:
         next_xid: the next xid to be given out.
-        oldest_running_xid: the oldest one running, ``next_xid`` if there is none.
-        latest_completed_xid: the newest one ended.
+        oldest_running_xid: the oldest xid running, ``next_xid`` if there is none.
+        latest_completed_xid: the newest xid that ended.
         is_overflowed: some subtransactions are missing.
-        xids: toplevel transactions running.
-        subxids: subtransactions running.
+        xids: the toplevel transactions that run.
+        subxids: the subtransactions that run.
     """
 
     next_xid: int
@@ -89,7 +89,7 @@ def parse_standby_invalidations(main_data: bytes, lsn: int, major: int) -> Stand
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (standby_desc).
+    """Describe a record as ``pg_waldump`` does (standby_desc).
 
     Raises:
         RecordError: malformed.

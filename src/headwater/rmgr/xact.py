@@ -1,4 +1,4 @@
-"""Payloads of the XACT resource manager: how transactions end (PostgreSQL: ``access/xact.h``, ``xactdesc.c``).
+"""Payloads of the XACT resource manager: the ends of transactions (PostgreSQL: ``access/xact.h``, ``xactdesc.c``).
 
 In: a record's main data. Out: one dataclass per record, and its description. Optional parts follow each other in a
 fixed order, as the bits of ``xinfo`` say. Mirrors ParseCommitRecord, ParseAbortRecord and ParsePrepareRecord.
@@ -17,12 +17,12 @@ from headwater.wal.records.record import Record
 
 COMMIT, PREPARE, ABORT, COMMIT_PREPARED, ABORT_PREPARED, ASSIGNMENT, INVALIDATIONS = range(0x00, 0x70, 0x10)
 OPMASK, HAS_INFO = 0x70, 0x80
-"""The operation, and that ``xinfo`` follows, in a record's info."""
+"""The operation in a record's info, and the flag that ``xinfo`` follows."""
 
 HAS_DBINFO, HAS_SUBXACTS, HAS_RELFILELOCATORS, HAS_INVALS = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 HAS_TWOPHASE, HAS_ORIGIN, HAS_AE_LOCKS, HAS_GID, HAS_DROPPED_STATS = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
 APPLY_FEEDBACK, UPDATE_RELCACHE_FILE, FORCE_SYNC_COMMIT = 1 << 29, 1 << 30, 1 << 31
-"""Bits of ``xinfo``."""
+"""The bits of ``xinfo``."""
 
 GIDSIZE = 200
 TWOPHASE_MAGIC = 0x57F94534
@@ -35,17 +35,17 @@ StatsEntry = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """COMMIT, ABORT, COMMIT PREPARED or ABORT PREPARED.
+    """The end of a transaction: COMMIT, ABORT, COMMIT PREPARED or ABORT PREPARED.
 
     Attributes:
         xid: the transaction that ended: the prepared one's, or ``xl_xid``.
-        is_commit: it committed.
-        is_prepared: it had been prepared.
+        is_commit: whether the transaction committed.
+        is_prepared: whether the transaction had been prepared.
         time: microseconds since 2000-01-01.
-        xinfo: bits above.
+        xinfo: the bits above.
         database: OID, 0 if the record does not say.
         tablespace: the database's, 0 likewise.
-        subxacts: subtransactions that ended with it.
+        subxacts: subtransactions that ended with the transaction.
         relations: files to delete.
         dropped_stats: statistics entries to drop.
         invalidations: messages to other sessions; commits only.
@@ -79,14 +79,14 @@ class Prepare:
         database: OID.
         time: microseconds since 2000-01-01.
         owner: OID of the role.
-        subxacts: its subtransactions.
+        subxacts: the transaction's subtransactions.
         commit_relations: files to delete if it commits.
         abort_relations: files to delete if it aborts.
         commit_stats: statistics entries to drop if it commits.
         abort_stats: statistics entries to drop if it aborts.
         invalidations: messages to send if it commits.
-        init_file: the relation cache's init file goes if it commits.
-        gid: its name.
+        init_file: whether the relation cache's init file is removed if the transaction commits.
+        gid: the transaction's name.
         origin_lsn: position at the origin, 0 none.
         origin_time: prepare time at the origin, 0 none.
     """
@@ -158,7 +158,7 @@ def parse_end(record: Record, major: int) -> TransactionEnd:
 
 
 def _stats(p: Payload, count: int, major: int) -> tuple[StatsEntry, ...]:
-    """Statistics entries: kind, database and object, which is of 64 bits in two halves from 18 on."""
+    """Read statistics entries: kind, database and object, which is of 64 bits in two halves from 18 on."""
     size = VERSIONS[major].dropped_stats_size
     words = struct.iter_unpack(f"<i{size // 4 - 1}I", p.items(count, size))
     return tuple((kind, database, low | (high[0] << 32 if high else 0)) for kind, database, low, *high in words)
@@ -174,7 +174,7 @@ def _gid(p: Payload, xinfo: int) -> bytes:
 
 
 def parse_prepare(main_data: bytes, lsn: int, major: int) -> Prepare:
-    """Read PREPARE; the state of other resource managers behind the messages is left alone.
+    """Read PREPARE; the state of other resource managers after the messages is not read.
 
     Raises:
         RecordError: malformed.
@@ -217,7 +217,7 @@ def parse_prepare(main_data: bytes, lsn: int, major: int) -> Prepare:
 
 
 def _aligned(p: Payload, count: int, size: int) -> bytes:
-    """An array that begins MAXALIGNed."""
+    """Read an array that begins MAXALIGNed."""
     p.align(8)
     return p.items(count, size)
 
@@ -243,7 +243,7 @@ def parse_invalidation_record(main_data: bytes, lsn: int, major: int) -> tuple[I
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (xact_desc).
+    """Describe a record as ``pg_waldump`` does (xact_desc).
 
     Raises:
         RecordError: malformed.
@@ -279,8 +279,8 @@ def _prepare_text(prepare: Prepare, origin: int, style: Style) -> str:
     stats = _stats_text("commit ", prepare.commit_stats) + _stats_text("abort ", prepare.abort_stats)
     # The record does not say in which tablespace the database is.
     invals = invalidations_text(prepare.invalidations, (prepare.database, 0) if prepare.init_file else None)
-    is_told = origin and style.version.describes_origins_of_all_ends
-    came_from = _origin(prepare.origin_lsn, prepare.origin_time, origin, style) if is_told else ""
+    is_shown = origin and style.version.describes_origins_of_all_ends
+    came_from = _origin(prepare.origin_lsn, prepare.origin_time, origin, style) if is_shown else ""
     return head + stats + _subxacts(prepare.subxacts) + invals + came_from
 
 

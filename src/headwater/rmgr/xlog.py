@@ -14,7 +14,7 @@ PARAMETER_CHANGE, RESTORE_POINT, FPW_CHANGE, END_OF_RECOVERY, FPI_FOR_HINT, FPI 
 ASSIGN_LSN, OVERWRITE_CONTRECORD, CHECKPOINT_REDO, LOGICAL_DECODING_STATUS_CHANGE = range(0xC0, 0x100, 0x10)
 
 WAL_LEVELS = ("minimal", "replica", "logical")
-"""Their names, by number."""
+"""The names of WAL levels, by number."""
 
 WAL_LEVEL_REPLICA, WAL_LEVEL_LOGICAL = 1, 2
 
@@ -24,19 +24,19 @@ class CheckPoint:
     """``CheckPoint``, in a checkpoint record and in ``pg_control``.
 
     Attributes:
-        redo: where replay of this checkpoint begins.
+        redo: LSN at which replay of this checkpoint begins.
         timeline: ``ThisTimeLineID``.
-        previous_timeline: the one before, if this checkpoint begins a timeline, else the same.
-        full_page_writes: setting.
+        previous_timeline: the timeline before, if this checkpoint begins a timeline, else the same.
+        full_page_writes: the setting of that name.
         wal_level: 17 and newer (0 minimal, 1 replica, 2 logical), None where not known.
         decodes_on_demand: 19 and newer: whether logical decoding is on, None where not known.
         next_xid: next transaction id with its epoch, 64 bits.
         next_oid: next OID.
-        next_multi, next_multi_offset: next MultiXactId, and where its members go.
-        oldest_xid, oldest_xid_database: cluster-wide ``datfrozenxid``, and whose it is.
-        oldest_multi, oldest_multi_database: cluster-wide ``datminmxid``, and whose it is.
+        next_multi, next_multi_offset: next MultiXactId, and the offset for its members.
+        oldest_xid, oldest_xid_database: cluster-wide ``datfrozenxid``, and the database that has it.
+        oldest_multi, oldest_multi_database: cluster-wide ``datminmxid``, and the database that has it.
         time: seconds since 1970.
-        oldest_commit_ts_xid, newest_commit_ts_xid: whose commit times are kept.
+        oldest_commit_ts_xid, newest_commit_ts_xid: the first and last xid whose commit times are kept.
         oldest_active_xid: oldest xid running, 0 in a shutdown checkpoint.
     """
 
@@ -94,7 +94,7 @@ class OverwriteContrecord:
 
 @dataclass(frozen=True, slots=True)
 class RestorePoint:
-    """``xl_restore_point``."""
+    """``xl_restore_point``: a named point in the WAL."""
 
     time: int
     name: bytes
@@ -105,7 +105,7 @@ def parse_checkpoint(main_data: bytes, lsn: int, major: int) -> CheckPoint:
 
     Args:
         main_data: 88 bytes, 96 from 19 on.
-        lsn: of the record.
+        lsn: the record's LSN.
         major: PostgreSQL's major version.
 
     Raises:
@@ -166,7 +166,7 @@ def parse_restore_point(main_data: bytes, lsn: int) -> RestorePoint:
 
 
 def parse_backup_end(main_data: bytes, lsn: int) -> int:
-    """Read BACKUP_END: LSN where the backup started.
+    """Read BACKUP_END and return the LSN where the backup started.
 
     Raises:
         RecordError: malformed.
@@ -175,7 +175,7 @@ def parse_backup_end(main_data: bytes, lsn: int) -> int:
 
 
 def parse_decoding_status(main_data: bytes, lsn: int) -> bool:
-    """Read LOGICAL_DECODING_STATUS_CHANGE: whether logical decoding is on from here on.
+    """Read LOGICAL_DECODING_STATUS_CHANGE: tell whether logical decoding is on from here on.
 
     Raises:
         RecordError: malformed.
@@ -184,7 +184,7 @@ def parse_decoding_status(main_data: bytes, lsn: int) -> bool:
 
 
 def describe(record: Record, style: Style) -> str:
-    """What ``pg_waldump`` says of a record (xlog_desc).
+    """Describe a record as ``pg_waldump`` does (xlog_desc).
 
     Raises:
         RecordError: malformed.
@@ -208,8 +208,8 @@ def describe(record: Record, style: Style) -> str:
         level = "" if end.wal_level is None else f"; wal_level {_level(end.wal_level)}"
         return f"tli {end.timeline}; prev tli {end.previous_timeline}; time {style.stamp(end.time)}{level}"
     if kind == OVERWRITE_CONTRECORD:
-        cut = parse_overwrite_contrecord(data, lsn)
-        return f"lsn {style.lsn(cut.overwritten_lsn)}; time {style.stamp(cut.time)}"
+        overwritten = parse_overwrite_contrecord(data, lsn)
+        return f"lsn {style.lsn(overwritten.overwritten_lsn)}; time {style.stamp(overwritten.time)}"
     if kind == LOGICAL_DECODING_STATUS_CHANGE:
         return _switch(parse_decoding_status(data, lsn))
     return f"wal_level {_level(Payload(data, 'CHECKPOINT_REDO', lsn).i32())}" if kind == CHECKPOINT_REDO else ""

@@ -1,4 +1,4 @@
-"""What a backup says of transactions, as a value: ``pg_xact`` in runs of equal bytes (PostgreSQL: clog.c).
+"""The backup's word on transactions, as a value: ``pg_xact`` in runs of equal bytes (PostgreSQL: clog.c).
 
 An image of a catalog whose copy is not complete yet carries it: page images of the WAL may still bring rows of
 transactions that ended before the copy began. A log of hundreds of megabytes is nearly all one byte, "four committed".
@@ -18,23 +18,23 @@ from headwater.catalog.snapshot import xid_precedes
 from headwater.errors import CatalogError
 
 FILE_BYTES = 32 * 8192
-"""Bytes of a whole file of ``pg_xact``; four transactions a byte."""
+"""The size in bytes of a whole file of ``pg_xact``; four transactions a byte."""
 
 _COMMITTED, _FOUR_COMMITTED = 1, 0x55
 _NO_FILE, _PAST_END = -1, -2
 
 
 class Transactions(Protocol):
-    """Who knows the transactions of before the WAL."""
+    """A source that knows the transactions of before the WAL."""
 
     def is_committed(self, xid: int, /) -> bool:
-        """Whether ``pg_xact`` has the transaction as committed."""
+        """Tell whether ``pg_xact`` has the transaction as committed."""
 
     def update_xid(self, multi: int, /) -> int:
-        """The transaction of a multixact that updated or deleted; 0 without one."""
+        """Return the transaction of a multixact that updated or deleted; 0 without one."""
 
     def commit_log(self) -> CommitLog | None:
-        """All of ``pg_xact``; None if nothing is known."""
+        """Return all of ``pg_xact``; None if nothing is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,9 @@ class CommitLog:
 
     Attributes:
         starts: int64[m] number of each run's first byte, counted over all files that there can be.
-        values: int16[m] the byte that the run repeats; -1 where there is no file, -2 behind a file's end.
-        next_xid, next_multi: of ``pg_control``, low 32 bits.
-        is_online: of an online backup, whose files may have been copied before they grew.
+        values: int16[m] the byte that the run repeats; -1 where there is no file, -2 after a file's end.
+        next_xid, next_multi: the next ones of ``pg_control``, low 32 bits.
+        is_online: whether the backup is an online backup, whose files may have been copied before they grew.
     """
 
     starts: NDArray[np.int64]
@@ -55,20 +55,20 @@ class CommitLog:
     is_online: bool
 
     def check_parts(self) -> None:
-        """Whether the runs begin at the first byte, and are in order.
+        """Check that the runs begin at the first byte, and are in order.
 
         Raises:
-            ValueError: they do not.
+            ValueError: the runs do not.
         """
         check_lengths([self.starts, self.values])
         if not len(self.starts) or self.starts[0] != 0 or (np.diff(self.starts) < 0).any():
             raise ValueError("the runs of the commit log are not in order")
 
     def is_committed(self, xid: int) -> bool:
-        """Whether the transaction committed; False for one that was to come.
+        """Tell whether the transaction committed; False for one that was to come.
 
         Raises:
-            CatalogError: the file that should know of it is missing, or too short.
+            CatalogError: the file that should know of the transaction is missing, or too short.
         """
         at = int(np.searchsorted(self.starts, xid // 4, "right")) - 1
         value = int(self.values[at])
@@ -81,7 +81,7 @@ class CommitLog:
         return value >= 0 and value >> xid % 4 * 2 & 3 == _COMMITTED
 
     def update_xid(self, multi: int) -> int:
-        """0, as one that was to come has no updater that matters here.
+        """Return 0, as a multixact that was to come has no updater that matters here.
 
         Raises:
             CatalogError: the multixact is of before the copy, and its members are not kept.
@@ -95,16 +95,16 @@ class CommitLog:
         return 0
 
     def commit_log(self) -> CommitLog:
-        """Itself."""
+        """Return this commit log itself."""
         return self
 
 
 NO_COMMIT_LOG = CommitLog(np.zeros(1, np.int64), np.full(1, _NO_FILE, np.int16), 0, 0, True)
-"""Of a cluster without transactions."""
+"""The commit log of a cluster without transactions."""
 
 
 def commit_log_of(files: Mapping[int, bytes], next_xid: int, next_multi: int, is_online: bool) -> CommitLog:
-    """The runs of files by their numbers."""
+    """Make the commit log of files by their numbers."""
     starts, values = [np.zeros(1, np.int64)], [np.full(1, _NO_FILE, np.int16)]
     for number, data in sorted(files.items()):
         content = np.frombuffer(data, np.uint8)[:FILE_BYTES]
@@ -118,12 +118,12 @@ def commit_log_of(files: Mapping[int, bytes], next_xid: int, next_multi: int, is
 
 
 def commit_log_between(oldest: int, next_xid: int, not_committed: NDArray[np.int64], next_multi: int) -> CommitLog:
-    """The commit log of a span of transactions nearly all of which committed.
+    """Make the commit log of a span of transactions nearly all of which committed.
 
     Args:
-        oldest: 64 bits: of those before it nothing is known.
-        next_xid: 64 bits: nothing of this one and those after it.
-        not_committed: int64[n] of the others, those that aborted or ran, sorted; 64 bits.
+        oldest: 64 bits: nothing is known of xids before this one.
+        next_xid: 64 bits: nothing is known of this one and those after it.
+        not_committed: int64[n] those of the span that aborted or ran, sorted; 64 bits.
         next_multi: the first multixact that was to come, low 32 bits.
     """
     parts = []
@@ -138,18 +138,18 @@ def commit_log_between(oldest: int, next_xid: int, not_committed: NDArray[np.int
 
 
 def _runs_between(lo: int, hi: int, not_committed: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-    """Runs of a span of one epoch, whose ends are rounded to whole bytes."""
+    """Make the runs of a span of one epoch, whose ends are rounded to whole bytes."""
     at, number = np.unique(not_committed // 4, return_inverse=True)
     taken = np.full(len(at), _FOUR_COMMITTED, np.int16)
     np.bitwise_and.at(taken, number, (0xFF ^ (3 << not_committed % 4 * 2)).astype(np.int16))
     starts = np.concatenate([[lo // 4], np.column_stack([at, at + 1]).ravel(), [-(-hi // 4)]]).astype(np.int64)
-    behind = np.full(len(at), _FOUR_COMMITTED, np.int16)
-    values = np.concatenate([[_FOUR_COMMITTED], np.column_stack([taken, behind]).ravel(), [_NO_FILE]])
+    after = np.full(len(at), _FOUR_COMMITTED, np.int16)
+    values = np.concatenate([[_FOUR_COMMITTED], np.column_stack([taken, after]).ravel(), [_NO_FILE]])
     return starts, values.astype(np.int16)
 
 
 def _joined(starts: NDArray[np.int64], values: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-    """Runs without empty ones and those that go on as the one before."""
+    """Drop empty runs, and join runs that go on as the one before."""
     keep = np.append(starts[1:] != starts[:-1], True)
     starts, values = starts[keep], values[keep]
     keep = np.append(True, values[1:] != values[:-1])

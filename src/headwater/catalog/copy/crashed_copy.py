@@ -1,12 +1,12 @@
-"""How far the files of a crashed server reach: to the end of the WAL that it had written.
+"""The reach of a crashed server's files: the end of the WAL that it had written.
 
 In: the copy's own ``pg_wal``. Out: where recovery of the copy would end. A server writes WAL before the pages that it
-changes, and before it cuts off or removes a file; so nothing in the copy is of after that end, and everything in it can
+changes, and before it cuts off or removes a file. So nothing in the copy is of after that end, and everything in it can
 be: a page, a row of ``pg_xact``, a file that is gone. PostgreSQL: xlogrecovery.c (ReadRecord, until a record is not
 whole).
 
-Known gap: a ``pg_wal`` that is not the one of the same moment, or that lacks its end, is not told from one that is,
-but by pages that are younger than it.
+Known gap: a ``pg_wal`` that is not of the same moment, or that lacks its end, is not recognized, but by pages that are
+younger than it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WrittenWal:
     """The end of a server's WAL.
 
     Attributes:
-        end_lsn: of the last whole record; timeline: of that record.
+        end_lsn: the end of the last whole record; timeline: that record's timeline.
     """
 
     end_lsn: int
@@ -32,14 +32,14 @@ class WrittenWal:
 
 
 def written_wal(place: Path, start_lsn: int) -> WrittenWal | None:
-    """Where the WAL in a ``pg_wal`` ends; None if there is none.
+    """Find the end of the WAL in a ``pg_wal``; None if there is no WAL.
 
     Args:
         place: the directory.
-        start_lsn: a record that must be in it.
+        start_lsn: the start of a record that must be in it.
 
     Raises:
-        WalError: it is damaged.
+        WalError: the WAL is damaged.
     """
     try:
         directory = WalDirectory.scan(place)
@@ -52,7 +52,7 @@ def written_wal(place: Path, start_lsn: int) -> WrittenWal | None:
 
 
 def _end_of_records(directory: WalDirectory, start_lsn: int) -> int:
-    """The end of the last whole record, which may begin, or be cut off, in a segment before the last one."""
+    """Find the end of the last whole record, which may begin, or be cut off, in a segment before the last one."""
     for segment in reversed(directory.segments):
         lo = max(segment.start_lsn, start_lsn)
         frames = read_frames(directory, lo)

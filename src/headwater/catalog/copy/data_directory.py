@@ -1,10 +1,9 @@
 """A data directory, or a base backup, read without a server.
 
 Job: the only reader of a cluster's files in this room, whatever they lie in (:mod:`headwater.catalog.copy.file_tree`).
-It
-knows where PostgreSQL keeps things, not what they mean for decoding: ``PG_VERSION``, ``pg_control``, ``backup_label``,
-relation maps, relation files in any tablespace, ``pg_xact`` and ``pg_multixact``. Mirrors relpath.c, relmapper.c,
-slru.c, clog.c, multixact.c and xlogbackup.c.
+It knows where PostgreSQL keeps things, not what they mean for decoding: ``PG_VERSION``, ``pg_control``,
+``backup_label``, relation maps, relation files in any tablespace, ``pg_xact`` and ``pg_multixact``. Mirrors relpath.c,
+relmapper.c, slru.c, clog.c, multixact.c and xlogbackup.c.
 
 Known gaps: checksums of catalogs' pages are not verified; block sizes other than 8192 bytes are refused.
 """
@@ -68,12 +67,12 @@ _FOREIGN = {
     "backup.control": ("a backup of pg_probackup", "restore it with pg_probackup restore, and give that directory"),
     "tar_partitions": ("a backup of WAL-G", "restore it with wal-g backup-fetch, and give that directory"),
 }
-"""What other programs leave in the directory of a backup: whose it is, and what to do with it."""
+"""Files that other programs leave in the directory of a backup: whose backup it is, and what to do with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupLabel:
-    """``backup_label``: where an online backup began.
+    """``backup_label``: the start of an online backup.
 
     Attributes:
         start_lsn: START WAL LOCATION, the redo LSN of the backup's checkpoint.
@@ -87,10 +86,13 @@ class BackupLabel:
 
 
 def running_server(path: Path) -> int | None:
-    """Process id of the server that runs in a data directory, None if there is none (CreateLockFile, miscinit.c).
+    """Return the process id of the server that runs in a data directory, None without one.
 
-    A lock file that was copied along names another directory; one that a crash left names a process that is gone, or
-    one that has nothing to do with the directory. Known gap: a server on another machine that shares the directory.
+    PostgreSQL: CreateLockFile, miscinit.c.
+
+    A lock file that was copied along names another directory. A lock file that a crash left names a process that is
+    gone, or one that has nothing to do with the directory. Known gap: a server on another machine that shares the
+    directory.
     """
     try:
         pid_line, place = (path / "postmaster.pid").read_text("utf-8", "replace").splitlines()[:2]
@@ -102,7 +104,7 @@ def running_server(path: Path) -> int | None:
 
 
 def _works_in(pid: int, path: Path) -> bool:
-    """Whether a process lives whose working directory this is, as a server's is, or may be."""
+    """Tell whether a process lives whose working directory this is, as a server's is, or may be."""
     try:
         os.kill(pid, 0)
         return os.path.samefile(f"/proc/{pid}/cwd", path)
@@ -115,14 +117,14 @@ def _works_in(pid: int, path: Path) -> bool:
 
 
 def open_tree(path: Path) -> FileTree:
-    """The files of a cluster: of a directory, or of the archives of a backup in tar format.
+    """Open the files of a cluster: of a directory, or of the archives of a backup in tar format.
 
     Args:
         path: a data directory or plain base backup, a directory with ``base.tar``, or that archive itself; the archive
             may be compressed and have another name.
 
     Raises:
-        CatalogError: it is none of these, or an archive cannot be read.
+        CatalogError: the path is none of these, or an archive cannot be read.
     """
     if path.is_dir() and not (path / "PG_VERSION").exists():
         base = base_archive(path)
@@ -141,8 +143,8 @@ class DataDirectory:
         path: the directory, or the archives of a base backup, see :func:`open_tree`.
 
     Attributes:
-        path: the directory, or what stands for it.
-        tree: its files.
+        path: the directory, or the archive that stands for it.
+        tree: the cluster's files.
         control: ``global/pg_control``.
         label: ``backup_label``, None if the directory is no online backup.
 
@@ -170,7 +172,7 @@ class DataDirectory:
 
     @property
     def start_lsn(self) -> int:
-        """From where on WAL must be replayed: the backup's start, or the latest checkpoint's redo LSN."""
+        """The LSN from which on WAL must be replayed: the backup's start, or the latest checkpoint's redo LSN."""
         return self.label.start_lsn if self.label else self.control.redo_lsn
 
     @property
@@ -180,12 +182,12 @@ class DataDirectory:
 
     @property
     def is_shutdown(self) -> bool:
-        """:attr:`start_lsn` is a shutdown checkpoint."""
+        """Whether :attr:`start_lsn` is a shutdown checkpoint."""
         return self.label is None and self.control.is_shutdown_checkpoint
 
     @property
     def is_clean(self) -> bool:
-        """The copy is that of a server that was shut down: every file is as of :attr:`start_lsn`.
+        """Whether the copy is that of a server that was shut down: every file is as of :attr:`start_lsn`.
 
         A standby's files are not, however it was stopped: it replays from an older checkpoint than it has replayed to.
         """
@@ -193,28 +195,31 @@ class DataDirectory:
 
     @property
     def backup_start(self) -> int | None:
-        """Where an online backup of a primary began, if it is one: its end is in the WAL and names this LSN."""
+        """The start of an online backup of a primary, else None: its end is in the WAL and names this LSN."""
         return self.label.start_lsn if self.label is not None and not self.label.is_from_standby else None
 
     @property
     def is_crashed(self) -> bool:
-        """The copy is that of a server that wrote when it was cut off: its files are of any moment up to there."""
+        """Whether the copy is of a server that wrote when it was cut off.
+
+        The copy's files are of any moment up to there.
+        """
         stopped = SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, IN_ARCHIVE_RECOVERY
         return self.label is None and self.control.state not in stopped
 
     @cached_property
     def _written(self) -> WrittenWal | None:
-        """What a crashed server had written of WAL, as recovery would find it; None if the copy lacks it."""
+        """The WAL that a crashed server had written, as recovery would find it; None if the copy lacks it."""
         return written_wal(self.path / "pg_wal", self.control.redo_lsn) if self.is_crashed else None
 
     @property
     def reach_lsn(self) -> int:
-        """To where WAL must be replayed before the copy is consistent; 0 if the copy does not say.
+        """The LSN to which WAL must be replayed before the copy is consistent; 0 if the copy does not say.
 
-        A standby's control file says so, of a crashed server's copy the end of its own ``pg_wal``.
+        A standby's control file says so, for a crashed server's copy the end of its own ``pg_wal``.
 
         Raises:
-            WalError: that cannot be read.
+            WalError: the WAL of the copy cannot be read.
         """
         if self._written is not None:
             return max(self._written.end_lsn, self.control.min_recovery_lsn)
@@ -222,15 +227,15 @@ class DataDirectory:
 
     @property
     def reach_timeline(self) -> int:
-        """The timeline of :attr:`reach_lsn`, and of whatever else the copy holds."""
+        """The timeline of :attr:`reach_lsn`, and of everything else in the copy."""
         if self._written is not None:
             return self._written.timeline
         return self.control.min_recovery_timeline if self.reach_lsn else self.control.timeline
 
     def manifest_end_lsn(self) -> int | None:
-        """The last LSN that ``backup_manifest`` says a backup needs; None without such a file.
+        """Read the last LSN that ``backup_manifest`` says a backup needs; None without such a file.
 
-        It lies beside the archives of a backup in tar format.
+        The file lies beside the archives of a backup in tar format.
         """
         file = (self.path if self.path.is_dir() else self.path.parent) / "backup_manifest"
         try:
@@ -240,7 +245,7 @@ class DataDirectory:
         return max((Lsn.parse(end) for end in ends), default=None)
 
     def relation_map(self, database: int = 0, tablespace: int = GLOBAL_TABLESPACE) -> dict[int, int]:
-        """OID to file number of mapped catalogs: the shared ones, or those of a database in its default tablespace.
+        """Read the file numbers of mapped catalogs by OID: the shared ones, or a database's in its default tablespace.
 
         Raises:
             CatalogError: the map is missing or broken.
@@ -248,7 +253,7 @@ class DataDirectory:
         name = self._map_name(database, tablespace)
         data = self.tree.read(name)
         try:
-            found = parse_relation_map(data)
+            mappings = parse_relation_map(data)
         except RecordError as error:
             raise CatalogError(error.message, file=self.tree.place(name)) from None
         at = crc_offset(data)
@@ -258,17 +263,17 @@ class DataDirectory:
                 f"incorrect checksum in relation map, found {crc32c(data[:at]):08X}, expected {expected:08X}",
                 file=self.tree.place(name),
             )
-        return found
+        return mappings
 
     def has_database(self, database: int, tablespace: int) -> bool:
-        """Whether there are a database's files. A copy of a server that ran may lack them."""
+        """Tell whether there are a database's files. A copy of a server that ran may lack them."""
         return self.is_clean or self.tree.exists(self._map_name(database, tablespace))
 
     def _map_name(self, database: int, tablespace: int) -> str:
         return f"{self._database_folder(tablespace, database)}/pg_filenode.map"
 
     def expect_heaps(self, locators: Iterable[Locator]) -> None:
-        """These relations will be read next; those that are not there are passed over.
+        """Announce that these relations will be read next; relations that are not there are passed over.
 
         Raises:
             CatalogError: the copy cannot be read.
@@ -276,14 +281,15 @@ class DataDirectory:
         self.tree.expect(map(self._relation_name, locators))
 
     def has_heap(self, locator: Locator) -> bool:
-        """Whether there is a file of a relation's main fork."""
+        """Tell whether there is a file of a relation's main fork."""
         return self.tree.exists(self._relation_name(locator))
 
     def heap(self, locator: Locator) -> bytes | None:
-        """A relation's main fork, all segments joined; None if there is no such file.
+        """Read a relation's main fork, all segments joined; None if there is no such file.
 
         Raises:
-            CatalogError: it cannot be read, or does not end at a page's end although nothing wrote during the copy.
+            CatalogError: the fork cannot be read, or does not end at a page's end although nothing wrote during the
+                copy.
         """
         first = self._relation_name(locator)
         if not self.tree.exists(first):
@@ -297,18 +303,18 @@ class DataDirectory:
         return data[: len(data) // BLCKSZ * BLCKSZ]
 
     def heap_file(self, locator: Locator) -> HeapFile:
-        """Where a relation's main fork lies, for tasks that read it; no segments if there is no such file.
+        """Locate a relation's main fork, for tasks that read it; no segments if there is no such file.
 
         Raises:
             CatalogError: as :meth:`heap`.
         """
         first = self._relation_name(locator)
-        found = [self.tree.piece(first)] if self.tree.exists(first) else []
+        segments = [self.tree.piece(first)] if self.tree.exists(first) else []
         limit = self.control.relation_segment_blocks * BLCKSZ
-        while found and found[-1].size == limit and self.tree.exists(more := f"{first}.{len(found)}"):
-            found.append(self.tree.piece(more))
-        self._check_size(locator, sum(piece.size for piece in found))
-        return HeapFile(tuple(found), self.control.relation_segment_blocks)
+        while segments and segments[-1].size == limit and self.tree.exists(more := f"{first}.{len(segments)}"):
+            segments.append(self.tree.piece(more))
+        self._check_size(locator, sum(piece.size for piece in segments))
+        return HeapFile(tuple(segments), self.control.relation_segment_blocks)
 
     def _check_size(self, locator: Locator, size: int) -> None:
         if size % BLCKSZ and self.is_clean:
@@ -319,13 +325,13 @@ class DataDirectory:
             )
 
     def require_heap(self, locator: Locator, what: str) -> None:
-        """Whether there is a file of a relation's main fork.
+        """Check that there is a file of a relation's main fork.
 
         Args:
-            locator: the relation; what: it is, for errors.
+            locator: the relation; what: the relation's name, for errors.
 
         Raises:
-            CatalogError: there is not.
+            CatalogError: there is no such file.
         """
         if self.has_heap(locator):
             return
@@ -338,24 +344,24 @@ class DataDirectory:
         )
 
     def relation_place(self, locator: Locator) -> str:
-        """Where a relation's main fork lies, or should lie, for errors."""
+        """Say where a relation's main fork lies, or should lie, for errors."""
         return self.tree.place(self._relation_name(locator))
 
     def _relation_name(self, locator: Locator) -> str:
-        """Name of a relation's main fork (GetRelationPath)."""
+        """Name a relation's main fork (GetRelationPath)."""
         spc, db, rel = locator
         return f"{self._database_folder(spc, db)}/{rel}"
 
     def is_committed(self, xid: int) -> bool:
-        """Whether ``pg_xact`` has the transaction as committed; False for one that was to come.
+        """Tell whether ``pg_xact`` has the transaction as committed; False for one that was to come.
 
         Raises:
-            CatalogError: the file that should know of it is missing, or too short.
+            CatalogError: the file that should know of the transaction is missing, or too short.
         """
         return self._status(xid, xid_precedes(xid, self.control.next_xid)) == _COMMITTED
 
     def has_ended(self, xid: int) -> bool:
-        """Whether ``pg_xact`` has the transaction as committed or aborted.
+        """Tell whether ``pg_xact`` has the transaction as committed or aborted.
 
         Raises:
             CatalogError: as :meth:`is_committed`.
@@ -363,13 +369,13 @@ class DataDirectory:
         return self._status(xid, xid_precedes(xid, self.control.next_xid)) != _IN_PROGRESS
 
     def _status(self, xid: int, is_old: bool) -> int:
-        """The two bits of a transaction in ``pg_xact``."""
+        """Return the two bits of a transaction in ``pg_xact``."""
         number, at = divmod(xid, _XACTS_PER_FILE)
         byte = self._stored("pg_xact", number, at // 4, 1, f"transaction {xid}", is_old)
         return byte[0] >> at % 4 * 2 & 3 if byte else _IN_PROGRESS
 
     def status_files(self) -> dict[int, bytes]:
-        """The files of ``pg_xact``, by their numbers.
+        """Read the files of ``pg_xact``, by their numbers.
 
         Raises:
             CatalogError: a file cannot be read.
@@ -378,7 +384,7 @@ class DataDirectory:
         return {number: self._slru("pg_xact", number) for number in numbers}
 
     def commit_log(self) -> CommitLog:
-        """All of ``pg_xact``.
+        """Read all of ``pg_xact``.
 
         Raises:
             CatalogError: a file cannot be read.
@@ -389,29 +395,33 @@ class DataDirectory:
         )
 
     def update_xid(self, multi: int) -> int:
-        """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it was to come.
+        """Return the transaction of a multixact that updated or deleted.
+
+        It is 0 if all only locked, or the multixact was to come.
 
         Raises:
-            CatalogError: a file that should know of it is missing, or too short, or has forgotten it.
+            CatalogError: a file that should know of the multixact is missing, or too short, or has forgotten it.
         """
         is_old = xid_precedes(multi, self.control.next_multi)
         first = self._multi_offset(multi, is_old)
-        # An online backup may have copied the file before the multixact was made, and pg_control behind that.
+        # An online backup may have copied the file before the multixact was made, and pg_control after that.
         if first == 0 and is_old and self.label is None:
             raise self._lost_multi(multi)
         return self._updater(multi, first, is_old)
 
     def update_xid_before(self, multi: int) -> int:
-        """The transaction that updated or deleted of a multixact that is older than :attr:`start_lsn`, and has one.
+        """Return the transaction that updated or deleted, of a multixact that is older than :attr:`start_lsn`.
+
+        The multixact has such a transaction.
 
         Raises:
-            CatalogError: the copy does not know it.
+            CatalogError: the copy does not know the transaction.
         """
         first = self._multi_offset(multi, True)
-        found = self._updater(multi, first, True)
-        if not found:
+        updater = self._updater(multi, first, True)
+        if not updater:
             raise self._lost_multi(multi)
-        return found
+        return updater
 
     def _lost_multi(self, multi: int) -> CatalogError:
         return CatalogError(
@@ -426,10 +436,10 @@ class DataDirectory:
         return next((xid for status, xid in members if status >= _FIRST_UPDATE_STATUS), 0)
 
     def _members(self, multi: int, first: int, is_old: bool) -> Iterator[tuple[int, int]]:
-        """Status and xid of a multixact's members (GetMultiXactIdMembers).
+        """Give status and xid of a multixact's members (GetMultiXactIdMembers).
 
-        Of the newest one it may not be known where the next one begins: its members end where there is none. There is
-        none at 0 either, where their numbers begin again.
+        For the newest multixact, the start of the next one may not be known: its members end where there is none. There
+        is none at 0 either, where their numbers begin again.
         """
         most = (1 << 8 * self._offset_size) - 1
         last = self._multi_offset(max(multi + 1 & 0xFFFFFFFF, _FIRST_MULTI), False)
@@ -452,7 +462,7 @@ class DataDirectory:
         return int.from_bytes(stored, "little")
 
     def _multi_member(self, member: int, what: str, is_old: bool) -> tuple[int, int]:
-        """Status and xid of a member (mxact_member, multixact.c)."""
+        """Read status and xid of a member (mxact_member, multixact.c)."""
         group, place = divmod(member, _MEMBERS_PER_GROUP)
         page, group = divmod(group, _GROUPS_PER_PAGE)
         at = page % 32 * BLCKSZ + group * _GROUP_SIZE
@@ -463,14 +473,14 @@ class DataDirectory:
         return flags[place], xids[place]
 
     def _stored(self, directory: str, number: int, at: int, size: int, what: str, is_old: bool) -> bytes:
-        """Bytes of a simple LRU's file; short or none if it ends before.
+        """Read bytes of a simple LRU's file; short or none if the file ends before.
 
         Args:
-            directory: of the LRU; number: of the file in it.
+            directory: the LRU's directory; number: the file's number in it.
             at: offset; size: bytes.
-            what: whose bytes they are, for errors.
-            is_old: they were written before the copy was made, so that they must be there; an online backup's file may
-                have been copied before it grew.
+            what: the object whose bytes they are, for errors.
+            is_old: whether the bytes were written before the copy was made, so that they must be there; an online
+                backup's file may have been copied before it grew.
         """
         data = self._slru(directory, number)
         if is_old and at + size > len(data) and (not data or self.label is None):
@@ -483,7 +493,7 @@ class DataDirectory:
         return data[at : at + size]
 
     def _slru(self, directory: str, number: int) -> bytes:
-        """A file of a simple LRU; empty if it is not there."""
+        """Read a file of a simple LRU; empty if it is not there."""
         name = f"{directory}/{number:04X}"
         if name not in self._slru_files:
             self._slru_files[name] = self.tree.read(name) if self.tree.exists(name) else b""
@@ -504,10 +514,10 @@ class DataDirectory:
                 file=str(self.path),
                 hint="name a data directory, or a base backup as pg_basebackup writes it, plain or in tar format",
             )
-        found = self.tree.read("PG_VERSION").decode("ascii", "replace").strip()
-        if found not in {str(major) for major in VERSIONS}:
+        version = self.tree.read("PG_VERSION").decode("ascii", "replace").strip()
+        if version not in {str(major) for major in VERSIONS}:
             raise CatalogError(
-                f"PostgreSQL {found} is unsupported, expected one of {', '.join(map(str, VERSIONS))}",
+                f"PostgreSQL {version} is unsupported, expected one of {', '.join(map(str, VERSIONS))}",
                 file=self.tree.place("PG_VERSION"),
             )
 

@@ -1,11 +1,11 @@
-"""Where the files of a cluster lie: what :class:`~headwater.catalog.copy.data_directory.DataDirectory` reads them from.
+"""The files of a cluster, from which :class:`~headwater.catalog.copy.data_directory.DataDirectory` reads.
 
 Job: the bytes of a file by its name inside the data directory, such as ``base/5/1259``; nothing of what they mean. A
 directory is one such tree, the archives of a backup in tar format are another
 (:mod:`headwater.catalog.copy.tar_backup`).
 
-Invariant: a tree is read only, and only what the copy itself has: ``tablespace_map`` names places on the machine that
-the backup was taken from, and is not followed.
+Invariant: a tree is read only, and has only the files of the copy itself. ``tablespace_map`` names directories of the
+machine that the backup was taken from, and is not followed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLESPACES = "pg_tblspc/"
 
 @dataclass(frozen=True)
 class Piece:
-    """Where a file's bytes lie.
+    """The place of a file's bytes.
 
     Attributes:
         path: a file on this machine; offset: of the first byte in it; size: bytes.
@@ -39,46 +39,48 @@ class FileTree(ABC):
 
     @abstractmethod
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name.
+        """Tell whether there is a file of this name.
 
         Raises:
-            CatalogError: that cannot be told.
+            CatalogError: the tree cannot tell.
         """
 
     @abstractmethod
     def read(self, name: str, what: str = "file") -> bytes:
-        """All bytes of a file.
+        """Read all bytes of a file.
 
         Args:
-            name: its name.
-            what: it is, for errors.
+            name: the file's name.
+            what: the kind of file, for errors.
 
         Raises:
-            CatalogError: it is not there, or cannot be read.
+            CatalogError: the file is not there, or cannot be read.
         """
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """Names of the files in a folder, sorted, without the folder's; none if it is not there."""
+        """List the names of the files in a folder, sorted, without the folder's; none if the folder is not there."""
 
     @abstractmethod
     def place(self, name: str) -> str:
-        """How errors call a file, whether it is there or not."""
+        """Name a file as errors do, whether it is there or not."""
 
     @abstractmethod
     def piece(self, name: str) -> Piece:
-        """Where the bytes of a file lie, for tasks that read it.
+        """Locate the bytes of a file, for tasks that read it.
 
         Raises:
-            CatalogError: it is not there, or cannot be read.
+            CatalogError: the file is not there, or cannot be read.
         """
 
     def why_missing(self, _name: str, /) -> tuple[str, str | None]:
-        """What errors say of a file that is not there though it should be: why, and what to do about it."""
+        """Say why a file is not there though it should be, and what to do about it, for errors."""
         return "no such file", None
 
     def expect(self, _names: Iterable[str], /) -> None:
-        """These files, and their further segments, will be read next: one pass over the tree may fetch all of them.
+        """Announce files that will be read next, with their further segments.
+
+        One pass over the tree may fetch all of them.
 
         Raises:
             CatalogError: the tree cannot be read.
@@ -87,10 +89,10 @@ class FileTree(ABC):
 
 
 class DirectoryTree(FileTree):
-    """A directory.
+    """A directory with the files of a cluster.
 
     Args:
-        path: it.
+        path: the directory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,7 +134,7 @@ class DirectoryTree(FileTree):
         return system_error(f"read {what}", error, CatalogError, file=place, hint=hint)
 
     def _unlinked(self, name: str) -> str | None:
-        """What to do about a tablespace that is not where it should be."""
+        """Say what to do about a tablespace that is not where it should be."""
         if not name.startswith(TABLESPACES):
             return None
         link = self._path / TABLESPACES / name.split("/")[1]

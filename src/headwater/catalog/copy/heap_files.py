@@ -1,4 +1,4 @@
-"""Where the pages of a relation lie in a copy of a cluster, so that tasks can read them.
+"""The place of a relation's pages in a copy of a cluster, so that tasks can read them.
 
 A relation's main fork is one file or several segments of one size; in a backup in tar format each is a piece of an
 archive. A :class:`HeapFile` says where, and pickles. Nothing is known here of what the pages hold.
@@ -31,15 +31,15 @@ class HeapFile:
 
     @property
     def blocks(self) -> int:
-        """How many whole pages there are."""
+        """The number of whole pages."""
         return sum(segment.size // BLCKSZ for segment in self.segments)
 
     def read(self, first: int, out: NDArray[np.uint8]) -> int:
         """Read pages.
 
         Args:
-            first: number of the first one.
-            out: uint8[n * BLCKSZ] gets up to n pages; what the file does not have stays as it is.
+            first: number of the first page.
+            out: uint8[n * BLCKSZ] gets up to n pages; bytes that the file does not have stay as they are.
 
         Returns:
             how many pages were read.
@@ -58,7 +58,7 @@ class HeapFile:
         return max(last - first, 0)
 
     def mapped(self, segment: int) -> NDArray[np.uint8]:
-        """The bytes of a segment, which are read where somebody looks at them.
+        """Map the bytes of a segment, which are read where somebody looks at them.
 
         Raises:
             CatalogError: the file cannot be read.
@@ -74,11 +74,11 @@ def _read(piece: Piece, at: int, out: NDArray[np.uint8]) -> None:
     try:
         with piece.path.open("rb") as file:
             file.seek(piece.offset + at)
-            found = file.readinto(out.data)
+            length = file.readinto(out.data)
     except OSError as error:
         raise _unreadable(piece, reason_of(error)) from None
-    if found < len(out):
-        raise _unreadable(piece, f"it ends {len(out) - found} bytes early")
+    if length < len(out):
+        raise _unreadable(piece, f"it ends {len(out) - length} bytes early")
 
 
 def _unreadable(piece: Piece, reason: str) -> CatalogError:

@@ -26,9 +26,9 @@ class PreparedTransaction:
     Attributes:
         xid: the transaction.
         database: OID.
-        gid: its name.
-        subxacts: its subtransactions.
-        changes_catalog: it changed the catalog.
+        gid: the transaction's name.
+        subxacts: the transaction's subtransactions.
+        changes_catalog: whether the transaction changed the catalog.
     """
 
     xid: int
@@ -39,7 +39,7 @@ class PreparedTransaction:
 
     @classmethod
     def of_record(cls, record: Prepare) -> PreparedTransaction:
-        """As PREPARE TRANSACTION logged it."""
+        """Take over a transaction as PREPARE TRANSACTION logged it."""
         gid = record.gid.decode("utf-8", "replace")
         return cls(record.xid, record.database, gid, record.subxacts, bool(record.invalidations))
 
@@ -48,7 +48,9 @@ class PreparedTransaction:
 
 
 def prepared_transactions(directory: DataDirectory) -> tuple[PreparedTransaction, ...]:
-    """Those that were prepared at the directory's LSN, in any database, as far as they were when the copy was made.
+    """Read the transactions that were prepared at the directory's LSN, in any database.
+
+    Only those are known that were still prepared when the copy was made.
 
     A server that did not shut down may have left files of transactions that had ended; recovery removes them.
 
@@ -56,8 +58,10 @@ def prepared_transactions(directory: DataDirectory) -> tuple[PreparedTransaction
         CatalogError: a state file is broken, or the file of ``pg_xact`` that should know of it is missing.
     """
     names = [(name, match) for name in directory.tree.names("pg_twophase") if (match := _NAME.fullmatch(name))]
-    found = [_read(directory, f"pg_twophase/{name}", int(match[1], 16)) for name, match in names]
-    return tuple(one for one in found if directory.is_shutdown or not directory.has_ended(one.xid))
+    transactions = [_read(directory, f"pg_twophase/{name}", int(match[1], 16)) for name, match in names]
+    return tuple(
+        transaction for transaction in transactions if directory.is_shutdown or not directory.has_ended(transaction.xid)
+    )
 
 
 def _read(directory: DataDirectory, name: str, xid: int) -> PreparedTransaction:

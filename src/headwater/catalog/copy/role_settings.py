@@ -1,12 +1,13 @@
-"""What ``ALTER DATABASE ... SET`` and ``ALTER ROLE ... SET`` have said, as the copy of a cluster has it.
+"""The settings of ``ALTER DATABASE ... SET`` and ``ALTER ROLE ... SET``, as the copy of a cluster has them.
 
 Job: the rows of ``pg_db_role_setting`` that a session of a role in a database begins with, in the order in which one
-goes before another (PostgreSQL: process_settings, postinit.c): for all roles, for the database, for the role, for the
-role in the database. A session takes them when it begins, a moment that no WAL tells; so they are those of the copy,
-and are not followed through the WAL. Columns: ``catalog/pg_db_role_setting.h`` and ``pg_authid.h``, the same since 9.0.
+goes before another (PostgreSQL: process_settings, postinit.c). The order is: for all roles, for the database, for the
+role, for the role in the database. A session takes them when it begins, a moment that no WAL records; so they are those
+of the copy, and are not followed through the WAL. Columns: ``catalog/pg_db_role_setting.h`` and ``pg_authid.h``, the
+same since 9.0.
 
-Known gaps: of an online backup, what was set while it was taken may be there or not; settings of more than 8 kB that
-are stored out of line are refused.
+Known gaps: in an online backup, settings that were made while it was taken may be there or not; settings of more than 8
+kB that are stored out of line are refused.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _ROLE = CatalogLayout(
 
 
 def role_settings(directory: DataDirectory, database: int, role: str | None) -> dict[str, str]:
-    """What a session begins with, besides the configuration files.
+    """Read the settings that a session begins with, in addition to the configuration files.
 
     Args:
         directory: the copy.
@@ -72,7 +73,7 @@ def role_settings(directory: DataDirectory, database: int, role: str | None) -> 
 
 
 def settings_place(directory: DataDirectory) -> str:
-    """The file that they lie in, for errors."""
+    """Return the file that the settings lie in, for errors."""
     return directory.relation_place(_locator(directory, PG_DB_ROLE_SETTING))
 
 
@@ -90,7 +91,7 @@ def _role_oid(directory: DataDirectory, role: str) -> int:
 
 
 def _settings(directory: DataDirectory) -> Iterator[tuple[tuple[int, int], dict[str, str]]]:
-    """(database, role) and what is set for them."""
+    """Give pairs of (database, role) and their settings."""
     reader = _SETTING.reader("setdatabase", "setrole")
     for data in _rows(directory, _SETTING):
         stored = fields.column(_SETTING, data, "setconfig")
@@ -106,7 +107,7 @@ def _settings(directory: DataDirectory) -> Iterator[tuple[tuple[int, int], dict[
 
 
 def _rows(directory: DataDirectory, layout: CatalogLayout) -> Iterator[TupleBytes]:
-    """The rows of a shared catalog that are not dead in the copy."""
+    """Give the rows of a shared catalog that are not dead in the copy."""
     locator = _locator(directory, layout.oid)
     data = directory.heap(locator)
     if data is None:
@@ -116,17 +117,17 @@ def _rows(directory: DataDirectory, layout: CatalogLayout) -> Iterator[TupleByte
     for at in range(0, len(data), BLCKSZ):
         if scan_heap(data[at : at + BLCKSZ], layout.fixed_length).bad_block >= 0:
             continue
-        for _, found in page_tuples(data[at : at + BLCKSZ]):
-            if _is_alive(directory, found):
-                yield found.data
+        for _, row in page_tuples(data[at : at + BLCKSZ]):
+            if _is_alive(directory, row):
+                yield row.data
 
 
-def _is_alive(directory: DataDirectory, found: PageTuple) -> bool:
-    mask = found.data.infomask
-    is_there = bool(mask & HEAP_XMIN_COMMITTED) or directory.is_committed(found.xmin)
-    if found.is_xmin_invalid or not is_there:
+def _is_alive(directory: DataDirectory, row: PageTuple) -> bool:
+    mask = row.data.infomask
+    is_there = bool(mask & HEAP_XMIN_COMMITTED) or directory.is_committed(row.xmin)
+    if row.is_xmin_invalid or not is_there:
         return False
-    if not found.is_deleted:
+    if not row.is_deleted:
         return True
-    deleter = directory.update_xid(found.xmax) if mask & HEAP_XMAX_IS_MULTI else found.xmax
+    deleter = directory.update_xid(row.xmax) if mask & HEAP_XMAX_IS_MULTI else row.xmax
     return deleter == 0 or not (mask & HEAP_XMAX_COMMITTED or directory.is_committed(deleter))

@@ -1,11 +1,12 @@
 """The settings a server starts its sessions with, as far as they change what is decoded and how values are printed.
 
-Reads ``postgresql.conf`` and then ``postgresql.auto.conf`` of a data directory (PostgreSQL: guc-file.l, ParseConfigFp
-and GUC_scanstr; later lines win, names are the same in any case), and the files that they include. Invariant: a file
-that is not there says nothing, as with a server whose configuration lies elsewhere; of one that is included from
-elsewhere the user is told.
+Reads ``postgresql.conf`` and then ``postgresql.auto.conf`` of a data directory, and the files that they include.
+PostgreSQL: guc-file.l, ParseConfigFp and GUC_scanstr; later lines win, names are the same in any case. Invariant: a
+file that is not there says nothing, as with a server whose configuration lies elsewhere; a file that is included from
+elsewhere is reported to the user.
 
-Over them go those of ``ALTER DATABASE`` and ``ALTER ROLE ... SET`` (:mod:`headwater.catalog.copy.role_settings`).
+The settings of ``ALTER DATABASE`` and ``ALTER ROLE ... SET`` go over them
+(:mod:`headwater.catalog.copy.role_settings`).
 
 Known gap: the server's command line.
 """
@@ -38,7 +39,7 @@ SESSION_SETTINGS = frozenset(
         "debug_logical_replication_streaming",
     }
 )
-"""Names of the settings that matter here, in lower case."""
+"""The names of the settings that matter here, in lower case."""
 
 _FILES = ("postgresql.conf", "postgresql.auto.conf")
 _INCLUDES = frozenset({"include", "include_if_exists", "include_dir"})
@@ -56,10 +57,10 @@ class ServerSetting:
     """A setting and where it is written.
 
     Attributes:
-        value: as text.
-        file: the configuration file, or that of the catalog.
+        value: the value as text.
+        file: the configuration file, or the file of the catalog.
         line: from 1 on; 0 in the catalog.
-        over: what the configuration files say of the same setting, empty for nothing: a DateStyle that names only a
+        over: the value of the same setting in the configuration files, empty for nothing: a DateStyle that names only a
             style or only an order leaves the other one as it is there.
     """
 
@@ -70,15 +71,16 @@ class ServerSetting:
 
     @property
     def origin(self) -> str:
-        """What has set it."""
+        """The line or command that set the value."""
         return f"line {self.line} of the server's configuration" if self.line else "ALTER DATABASE or ALTER ROLE"
 
 
 def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]:
-    """What a data directory's configuration says of :data:`SESSION_SETTINGS`, by name in lower case.
+    """Read the values of :data:`SESSION_SETTINGS` in a data directory's configuration, by name in lower case.
 
     Raises:
-        CatalogError: it is no data directory or base backup, or a configuration file is there and cannot be read.
+        CatalogError: the directory is no data directory or base backup, or a configuration file is there and cannot be
+            read.
     """
     tree = open_tree(Path(data_directory))
     files = [name for name in _FILES if tree.exists(name)]
@@ -86,7 +88,7 @@ def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]
 
 
 def _settings_in(tree: FileTree, file: str, depth: int = 0) -> Iterator[tuple[str, ServerSetting]]:
-    """Settings of a configuration file and of those that it includes, in order, by name in lower case."""
+    """Give the settings of a configuration file and of files that it includes, in order, by name in lower case."""
     if depth > _DEEPEST:
         place = tree.place(file)
         raise CatalogError("could not open configuration file: maximum nesting depth exceeded", file=place)
@@ -101,12 +103,14 @@ def _settings_in(tree: FileTree, file: str, depth: int = 0) -> Iterator[tuple[st
 
 
 def _included(tree: FileTree, file: str, directive: str, setting: ServerSetting) -> list[str]:
-    """Names of the files that a line includes; of those that are not in the copy the user is told (guc-file.l)."""
+    """Name the files that a line includes; warn the user of those that are not in the copy (guc-file.l)."""
     name = posixpath.normpath(posixpath.join(posixpath.dirname(file), setting.value))
     is_inside = not name.startswith(("/", "../")) and name != ".." and "\0" not in name
     if is_inside and directive == "include_dir":
-        names = [one for one in tree.names(name) if one.endswith(".conf") and not one.startswith(".")]
-        return [posixpath.normpath(f"{name}/{one}") for one in names]
+        names = [
+            included for included in tree.names(name) if included.endswith(".conf") and not included.startswith(".")
+        ]
+        return [posixpath.normpath(f"{name}/{included}") for included in names]
     if is_inside and tree.exists(name):
         return [name]
     if not is_inside or directive == "include":
@@ -120,32 +124,32 @@ def _included(tree: FileTree, file: str, directive: str, setting: ServerSetting)
 
 
 def session_settings_of(data_directory: str | Path, database: int, role: str | None) -> dict[str, ServerSetting]:
-    """What a session begins with: the configuration, and what is set for its database and role.
+    """Return the settings a session begins with: the configuration, and those of its database and role.
 
     Args:
         data_directory: a data directory or base backup.
         database: OID.
-        role: name of the session's role; None for one without settings of its own.
+        role: name of the session's role; None for a role without settings of its own.
 
     Raises:
-        CatalogError: it cannot be read, or there is no such role.
+        CatalogError: the directory cannot be read, or there is no such role.
     """
     directory = DataDirectory(data_directory)
-    found, place = read_server_settings(data_directory), settings_place(directory)
+    settings, place = read_server_settings(data_directory), settings_place(directory)
     for name, value in role_settings(directory, database, role).items():
         if name in SESSION_SETTINGS:
-            found[name] = ServerSetting(value, place, 0, found[name].value if name in found else "")
-    return found if role is None else {**found, "search_path": _search_path_of(role, found.get("search_path"))}
+            settings[name] = ServerSetting(value, place, 0, settings[name].value if name in settings else "")
+    return settings if role is None else {**settings, "search_path": _search_path_of(role, settings.get("search_path"))}
 
 
 def _search_path_of(role: str, setting: ServerSetting | None) -> ServerSetting:
-    """The setting with the role's own schema by its name: who reads it later need not know the role."""
+    """Put the role's own schema by its name into the setting: a later reader need not know the role."""
     setting = setting or ServerSetting(str(DEFAULT_SEARCH_PATH), "", 0)
     return replace(setting, value=str(SearchPath.parse(setting.value).of_role(role)))
 
 
 def parse_configuration(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line number, name in lower case and value of each setting of a configuration file, in order.
+    """Give line number, name in lower case and value of each setting of a configuration file, in order.
 
     A line that is no setting is passed over: a server that has started once could read it.
     """

@@ -1,4 +1,4 @@
-"""Where and when a catalog was taken."""
+"""The place and time at which a catalog was taken."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from headwater.catalog.copy.prepared import PreparedTransaction
 
 @dataclass(frozen=True)
 class CatalogOrigin:
-    """Where and when a catalog was taken.
+    """The place and time at which a catalog was taken.
 
     Attributes:
         major: PostgreSQL's major version.
-        system_identifier: of the cluster.
-        timeline: at ``start_lsn``.
+        system_identifier: the cluster's identifier.
+        timeline: the timeline at ``start_lsn``.
         start_lsn: the redo LSN: WAL from here on rolls the catalog forward.
-        is_shutdown: ``start_lsn`` is a shutdown checkpoint: nothing was running.
-        database_oid: of the database.
-        database_name: its name.
-        database_tablespace: its default tablespace's OID.
-        encoding: name of its encoding.
-        wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
+        is_shutdown: whether ``start_lsn`` is a shutdown checkpoint: nothing was running.
+        database_oid: the database's OID.
+        database_name: the database's name.
+        database_tablespace: OID of the database's default tablespace.
+        encoding: name of the database's encoding.
+        wal_level: the level in ``pg_control``: 0 minimal, 1 replica, 2 logical.
         decodes_on_demand: whether logical decoding was on all the same (19 and newer).
         next_xid: low 32 bits of the next xid of ``pg_control``.
-        xid_epoch: its high 32 bits.
+        xid_epoch: the high 32 bits of that xid.
         prepared: transactions of the database that were prepared then.
         segment_blocks: blocks per file of a relation.
         backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
-        reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
-        is_logged: the database was created later, and the WAL has all pages of its files.
-        consistent_lsn: of a catalog that a server exported: decoding begins there; 0 for a copy of files.
+        reach_lsn: an LSN that must likewise be in the window, as far as the control file tells; reach_timeline: its
+            timeline.
+        is_logged: whether the database was created later, and the WAL has all pages of its files.
+        consistent_lsn: for a catalog that a server exported, the LSN where decoding begins; 0 for a copy of files.
     """
 
     major: int
@@ -55,10 +56,10 @@ class CatalogOrigin:
     is_logged: bool = False
 
     def check_parts(self) -> None:
-        """Whether its numbers can be reckoned with.
+        """Check that the numbers can be reckoned with.
 
         Raises:
-            ValueError: they cannot.
+            ValueError: a number cannot.
         """
         if self.segment_blocks < 1:
             raise ValueError(f"relation files have {self.segment_blocks} blocks")
@@ -70,10 +71,10 @@ class CatalogOrigin:
 
     @property
     def is_exported(self) -> bool:
-        """The rows are those that a snapshot of the server showed, not those of files."""
+        """Whether the rows are those that a snapshot of the server showed, not those of files."""
         return self.consistent_lsn != 0
 
     @property
     def first_lsn(self) -> int:
-        """Nothing that committed before it can be asked for."""
+        """The first LSN: nothing that committed before it can be asked for."""
         return self.consistent_lsn or self.start_lsn

@@ -1,19 +1,20 @@
 """A base backup in tar format: ``base.tar`` and one ``OID.tar`` for each tablespace, as they are or compressed.
 
 Job: a :class:`~headwater.catalog.copy.file_tree.FileTree` over the archives that ``pg_basebackup -F tar`` writes
-(PostgreSQL: basebackup.c, astreamer_tar.c). An archive is told from its first bytes: tar, gzip, LZ4 frame or Zstandard.
+(PostgreSQL: basebackup.c, astreamer_tar.c). An archive is recognized by its first bytes: tar, gzip, LZ4 frame or
+Zstandard.
 
-How an archive is read: a plain one is gone through once, header by header; members are read where they lie. A
-compressed one is decompressed once from its beginning to its end, in pieces of a megabyte. What decoding may read of it
-is kept in a temporary file: the small files, ``pg_xact``, ``pg_multixact``, and of each database the files that are
-numbered as its catalogs are after initdb. A catalog that was rewritten since (VACUUM FULL) lies in a file with another
-number, which only ``pg_class`` and the relation maps name: those are fetched with one more pass each for the mapped
-catalogs and for the others.
+The reading of archives: a plain one is gone through once, header by header; members are read where they lie. A
+compressed one is decompressed once from its beginning to its end, in pieces of a megabyte. The members that decoding
+may read are kept in a temporary file: the small files, ``pg_xact``, ``pg_multixact``, and of each database the files
+that are numbered as its catalogs are after initdb. A catalog that was rewritten since (VACUUM FULL) lies in a file with
+another number, which only ``pg_class`` and the relation maps name. Such files are fetched with one more pass each for
+the mapped catalogs and for the others.
 
-What it takes: memory for the names and sizes of all members, and for a file that is read; for compressed archives disk
-space for what is kept, in the directory of temporary files, until this process ends.
+The cost: memory for the names and sizes of all members, and for a file that is read; for compressed archives disk space
+for the kept members, in the directory of temporary files, until this process ends.
 
-Known gaps: ``pg_wal.tar`` is not looked at; sparse members and hard links are refused, and a folder above the data
+Known gaps: ``pg_wal.tar`` is not looked at. Sparse members and hard links are refused, and a folder above the data
 directory's own files, as ``tar -cf x.tar data`` makes it.
 """
 
@@ -48,7 +49,7 @@ _SEGMENT = re.compile(r"\.\d+$")
 _TAR_MAGIC = b"ustar"
 _MORE_ROOM = "make room there, set TMPDIR to another directory, or unpack the backup"
 _EXTENSIONS = frozenset(b"%c" % kind for kind in b"LKxgX")
-"""Types of members that are read whole, as they extend the header of the next one: long names, PAX headers."""
+"""Types of members that are read whole, as they extend the header of the next member: long names, PAX headers."""
 
 _LONGEST_EXTENSION = 1 << 20
 _LARGEST_MEMBER = 1 << 60
@@ -62,12 +63,12 @@ _KEPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file of a backup.
+    """An archive file of a backup.
 
     Attributes:
         path: the file.
-        folder: where its members lie in the data directory: nothing, or ``pg_tblspc/OID/``.
-        codec: how it is compressed, None if it is not.
+        folder: the folder of its members in the data directory: nothing, or ``pg_tblspc/OID/``.
+        codec: the archive's compression, None if it is not compressed.
     """
 
     path: Path
@@ -76,26 +77,26 @@ class Archive:
 
 
 def base_archive(directory: Path) -> Path | None:
-    """The archive of the data directory in a directory with a backup in tar format; None if there is none.
+    """Find the archive of the data directory in a directory with a backup in tar format; None if there is none.
 
     Raises:
         CatalogError: there are several.
     """
-    found = sorted(path for path, what in _archives_in(directory) if what == "base")
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+    archives = sorted(path for path, what in _archives_in(directory) if what == "base")
+    if len(archives) > 1:
+        names = ", ".join(path.name for path in archives)
         raise CatalogError(f"more than one base backup: {names}", file=str(directory), hint="name one of them")
-    return found[0] if found else None
+    return archives[0] if archives else None
 
 
 def open_archives(base: Path) -> FileTree:
-    """The tree of a backup; that of the same files is made once.
+    """Open the tree of a backup; the tree of the same files is made once.
 
     Args:
-        base: the archive of the data directory. Those of tablespaces lie beside it.
+        base: the archive of the data directory. The archives of tablespaces lie beside it.
 
     Raises:
-        CatalogError: an archive cannot be read, or is none.
+        CatalogError: an archive cannot be read, or a file is none.
     """
     beside = [(path, what) for path, what in _archives_in(base.parent) if what != "base"]
     is_named_so = _ARCHIVE.fullmatch(base.name) is not None
@@ -111,7 +112,7 @@ def _archives_in(directory: Path) -> list[tuple[Path, str]]:
 
 
 def _archive(path: Path, folder: str) -> Archive:
-    """What an archive's first bytes say of it."""
+    """Describe an archive by its first bytes."""
     with errors_as(CatalogError, "read archive", path), path.open("rb") as file:
         head = file.read(tarfile.BLOCKSIZE)
     codecs = [codec for magic, codec in _CODECS.items() if head.startswith(magic)]
@@ -135,13 +136,13 @@ def _tree(archives: tuple[tuple[Archive, tuple[int, ...]], ...]) -> TarTree:
 
 
 class TarTree(FileTree):
-    """The archives of a backup.
+    """The archives of a backup as a tree of files.
 
     Args:
-        archives: that of the data directory first.
+        archives: the archive of the data directory first.
 
     Raises:
-        CatalogError: one cannot be read, or is none.
+        CatalogError: an archive cannot be read, or a file is none.
     """
 
     def __init__(self, archives: list[Archive]) -> None:
@@ -207,15 +208,15 @@ class TarTree(FileTree):
                     self._keep(archive, absent.__contains__)
 
     def _archive_of(self, name: str) -> Archive | None:
-        """Which archive has a file, or should have it; None if that one is not there."""
-        own = [archive for archive in self._archives[1:] if name.startswith(archive.folder)]
-        if own:
-            return own[0]
+        """Find the archive that has a file, or should have it; None if that archive is not there."""
+        archives = [archive for archive in self._archives[1:] if name.startswith(archive.folder)]
+        if archives:
+            return archives[0]
         is_apart = name.startswith(TABLESPACES) and name.count("/") > 1 and name not in self._members
         return None if is_apart else self._archives[0]
 
     def _keep(self, archive: Archive, is_wanted: Callable[[str], bool]) -> None:
-        """Go through a compressed archive, and keep what is wanted of it."""
+        """Go through a compressed archive, and keep the members that are wanted."""
         with _reading(archive) as tar:
             for name, member in _regular(tar, archive):
                 if is_wanted(name):
@@ -227,19 +228,19 @@ class TarTree(FileTree):
                     self._members.setdefault(name, None)
 
     def _append(self, source: IO[bytes]) -> int:
-        """Put a member behind what is kept already; where it begins."""
+        """Append a member to the kept ones; return the offset where it begins."""
         file = self._file()
         begin = file.stat().st_size
         while piece := source.read(PIECE_BYTES):
             with (
                 errors_as(CatalogError, "keep files of a compressed backup", file, _MORE_ROOM),
-                file.open("ab") as kept,
+                file.open("ab") as output,
             ):
-                kept.write(piece)
+                output.write(piece)
         return begin
 
     def _file(self) -> Path:
-        """The temporary file, which goes when this tree or the process does."""
+        """Return the temporary file, which goes when this tree or the process does."""
         if self._kept is None:
             try:
                 directory = OwnDirectory()
@@ -253,7 +254,10 @@ class TarTree(FileTree):
 
 
 class _Header(tarfile.TarInfo):
-    """A member's header, of which none is passed over: to ``tarfile``, one that is broken is the archive's end."""
+    """A member's header.
+
+    None is passed over: to ``tarfile``, a broken one is the archive's end.
+    """
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _Header:
@@ -261,7 +265,7 @@ class _Header(tarfile.TarInfo):
 
         Raises:
             tarfile.EOFHeaderError: the archive ends here, as it should.
-            tarfile.ReadError: the header is broken or cut off, or says what cannot be.
+            tarfile.ReadError: the header is broken or cut off, or has impossible values.
         """
         if len(buf) == tarfile.BLOCKSIZE and not any(buf):
             raise tarfile.EOFHeaderError("end of file header")  # type: ignore[attr-defined]
@@ -276,20 +280,20 @@ class _Header(tarfile.TarInfo):
 
 
 def _members(archive: Archive) -> dict[str, Piece | None]:
-    """Where the members of an archive lie that is not compressed."""
+    """Locate the members of an archive that is not compressed."""
     with _reading(archive) as tar:
         return {name: Piece(archive.path, member.offset_data, member.size) for name, member in _regular(tar, archive)}
 
 
 def _regular(tar: tarfile.TarFile, archive: Archive) -> Iterator[tuple[str, tarfile.TarInfo]]:
-    """Name in the data directory and header of each file of an archive."""
+    """Give name in the data directory and header of each file of an archive."""
     before = -1
     while (member := tar.next()) is not None:
-        # What extends a header may give the member another size.
+        # An extension of a header may give the member another size.
         if not 0 <= member.size <= _LARGEST_MEMBER or member.offset_data <= before:
             raise _broken(archive.path, f"member {member.name} has {member.size} bytes")
         before = member.offset_data
-        # Else it remembers all headers, of which there may be millions.
+        # Otherwise tarfile remembers all headers, of which there may be millions.
         tar.members.clear()  # type: ignore[attr-defined]
         if member.issparse():
             raise _broken(archive.path, f"member {member.name} is sparse")
@@ -300,13 +304,13 @@ def _regular(tar: tarfile.TarFile, archive: Archive) -> Iterator[tuple[str, tarf
 
 
 def _readable(stream: Any) -> Any:
-    """A stream as tarfile reads it, of which ``read`` is enough."""
+    """Make a stream that tarfile can read, for which ``read`` is enough."""
     return ArrowStream(stream)
 
 
 @contextmanager
 def _reading(archive: Archive) -> Iterator[tarfile.TarFile]:
-    """An archive's headers, in order."""
+    """Hold an archive open, to read its headers in order."""
     try:
         if archive.codec is None:
             with tarfile.open(archive.path, "r:", tarinfo=_Header) as tar:

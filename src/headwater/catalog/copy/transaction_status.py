@@ -1,9 +1,9 @@
-"""What became of transactions up to an LSN: ``pg_xact`` of a copy, and the ends that the log has had since.
+"""The fates of transactions up to an LSN: ``pg_xact`` of a copy, and the ends that the log has had since.
 
 In: the files of ``pg_xact`` and the ends of transactions between the copy's first LSN and the one asked for. Out: two
 bits a transaction from the oldest one on that is known. A copy's files are of many moments between its beginning and
-its end, which is not behind the LSN: what they have is right, and what they lack of transactions that began behind the
-first LSN the log has. They have all those that began before, or the copy has lost a part of them.
+its end, which is not after the LSN. The facts in them are right; ends of transactions that began after the first LSN,
+which they lack, are in the log. They have all transactions that began before, or the copy has lost a part of them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ COMMITTED, ABORTED = 1, 2
 
 @dataclass(frozen=True, eq=False)
 class TransactionStatus:
-    """What became of n transactions.
+    """The fates of n transactions.
 
     Attributes:
-        bits: uint8[] two bits each, four a byte.
+        bits: uint8[] two bits each, four transactions a byte.
         oldest: 64-bit xid of the first.
-        lost: int64[g, 2] 64-bit xids, the first and the one behind the last, that the files should have and do not; the
+        lost: int64[g, 2] 64-bit xids, the first and the one after the last, that the files should have and do not; the
             log may have had the end of some.
     """
 
@@ -37,7 +37,7 @@ class TransactionStatus:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of transactions."""
         return 4 * len(self.bits)
 
 
@@ -48,12 +48,13 @@ def transaction_status(
     is_commit: NDArray[np.bool_],
     begun: int,
 ) -> TransactionStatus:
-    """What became of transactions.
+    """Put the fates of transactions together.
 
     Args:
-        files: of ``pg_xact``, by their numbers.
+        files: the files of ``pg_xact``, by their numbers.
         next_xid: 64 bits, some xid that is not far from those of the files.
-        xids: int64[n] low halves of transactions that the log has had the end of; is_commit: bool[n] how they ended.
+        xids: int64[n] low halves of transactions that the log has had the end of; is_commit: bool[n] whether they
+            committed.
         begun: 64-bit xid before which the files have all.
     """
     per_file = 4 * FILE_BYTES
@@ -76,8 +77,8 @@ def transaction_status(
 
 
 def _gaps(covered: Sequence[tuple[int, int]], lo: int, hi: int) -> NDArray[np.int64]:
-    """int64[g, 2] what is left of ``[lo, hi)`` by sorted stretches."""
+    """Return the stretches of ``[lo, hi)`` that sorted stretches leave out: int64[g, 2]."""
     ends = [lo, *(end for _, end in covered)]
     begins = [*(min(begin, hi) for begin, _ in covered), hi]
-    found = [(end, begin) for end, begin in zip(ends, begins, strict=True) if end < begin]
-    return np.array(found, np.int64).reshape(-1, 2)
+    gaps = [(end, begin) for end, begin in zip(ends, begins, strict=True) if end < begin]
+    return np.array(gaps, np.int64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Kernel: the bytes of many rows put one behind the other. The twin in plain Python is in the tests."""
+"""Kernel: the bytes of many rows put one after another. The twin in plain Python is in the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Int64s = NDArray[np.int64]
 
 @kernel
 def gather(source: Bytes, at: Int64s, length: Int64s, to: Int64s, out: Bytes) -> bool:
-    """Copy ``source[at[i] : at[i] + length[i]]`` to ``out[to[i]]`` and behind.
+    """Copy ``source[at[i] : at[i] + length[i]]`` to ``out[to[i]]`` and after.
 
     Args:
         source: uint8[].

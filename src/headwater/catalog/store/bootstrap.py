@@ -35,7 +35,7 @@ from headwater.pg.encodings import encoding_name
 
 
 def list_databases(path: str | Path) -> list[DatabaseRow]:
-    """The databases of a data directory or base backup, by OID.
+    """List the databases of a data directory or base backup, by OID.
 
     Raises:
         CatalogError: not a data directory, an unsupported version, a file missing or broken.
@@ -48,13 +48,13 @@ def list_databases(path: str | Path) -> list[DatabaseRow]:
 def open_created_catalog(
     path: str | Path, line: Sequence[CreatedDatabase], row: DatabaseRow, extra_locators: Iterable[Locator] = ()
 ) -> CatalogStore:
-    """Read what the catalog of a database is made of that the WAL creates.
+    """Open the catalog of a database that the WAL creates, from the database that it is made of.
 
     Args:
         path: as that of :func:`open_catalog`.
-        line: databases that were created one as a copy of the files of the other, in their order: the first one of
-            files that are here, or of none; the last one is the one that is meant.
-        row: its row of ``pg_database``.
+        line: databases that were created one as a copy of the files of the other, in their order: the first one from
+            files that are here, or from none; the last one is the wanted database.
+        row: the wanted database's row of ``pg_database``.
         extra_locators: files that an earlier store reported as missing.
 
     Returns:
@@ -63,8 +63,8 @@ def open_created_catalog(
     Raises:
         CatalogError: as :func:`open_catalog`.
     """
-    own, source, rows = line[-1], line[0].source, list_databases(path)
-    root = next((one for one in rows if one.oid == source), None) if source is not None else rows[0]
+    wanted, source, rows = line[-1], line[0].source, list_databases(path)
+    root = next((database for database in rows if database.oid == source), None) if source is not None else rows[0]
     if root is None:
         raise CatalogError(
             f'database "{row.name}" was created as a copy of database {source}, which is not in the catalog',
@@ -74,17 +74,17 @@ def open_created_catalog(
     store = open_catalog(path, root, extra_locators)
     origin = replace(
         store.origin,
-        database_oid=own.oid,
+        database_oid=wanted.oid,
         database_name=row.name,
-        database_tablespace=own.tablespace,
+        database_tablespace=wanted.tablespace,
         encoding=encoding_name(row.encoding),
         prepared=(),
         is_logged=source is None,
     )
-    followed = Whereabouts(root.oid, root.tablespace, tuple(one.oid for one in line))
+    followed = Whereabouts(root.oid, root.tablespace, tuple(database.oid for database in line))
     if source is None:
         store.files.forget_database()
-        followed = Whereabouts(line[0].oid, line[0].tablespace, tuple(one.oid for one in line[1:]))
+        followed = Whereabouts(line[0].oid, line[0].tablespace, tuple(database.oid for database in line[1:]))
     store.become(origin, followed)
     return store
 
@@ -100,9 +100,9 @@ def open_catalog(
 
     Args:
         path: a data directory of a stopped server, or a base backup, plain or in tar format.
-        database: its name, or its row; may be left out if only one accepts connections and is no template.
+        database: the database's name, or its row; may be left out if only one accepts connections and is no template.
         extra_locators: files that an earlier store reported as missing.
-        with_definitions: read the catalogs that have the definitions of objects, too.
+        with_definitions: whether to read also the catalogs that have the definitions of objects.
 
     Returns:
         the store, not rolled forward.
@@ -153,7 +153,7 @@ def _check_not_running(path: str | Path) -> None:
 
 
 def _databases(directory: DataDirectory, shared_map: dict[int, int]) -> list[DatabaseRow]:
-    """``pg_database`` as of the backup's files."""
+    """Read ``pg_database`` as of the backup's files."""
     store = _new_store(directory, DatabaseRow(0, "", 0, False, False, DEFAULT_TABLESPACE))
     locator = (GLOBAL_TABLESPACE, 0, _mapped(shared_map, PG_DATABASE))
     _add_heap(directory, store, locator, PG_DATABASE, must_exist=True)
@@ -197,7 +197,7 @@ def _new_store(directory: DataDirectory, row: DatabaseRow, with_definitions: boo
         backup_start=directory.backup_start,
         reach_lsn=directory.reach_lsn,
         reach_timeline=directory.reach_timeline,
-        prepared=tuple(one for one in prepared if one.database == row.oid),
+        prepared=tuple(transaction for transaction in prepared if transaction.database == row.oid),
         xid_epoch=control.next_xid >> 32,
         decodes_on_demand=control.decodes_on_demand,
     )
@@ -210,9 +210,9 @@ def _new_store(directory: DataDirectory, row: DatabaseRow, with_definitions: boo
 
 
 def _oldest(prepared: Iterable[PreparedTransaction], next_xid: int) -> int:
-    """The oldest xid that was running at a shutdown checkpoint: prepared transactions outlive it."""
+    """Find the oldest xid that was running at a shutdown checkpoint: prepared transactions outlive it."""
     oldest = next_xid
-    for xid in (xid for one in prepared for xid in (one.xid, *one.subxacts)):
+    for xid in (xid for transaction in prepared for xid in (transaction.xid, *transaction.subxacts)):
         oldest = xid if xid_precedes(xid, oldest) else oldest
     return oldest
 
@@ -240,13 +240,13 @@ def _mapped(mappings: dict[int, int], oid: int) -> int:
 
 
 def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
-    """The files of a catalog, in the order in which it lay, or may have lain, in them.
+    """Add the files of a catalog, in the order in which it lay, or may have lain, in them.
 
     Row versions of pg_class that are dead, or not committed, may prove right in the WAL. A copy that is not clean may
     lack the rows altogether, if pg_class was rewritten meanwhile: the WAL brings them.
 
-    Known gap: a file that a transaction was writing when the copy began, and that was gone before it was copied, is not
-    looked for unless pg_class has changed since on the page that names it.
+    Known gap: a file may be missed that a transaction was writing when the copy began, and that was gone before it was
+    copied. It is not looked for unless pg_class has changed since on the page that names it.
     """
     live = [_place(store, row) for row in store.view(store.start_lsn + 1).class_rows(oid)]
     if directory.is_clean and not live:
@@ -268,18 +268,18 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
 
 
 def _named_places(store: CatalogStore) -> list[Locator]:
-    """The files that some version of a row of pg_class, whether it is right or not, names for a catalog."""
+    """List the files that some version of a row of pg_class, whether it is right or not, names for a catalog."""
     versions = [version for oid in store.tables for version in store.tables[PG_CLASS].find("oid", oid)]
     return [_place(store, row) for row in store.rows.classes(version.data for version in versions) if row.filenode]
 
 
 def _place(store: CatalogStore, row: ClassRow) -> Locator:
-    """The file that a row of pg_class names."""
+    """Return the file that a row of pg_class names."""
     return row.tablespace or store.files.whereabouts.tablespace, store.database_oid, row.filenode
 
 
 def _in_order_of_updates(versions: Iterable[Version]) -> list[Version]:
-    """Versions of a row, each behind the one that its transaction updated."""
+    """Order versions of a row, each after the one that its transaction updated."""
     rest, ordered = list(versions), list[Version]()
     while rest:
         first = next((v for v in rest if not any(v.inserter in w.deleters for w in rest if w is not v)), rest[0])

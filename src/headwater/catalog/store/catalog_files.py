@@ -21,24 +21,24 @@ class CatalogFiles:
     """The files that the catalogs of one database lie in, lay in, or may come to lie in.
 
     Args:
-        origin: where the catalog came from.
+        origin: the place and time at which the catalog was taken.
         tables: the catalogs, by OID.
-        fates: of transactions.
+        fates: the fates of transactions.
         update_xid: resolves the updater of a multixact of before the WAL, 0 if it has none.
-        changed: takes what may be found otherwise; emptied by its owner.
-        is_complete: no page or file of the copy can lack what the WAL of before ``start_lsn`` did.
+        changed: takes the keys under which something may be found otherwise; emptied by its owner.
+        is_complete: whether no page or file of the copy can lack what the WAL of before ``start_lsn`` did.
 
     Attributes:
         heaps: the files, by locator.
         places: the file in which each catalog lies, or will lie if a running transaction commits, by OID.
         remapped: the file in which a record of the WAL mapped each catalog last, by OID.
-        mapped: what relation maps name, by (is shared, file number): the catalog's OID, and the LSN where a record
-            mapped it elsewhere.
+        mapped: the files that relation maps name, by (is shared, file number): the catalog's OID, and the LSN where a
+            record mapped it elsewhere.
         missing: files in which a catalog lies, and whose records were not applied.
-        whereabouts: where the database's files lie.
+        whereabouts: the location of the database's files.
         start_lsn: the WAL from here on shows what happened to the files.
         is_complete: see :meth:`complete`.
-        reach_lsn: the window must go as far as this at least.
+        reach_lsn: the LSN that the window must reach at least.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class CatalogFiles:
         return frozenset(self.heaps)
 
     def complete(self) -> None:
-        """Take note that the WAL that was applied has shown all that the copy may lack.
+        """Note that the WAL that was applied has shown everything that the copy may lack.
 
-        To be called after the BACKUP_END record of an online backup; for another copy of a server that was not shut
-        down, after the first checkpoint whose redo LSN is later than the origin's; for an exported catalog at its
-        consistent point. Until then nothing is left out of images, and a view may lack rows that the copy lacks.
+        To be called after the BACKUP_END record of an online backup. For a copy of a server that was not shut down,
+        call it after the first checkpoint whose redo LSN is later than the origin's. For an exported catalog, call it
+        at its consistent point. Until then nothing is left out of images, and a view may lack rows that the copy lacks.
         """
         self.is_complete = True
         for heap in self.heaps.values():
@@ -84,7 +84,7 @@ class CatalogFiles:
     def add_extra(self, locator: Locator, base: bytes | None = None) -> None:
         """Add a file that will turn out to be a catalog's, with its pages if the backup has them.
 
-        One that is followed already stays as it is.
+        A file that is followed already stays as it is.
         """
         if locator not in self.heaps:
             self._read(locator, base, "", 0)
@@ -98,11 +98,11 @@ class CatalogFiles:
         """Add a catalog's file in the backup.
 
         Args:
-            locator: its place.
-            catalog_oid: which catalog it is.
-            base: its pages; None if the backup lacks it.
-            is_clean: no server wrote during the copy; else torn pages are no error, as the WAL has them whole.
-            file: its name, for errors.
+            locator: the file's locator.
+            catalog_oid: the catalog's OID.
+            base: the file's pages; None if the backup lacks it.
+            is_clean: whether no server wrote during the copy; else torn pages are no error, as the WAL has them whole.
+            file: the file's name, for errors.
 
         Raises:
             CatalogError: a page is broken.
@@ -118,20 +118,21 @@ class CatalogFiles:
         """Add a catalog's file of which the rows are known, not the pages.
 
         Args:
-            locator: its place.
-            catalog_oid: which catalog it is.
+            locator: the file's locator.
+            catalog_oid: the catalog's OID.
             places: the rows, on provisional pages.
-            base_lsn: as of which they are.
+            base_lsn: the LSN as of which they are.
         """
         self._new_heap(locator, places, base_lsn).attach(self._tables[catalog_oid])
         self.places.setdefault(catalog_oid, locator)
 
     def add_successor(self, locator: Locator, is_certain: bool) -> None:
-        """Take note that a catalog moved to a file that was added from one that was added before.
+        """Note that a catalog moved to a file that was added, from a file that was added before.
 
         Args:
-            locator: its place.
-            is_certain: it had moved when the WAL begins, or will have if a transaction that runs there commits.
+            locator: the new file's locator.
+            is_certain: whether the catalog had moved when the WAL begins, or will have if a transaction that runs there
+                commits.
         """
         heap = self.heaps[locator]
         heap.is_rewritten = True
@@ -151,12 +152,12 @@ class CatalogFiles:
         return heap
 
     def map_catalogs(self, mappings: dict[int, int], is_shared: bool, lsn: int = 0) -> None:
-        """Take over what a relation map says: where mapped catalogs lie.
+        """Take over the files of mapped catalogs from a relation map.
 
         Args:
             mappings: OID to file number, the whole map.
-            is_shared: it is that of the shared catalogs.
-            lsn: of the record that says so.
+            is_shared: whether the map is that of the shared catalogs.
+            lsn: LSN of the record that has the map.
         """
         before = self.mapped.copy()
         for (shared, number), (oid, left) in before.items():
@@ -176,12 +177,12 @@ class CatalogFiles:
         return max((heap.base_lsn for heap in self.heaps.values() if heap.catalog is not None), default=0)
 
     def strangers(self, table: CatalogTable, heap: CatalogHeap, lsn: int) -> list[Version]:
-        """Return versions of a catalog that the WAL shows behind ``lsn`` only: none of this file is a copy of them.
+        """Return versions of a catalog that the WAL shows after ``lsn`` only: none of this file is a copy of them.
 
         Args:
             table: the catalog.
             heap: the file.
-            lsn: where the catalog moves to the file.
+            lsn: the LSN at which the catalog moves to the file.
         """
         strangers = list[Version]()
         for other in self.heaps.values():

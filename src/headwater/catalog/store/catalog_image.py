@@ -1,11 +1,11 @@
-"""The catalog at an LSN as a value: what a store needs to go on from there, and nothing that no one can see any more.
+"""The catalog at an LSN as a value: all that a store needs to go on from there, and nothing that no one sees any more.
 
 Made and opened by :mod:`headwater.catalog.store.image_io`, compared and written by :mod:`headwater.base.value_codec`.
 It needs neither the backup nor the WAL of before.
 
-An image is canonical: it depends on the backup, the WAL up to its LSN and its horizon, and not on how many images were
-made on the way, nor on what was looked up. Versions stand in the order of their first place (file, block, offset
-number), those without a place behind them in the order of their content. Xids have 64 bits, so that an image may
+An image is canonical: it depends on the backup, the WAL up to its LSN and its horizon. It does not depend on how many
+images were made on the way, nor on what was looked up. Versions stand in the order of their first place (file, block,
+offset number), those without a place after them in the order of their content. Xids have 64 bits, so that an image may
 outlive 2^32 transactions.
 """
 
@@ -32,10 +32,10 @@ class MappedFile(NamedTuple):
     """A file that a relation map names, or named at or after the horizon.
 
     Attributes:
-        is_shared: the map of the shared catalogs.
-        number: the file's.
+        is_shared: whether the map is that of the shared catalogs.
+        number: the file's number.
         oid: the catalog that lies there.
-        left_lsn: where a record mapped it elsewhere, NEVER if none did.
+        left_lsn: LSN where a record mapped the catalog elsewhere, NEVER if none did.
     """
 
     is_shared: bool
@@ -59,7 +59,7 @@ class Stray(NamedTuple):
 
 
 class PendingCommand(NamedTuple):
-    """What a NEW_CID record said of a tuple whose own record lies behind the image's LSN."""
+    """The commands that a NEW_CID record gave for a tuple whose own record lies after the image's LSN."""
 
     block: int
     offnum: int
@@ -73,16 +73,16 @@ class HeapImage:
     """A file of a catalog, m tuples in b blocks; see :class:`headwater.catalog.store.heaps.CatalogHeap`.
 
     Attributes:
-        locator: its place.
+        locator: the file's locator.
         catalog: OID of the catalog, 0 if that is not known yet.
         rows: the versions of a file whose catalog is not known, else None: they are among the catalog's.
-        file, is_missing, is_made, blocks, base_lsn, is_extended: what the backup has of it.
-        is_rewritten, is_merged: how it came to be.
+        file, is_missing, is_made, blocks, base_lsn, is_extended: the facts that the backup has of the file.
+        is_rewritten, is_merged: the way the file came to be.
         block, offnum, row: int64[m] each tuple's block, offset number and version.
         lay: int64[] versions that lay here before, as far as that still matters.
         page_lsns: int64[b] ``pd_lsn`` of each block, up to the last one that has any.
         provisional: int64[] blocks that may come from the future.
-        commands: in the order of their tuples.
+        commands: the pending commands, in the order of their tuples.
     """
 
     locator: tuple[int, int, int]
@@ -105,10 +105,10 @@ class HeapImage:
     commands: tuple[PendingCommand, ...]
 
     def check_parts(self) -> None:
-        """Whether its columns fit each other.
+        """Check that the columns fit each other.
 
         Raises:
-            ValueError: they do not.
+            ValueError: the columns do not.
         """
         check_lengths([self.block, self.offnum, self.row])
         check_lengths([self.lay], len(self.lay))
@@ -120,10 +120,10 @@ class HeapImage:
             self.check_rows(self.rows)
 
     def check_rows(self, rows: VersionRows) -> None:
-        """Whether its tuples are among these versions.
+        """Check that the tuples are among these versions.
 
         Raises:
-            ValueError: one is not.
+            ValueError: a tuple is not.
         """
         check_range(self.row, 0, len(rows))
         check_range(self.lay, 0, len(rows))
@@ -134,27 +134,28 @@ class CatalogImage:
     """The catalogs of one database at an LSN.
 
     Attributes:
-        origin: where the catalog was taken first.
-        lsn: WAL from here on rolls it forward.
-        horizon: views at this LSN or later can be had.
-        next_xid: 64 bits, at ``lsn``.
+        origin: the place and time at which the catalog was first taken.
+        lsn: WAL from here on rolls the image forward.
+        horizon: views at this LSN or later are available.
+        next_xid: the next xid at ``lsn``, 64 bits.
         settled_before: 64 bits: all transactions before it had ended, None if that is not known of any.
-        is_complete: the WAL has shown all that the copy may lack.
-        reach_lsn: the WAL must go as far as this at least.
-        xids: int64[k] transactions that versions name, or a copy of one may yet, and commits: int64[k] where they
-            committed: 0 before the horizon, NEVER for an abort. Those not listed still run.
-        hinted: int64[] transactions of which only the backup says that they committed, as far as versions name them
-            or they may still run.
-        commit_log: what the backup said of transactions, None once the copy is complete.
-        mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
+        is_complete: whether the WAL has shown everything that the copy may lack.
+        reach_lsn: the LSN that the WAL must reach at least.
+        xids: int64[k] transactions that versions name, or a copy of one may yet, and commits: int64[k] their commit
+            LSNs: 0 before the horizon, NEVER for an abort. Those not listed still run.
+        hinted: int64[] transactions of which only the backup says that they committed, as far as versions name them or
+            they may still run.
+        commit_log: the backup's word on transactions, None once the copy is complete.
+        mapped: in order; places: the file in which each catalog lies; remapped: the file to which a record mapped it;
+            each by OID.
         strays: in order.
         unread: catalogs whose rows are not known.
-        database: whose files these are: another one's, as long as the own are to be copied of them.
-        descent: databases that will be copied of it, one of the other.
+        database: the database of these files: another one, as long as the own files are to be copied from it.
+        descent: databases that will be copied from it, one from the other.
         copied_to: tablespaces that the database may have moved to.
-        publication_names: of all that have been visible, also before the horizon.
+        publication_names: names of all publications that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
-        heaps: by locator.
+        heaps: the catalogs' files, by locator.
     """
 
     origin: CatalogOrigin
@@ -181,10 +182,10 @@ class CatalogImage:
     heaps: tuple[HeapImage, ...]
 
     def check_parts(self) -> None:
-        """Whether it has all catalogs, and what its columns and heaps name is there.
+        """Check that the image has all catalogs, and that everything its columns and heaps name is there.
 
         Raises:
-            ValueError: it is not.
+            ValueError: a part is missing, or not there.
         """
         check_lengths([self.xids, self.commits])
         check_lengths([self.hinted], len(self.hinted))

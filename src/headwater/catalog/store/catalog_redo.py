@@ -5,7 +5,7 @@ In: records of HEAP, HEAP2, XLOG, SMGR, RELMAP and DBASE. Out: catalogs with all
 Rewritten catalogs: VACUUM FULL writes a new file before anyone can know what it is for. Its locator shows when the
 relation map or the pg_class row changes. Files that were added beforehand
 (:meth:`headwater.catalog.store.catalog_files.CatalogFiles.add_extra`) have kept their pages, and join the catalog's
-history then; one that was not is reported by :meth:`CatalogRedo.missing_locators`.
+history then. A file that was not added is reported by :meth:`CatalogRedo.missing_locators`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CatalogRedo(HeapRedo):
     Args:
         files: the files of the catalogs.
         tables: the catalogs, by OID.
-        major: PostgreSQL's.
+        major: PostgreSQL's major version.
     """
 
     def __init__(self, files: CatalogFiles, tables: dict[int, CatalogTable], major: int) -> None:
@@ -52,7 +52,8 @@ class CatalogRedo(HeapRedo):
         """Roll forward over one record, in LSN order.
 
         Args:
-            record: of resource managers HEAP, HEAP2, XLOG (page images), SMGR, RELMAP or DBASE; others are passed over.
+            record: a record of resource manager HEAP, HEAP2, XLOG (page images), SMGR, RELMAP or DBASE; others are
+                passed over.
 
         Raises:
             CatalogError: the catalog does not fit the WAL.
@@ -72,11 +73,11 @@ class CatalogRedo(HeapRedo):
     def apply_earlier(self, records: Iterable[Record]) -> None:
         """Roll files forward that were added as extras, up to where the catalog begins.
 
-        They were made, or written to, before that, when nothing told yet whose they are.
+        They were made, or written to, before that, when nothing said yet whose they are.
 
         Args:
-            records: of before the catalog's LSN, in LSN order: all that name one of these files; others are passed
-                over.
+            records: records of before the catalog's LSN, in LSN order: all that name one of these files; others are
+                passed over.
 
         Raises:
             CatalogError: a file does not fit the WAL.
@@ -116,7 +117,7 @@ class CatalogRedo(HeapRedo):
                 self._move(oid, files.remapped[oid], lsn)
 
     def _move(self, oid: int, locator: Locator, lsn: int) -> None:
-        """Let a catalog lie in this file from ``lsn`` on, or know that it may if the transaction commits.
+        """Let a catalog lie in this file from ``lsn`` on, or note that it may if the transaction commits.
 
         The backup may have known that before: then its files have not been joined yet, but are now.
         """
@@ -147,7 +148,7 @@ class CatalogRedo(HeapRedo):
         """Find the old file of a mapped catalog that was rewritten while the backup was taken.
 
         The backup has the new relation map, so nothing names the old file but NEW_CID records: no pg_class row and no
-        map knows it. Which catalog it was shows in its rows.
+        map knows it. The rows of the file show which catalog it was.
         """
         if self._is_settled:
             return
@@ -162,7 +163,7 @@ class CatalogRedo(HeapRedo):
                 self._recognize(heap)
 
     def owner(self, locator: Locator) -> int | None:
-        """Return a relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
+        """Return a relation that lies in a file in the eyes of anyone; 0 for a mapped one."""
         tablespace, database, filenode = locator
         if self._files.mapped_oid(filenode, is_shared=database == 0) is not None:
             return 0

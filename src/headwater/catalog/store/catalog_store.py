@@ -1,9 +1,9 @@
 """The catalog over a span of WAL: every version of every row that decoding reads.
 
-Made by :func:`headwater.catalog.store.bootstrap.open_catalog`, or of an image that was made of another one
-(:mod:`headwater.catalog.store.image_io`). Rolled forward with :meth:`CatalogStore.apply`, told of the fates of
-transactions, then asked for views at any LSN from its horizon on. Lives on the driver; tasks get the values that views
-give.
+Made by :func:`headwater.catalog.store.bootstrap.open_catalog`, or from an image that was made of another one
+(:mod:`headwater.catalog.store.image_io`). It is rolled forward with :meth:`CatalogStore.apply`, informed of the fates
+of transactions, then asked for views at any LSN from its horizon on. It lives on the driver; tasks get the values that
+views give.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ class CatalogStore:
     """The versions of the catalogs of one database.
 
     Args:
-        origin: where the catalog came from.
-        transactions: who knows those of before the WAL.
-        is_complete: no page or file of the copy can lack what the WAL of before ``lsn`` did.
-        fates: of transactions; left out, nothing is known but what ``transactions`` knows.
-        with_definitions: the catalogs that have the definitions of objects are followed, too.
+        origin: the place and time at which the catalog was taken.
+        transactions: the source that knows the transactions of before the WAL.
+        is_complete: whether no page or file of the copy can lack what the WAL of before ``lsn`` did.
+        fates: the fates of transactions; left out, nothing is known but what ``transactions`` knows.
+        with_definitions: whether the catalogs that have the definitions of objects are also followed.
 
     Attributes:
-        origin: where the catalog was taken first.
-        transactions: who knows those of before the WAL.
-        lsn: WAL from here on rolls it forward: the origin's ``start_lsn``, or the LSN of the image it was opened from.
-        horizon: views at this LSN or later can be had.
-        source: the image that it was opened from.
-        fates: of transactions.
-        rows: reads rows.
+        origin: the place and time at which the catalog was first taken.
+        transactions: the source that knows the transactions of before the WAL.
+        lsn: WAL from here on rolls the store forward: the origin's ``start_lsn``, or the LSN of the image it was opened
+            from.
+        horizon: views at this LSN or later are available.
+        source: the image that the store was opened from.
+        fates: the fates of transactions.
+        rows: the reader of rows.
         tables: the catalogs, by OID.
-        files: where they lie.
+        files: the files of the catalogs.
         redo: applies records to the files.
-        cache: what views remember.
-        unread: catalogs whose rows are not known; an exported one may leave out those of roles.
-        publication_names: of publications that were visible before the horizon.
-        search_path: of the session that names types and objects; see :meth:`name_by`.
+        cache: the answers that views remember.
+        unread: catalogs whose rows are not known; an exported catalog may leave out those of roles.
+        publication_names: names of publications that were visible before the horizon.
+        search_path: the path of the session that names types and objects; see :meth:`name_by`.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class CatalogStore:
 
     @property
     def start_lsn(self) -> int:
-        """Where rolling forward begins."""
+        """The LSN where rolling forward begins."""
         return self.origin.start_lsn
 
     @property
@@ -111,7 +112,7 @@ class CatalogStore:
         return self.origin.encoding
 
     def become(self, origin: CatalogOrigin, whereabouts: Whereabouts) -> None:
-        """Be the store of another database, which is made in the WAL; before it is rolled forward."""
+        """Become the store of another database, which is made in the WAL; before it is rolled forward."""
         self.origin, self.files.whereabouts = origin, whereabouts
         self.rows = CatalogRows(origin.major, origin.encoding)
 
@@ -120,20 +121,20 @@ class CatalogStore:
         self.redo.apply(record)
 
     def commit(self, xids: Sequence[int], lsn: int) -> None:
-        """Take note that transactions committed together, with a record that starts at ``lsn``."""
+        """Note that transactions committed together, with a record that starts at ``lsn``."""
         self.fates.commit(xids, lsn)
         self._forget_touched(xids)
 
     def abort(self, xids: Sequence[int]) -> None:
-        """Take note that transactions aborted."""
+        """Note that transactions aborted."""
         self.fates.abort(xids)
         self._forget_touched(xids)
 
     def settle_before(self, xid: int) -> None:
-        """Take note that all transactions older than this one have ended; without a record that says so, aborted.
+        """Note that all transactions older than this one have ended: aborted, if no record says how.
 
         To be called with the oldest running xid of each RUNNING_XACTS record, after the ends of transactions before it
-        were told. Without it, what a crash has left behind stays in images.
+        were reported. Without it, what a crash has left behind stays in images.
 
         Args:
             xid: low 32 bits.
@@ -141,10 +142,10 @@ class CatalogStore:
         self.fates.settle_before(xid)
 
     def view(self, lsn: int, own: OwnCommands | None = None) -> HistoricCatalog:
-        """Return the catalog as it was at an LSN: with all that committed before it.
+        """Return the catalog as it was at an LSN: with the changes of all transactions that committed before it.
 
         Args:
-            lsn: at or after :attr:`horizon`.
+            lsn: an LSN at or after :attr:`horizon`.
             own: a transaction that also sees its own changes.
 
         Raises:
@@ -191,7 +192,7 @@ class CatalogStore:
 
     @property
     def has_definitions(self) -> bool:
-        """The catalogs that have the definitions of objects are followed."""
+        """Whether the catalogs that have the definitions of objects are followed."""
         return PG_CONSTRAINT in self.tables
 
     def follows(self, catalog: str) -> bool:
@@ -209,17 +210,17 @@ class CatalogStore:
 
     @property
     def is_being_made(self) -> bool:
-        """The database is created in WAL that has all its pages, and that has not come to its end yet."""
+        """Whether the database is being created in WAL that has all its pages, and that has not come to its end yet."""
         return self.origin.is_logged and not self.database_rows()
 
     def commands_under(self, key: Dependency, xids: frozenset[int]) -> list[int]:
-        """List commands by which transactions made or removed rows under (catalog, index, key); unknown ones too."""
+        """List commands by which transactions made or removed rows under (catalog, index, key); unknown ones also."""
         versions = self.versions(key)
-        made = [version.cmin for version in versions if version.inserter in xids]
-        return made + [command for version in versions for xid, command in version.deleters.items() if xid in xids]
+        commands = [version.cmin for version in versions if version.inserter in xids]
+        return commands + [command for version in versions for xid, command in version.deleters.items() if xid in xids]
 
     def touched_by(self, xids: Iterable[int]) -> set[Dependency]:
-        """Return everything that rows made or removed by these transactions may be looked up by."""
+        """Return all keys that find rows made or removed by these transactions."""
         return set().union(*map(self._touched, xids))
 
     def _touched(self, xid: int) -> set[Dependency]:
@@ -234,6 +235,6 @@ class CatalogStore:
         return keys
 
     def _forget_touched(self, xids: Sequence[int]) -> None:
-        """Forget what views remember of rows that these transactions made or removed."""
+        """Forget the answers that rest on rows that these transactions made or removed."""
         if not self.cache.is_empty:
             self.cache.forget(self.touched_by(xids))

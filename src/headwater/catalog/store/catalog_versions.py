@@ -1,4 +1,4 @@
-"""What views read: the versions of the rows of all catalogs, and what they are read with."""
+"""The interface that views read: the versions of the rows of all catalogs, and the reader of rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class CatalogVersions(Protocol):
 
     @property
     def origin(self) -> CatalogOrigin:
-        """Where the catalog was taken first."""
+        """The place and time at which the catalog was first taken."""
 
     @property
     def fates(self) -> Fates:
-        """Of transactions."""
+        """The fates of transactions."""
 
     @property
     def rows(self) -> CatalogRows:

@@ -1,7 +1,7 @@
-"""Whether a copy of a cluster has all files of the catalogs: asked when WAL has been read, for it may have the rest.
+"""The check that a copy of a cluster has all files of the catalogs, after WAL has been read, which may have the rest.
 
-What the WAL has made anew, or what a catalog has left in the window, the copy need not have: then the WAL has all of
-it. ``relpages`` is looked at only where a file may end because the next one is missing (PostgreSQL: ``md.c``).
+The copy need not have files that the WAL has made again, or that a catalog has left in the window: then the WAL has all
+of it. ``relpages`` is looked at only where a file may end because the next one is missing (PostgreSQL: ``md.c``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_files(store: CatalogStore) -> None:
 
 
 def _place_and_pages(store: CatalogStore, oid: int) -> tuple[Locator | None, int]:
-    """Where a catalog lies at the end of the window, and how many pages it should have at least."""
+    """Locate a catalog at the end of the window, and tell how many pages it should have at least."""
     rows = store.timeline_of(("pg_class", "oid", oid)).rows[-1]
     if oid in SHARED_CATALOGS or not rows:
         return store.files.places.get(oid), 0

@@ -4,8 +4,8 @@ In: records of DBASE, in LSN order. Out: the heaps under the locators that recor
 Mirrors dbcommands.c (CreateDatabaseUsingFileCopy, CreateDatabaseUsingWalLog, movedb, dbase_redo).
 
 Nobody is connected to a database that is copied or moved, nor has a prepared transaction in it, until that has
-committed. So a copy is as of its record, and a database that moves is written to at one of its two places only, even
-if the move fails after its record: its files are known under both until it is told which one holds.
+committed. So a copy is as of its record. A database that moves is written to at one of its two places only, even if the
+move fails after its record. Its files are known under both places until it is known which one holds.
 
 Known gap: a copy while the catalog's own copy is not complete yet is refused.
 """
@@ -29,18 +29,18 @@ def follow_copy(files: CatalogFiles, record: Record) -> None:
         record: the record.
 
     Raises:
-        RecordError: it is malformed.
+        RecordError: the record is malformed.
         CatalogError: the catalog's own copy was not complete then.
     """
     if record.kind != CREATE_FILE_COPY:
         return
-    copy, where = parse_file_copy(record.main_data, record.lsn), files.whereabouts
-    if copy.source_database != where.database or copy.source_tablespace not in {where.tablespace, *where.also}:
+    copy, location = parse_file_copy(record.main_data, record.lsn), files.whereabouts
+    if copy.source_database != location.database or copy.source_tablespace not in {location.tablespace, *location.also}:
         return
-    if copy.database == where.database:
+    if copy.database == location.database:
         _check_complete(files, record, "moves to another tablespace")
         _know_at(files, copy)
-    elif copy.database in where.descent[:1]:
+    elif copy.database in location.descent[:1]:
         _check_complete(files, record, "is copied")
         _go_on_as(files, copy)
 
@@ -55,27 +55,31 @@ def _check_complete(files: CatalogFiles, record: Record, event: str) -> None:
 
 
 def _know_at(files: CatalogFiles, copy: DatabaseCopy) -> None:
-    """Know the files at a second place."""
-    where = files.whereabouts
+    """Add a second place at which the files are known."""
+    location = files.whereabouts
     for heap in _lying_in(files, copy.source_tablespace):
-        _put(files, heap, (copy.tablespace, where.database, heap.locator[2]))
-    where.also += (copy.source_tablespace, copy.tablespace)
+        _put(files, heap, (copy.tablespace, location.database, heap.locator[2]))
+    location.also += (copy.source_tablespace, copy.tablespace)
 
 
 def _go_on_as(files: CatalogFiles, copy: DatabaseCopy) -> None:
     """Follow the files of the copy from here on."""
-    where = files.whereabouts
+    location = files.whereabouts
     for heap in _lying_in(files, copy.source_tablespace):
         heap.locator = copy.tablespace, copy.database, heap.locator[2]
         heap.is_changed = True
         _put(files, heap, heap.locator)
-    for locator in [locator for locator in files.heaps if locator[1] == where.database]:
+    for locator in [locator for locator in files.heaps if locator[1] == location.database]:
         del files.heaps[locator]
     for places in (files.places, files.remapped):
         for oid, (spc, database, number) in places.items():
-            if database == where.database:
-                places[oid] = copy.tablespace if spc in {where.tablespace, *where.also} else spc, copy.database, number
-    files.whereabouts = Whereabouts(copy.database, copy.tablespace, where.descent[1:])
+            if database == location.database:
+                places[oid] = (
+                    copy.tablespace if spc in {location.tablespace, *location.also} else spc,
+                    copy.database,
+                    number,
+                )
+    files.whereabouts = Whereabouts(copy.database, copy.tablespace, location.descent[1:])
 
 
 def _lying_in(files: CatalogFiles, tablespace: int) -> list[CatalogHeap]:
@@ -84,42 +88,45 @@ def _lying_in(files: CatalogFiles, tablespace: int) -> list[CatalogHeap]:
 
 
 def _put(files: CatalogFiles, heap: CatalogHeap, locator: Locator) -> None:
-    """Know a copied file; who did not know that it would be has not read what the WAL says of it there."""
+    """Enter a copied file at a locator.
+
+    If the locator was not known before, the WAL's records of the file there were not read: the file is missing.
+    """
     if locator not in files.heaps:
         files.missing.add(locator)
     files.heaps[locator] = heap
 
 
 def settle_place(files: CatalogFiles, tablespace: int | None) -> None:
-    """Know the files at one place only, for an image. The database may still be on its way from there.
+    """Reduce the files to one known place, for an image. The database may still be on its way from there.
 
     Args:
         files: the files.
-        tablespace: where ``pg_database`` has the database in the eyes of all; None if it has no row.
+        tablespace: the tablespace that ``pg_database`` has for the database in the eyes of all; None if it has no row.
     """
-    where = files.whereabouts
-    places = {where.tablespace, *where.also}
-    here = where.tablespace if tablespace is None else tablespace
-    last = max((number for number, spc in enumerate(where.also, 1) if spc == here), default=0)
+    location = files.whereabouts
+    places = {location.tablespace, *location.also}
+    here = location.tablespace if tablespace is None else tablespace
+    last = max((number for number, spc in enumerate(location.also, 1) if spc == here), default=0)
     for locator, heap in list(files.heaps.items()):
-        if locator[0] in places and locator[1] == where.database and heap.catalog is not None:
+        if locator[0] in places and locator[1] == location.database and heap.catalog is not None:
             del files.heaps[locator]
             heap.is_changed |= locator[0] != here
-            heap.locator = here, where.database, locator[2]
+            heap.locator = here, location.database, locator[2]
             files.heaps[heap.locator] = heap
     for catalogs in (files.places, files.remapped):
         for oid, (spc, database, number) in catalogs.items():
-            if spc in places and database == where.database:
+            if spc in places and database == location.database:
                 catalogs[oid] = here, database, number
-    where.tablespace, where.also = here, where.also[last:]
+    location.tablespace, location.also = here, location.also[last:]
 
 
 def restore_place(files: CatalogFiles, database: int, descent: tuple[int, ...], copied_to: tuple[int, ...]) -> None:
-    """Be where the files were when an image was made of them.
+    """Restore the location that the files had when an image was made of them.
 
     Args:
         files: the files, as the image has them.
-        database, descent, copied_to: of their :class:`Whereabouts`.
+        database, descent, copied_to: parts of their :class:`Whereabouts`.
     """
     tablespace = files.places.get(PG_CLASS, (files.whereabouts.tablespace,))[0]
     files.whereabouts = Whereabouts(database, tablespace, descent)
@@ -128,9 +135,9 @@ def restore_place(files: CatalogFiles, database: int, descent: tuple[int, ...], 
 
 
 def expect_move(files: CatalogFiles) -> None:
-    """Know the files of a database that may be moving at all places again, once an image was made or opened."""
-    where = files.whereabouts
-    for heap in _lying_in(files, where.tablespace) if where.also else ():
-        for tablespace in where.also:
-            files.heaps[tablespace, where.database, heap.locator[2]] = heap
-    where.also = (where.tablespace, *where.also) if where.also else ()
+    """Enter the files of a database that may be moving at all places again, once an image was made or opened."""
+    location = files.whereabouts
+    for heap in _lying_in(files, location.tablespace) if location.also else ():
+        for tablespace in location.also:
+            files.heaps[tablespace, location.database, heap.locator[2]] = heap
+    location.also = (location.tablespace, *location.also) if location.also else ()

@@ -1,7 +1,7 @@
-"""Which database's files a store follows, and in which tablespace: both change where a database's directory is copied.
+"""The database whose files a store follows, and its tablespace: both change where a database's directory is copied.
 
-Mirrors dbcommands.c (CreateDatabaseUsingFileCopy, CreateDatabaseUsingWalLog, movedb). What a copy makes of the files is
-:mod:`headwater.catalog.store.database_copies`.
+Mirrors dbcommands.c (CreateDatabaseUsingFileCopy, CreateDatabaseUsingWalLog, movedb). The effect of a copy on the files
+is in :mod:`headwater.catalog.store.database_copies`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class CreatedDatabase:
     """A database of which a record of the WAL made a directory.
 
     Attributes:
-        oid: its OID.
-        tablespace: where the directory lies: that of its catalogs is in its default tablespace.
-        lsn: of the record.
+        oid: the database's OID.
+        tablespace: the tablespace of the directory: the directory of its catalogs lies in its default tablespace.
+        lsn: LSN of the record.
         source: OID of the database whose files were copied; None if the WAL has all its pages.
-        xid: of the transaction that creates it.
+        xid: the transaction that creates the database.
     """
 
     oid: int
@@ -36,10 +36,10 @@ class CreatedDatabase:
 
 
 def created_database(record: Record, major: int) -> CreatedDatabase | None:
-    """Return what a record of DBASE has made; None if it moves a database, or removes one.
+    """Return the database that a record of DBASE has made; None if it moves a database, or removes one.
 
     Raises:
-        RecordError: it is malformed.
+        RecordError: the record is malformed.
     """
     if record.kind == CREATE_FILE_COPY:
         copy = parse_file_copy(record.main_data, record.lsn)
@@ -48,18 +48,18 @@ def created_database(record: Record, major: int) -> CreatedDatabase | None:
             return None
         return CreatedDatabase(copy.database, copy.tablespace, record.lsn, copy.source_database, record.xid)
     if record.kind == CREATE_WAL_LOG and VERSIONS[major].logs_created_databases:
-        made = parse_wal_log(record.main_data, record.lsn)
-        return CreatedDatabase(made.database, made.tablespace, record.lsn, None, record.xid)
+        create = parse_wal_log(record.main_data, record.lsn)
+        return CreatedDatabase(create.database, create.tablespace, record.lsn, None, record.xid)
     return None
 
 
 class Whereabouts:
-    """Where a store's database lies as far as the WAL has come.
+    """The location of a store's database, as far as the WAL has come.
 
     Args:
         database: OID of the database whose files are followed.
-        tablespace: its default tablespace.
-        descent: databases that will be copied of it, one of the other; the last one is the store's own.
+        tablespace: the database's default tablespace.
+        descent: databases that will be copied from it, one from the other; the last one is the store's own.
 
     Attributes:
         also: tablespaces that its directory was copied from and to, in their order: it may have moved there.

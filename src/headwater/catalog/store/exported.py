@@ -1,11 +1,11 @@
 """A catalog that a server was asked for, row by row, made into a store that WAL rolls forward.
 
-In: the rows that an exported snapshot of a logical slot shows, and what ``pg_control`` says. Out: a store at the redo
-LSN of a checkpoint that was made before the slot.
+In: the rows that an exported snapshot of a logical slot shows, and the facts of ``pg_control``. Out: a store at the
+redo LSN of a checkpoint that was made before the slot.
 
-Why this joins the WAL without a gap. The slot waits until every transaction that it will decode begins behind its
+Why this joins the WAL without a gap. The slot waits until every transaction that it will decode begins after its
 ``restart_lsn``, and exports what a snapshot sees at its consistent point C. The checkpoint's redo LSN K lies before
-``restart_lsn``. The first record that changes a page behind K has the page as a whole (full_page_writes), so:
+``restart_lsn``. The first record that changes a page after K has the page as a whole (full_page_writes), so:
 
 - A page that nothing has changed between K and C holds, of what anyone can still see, exactly the rows that the
   snapshot shows: whoever wrote to it had ended before C.
@@ -15,10 +15,10 @@ So a row of the server stands here for its page until the WAL brings that page: 
 an online backup that ended at C. A row need not have the bytes that it is stored in, because no record changes it
 before the WAL has brought those. A record that tries is refused: its page has the highest LSN there is.
 
-What else the pages hold that the WAL brings, dead rows and rows of aborted transactions, is judged by the server's
-commit log, from the oldest xid on that can be there unfrozen. It stays with the catalog, as a page may come late.
+The WAL also brings pages with dead rows and rows of aborted transactions. The server's commit log decides about these,
+from the oldest xid on that can be there unfrozen. The log stays with the catalog, as a page may come late.
 
-Known gap: the members of multixacts are not known: a catalog's row that one transaction locked and another updated,
+Known gap: the members of multixacts are not known. A catalog's row that one transaction locked and another updated,
 both before the export, is refused when its page comes.
 """
 
@@ -39,18 +39,18 @@ from headwater.catalog.store.version_rows import XID_MASK, VersionRows, rows_of_
 from headwater.catalog.versions import FIRST_NORMAL_XID, FROZEN_XID, Version
 
 NO_RECORD_YET = (1 << 62) - 1
-"""``pd_lsn`` of a page that the WAL must bring as a whole before a record may change it."""
+"""The ``pd_lsn`` of a page that the WAL must bring as a whole before a record may change it."""
 
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A catalog.
+    """A catalog that a server exported.
 
     Attributes:
-        oid: the catalog's.
-        locator: where it lies.
-        pages: that its file has.
-        rows: those that the snapshot shows.
+        oid: the catalog's OID.
+        locator: the catalog's file.
+        pages: number of pages of the file.
+        rows: the rows that the snapshot shows.
     """
 
     oid: int
@@ -61,13 +61,13 @@ class ExportedFile:
 
 @dataclass(frozen=True)
 class ExportedCatalog:
-    """The catalogs of a database.
+    """The catalogs of a database, as a server exported them.
 
     Attributes:
-        origin: of the checkpoint, with the consistent LSN.
-        oldest_active_xid: the oldest one that ran at the checkpoint, 0 if none did.
-        oldest_xid: 64 bits: older ones lie in no catalog but frozen.
-        commit_log: what became of those from there on.
+        origin: the checkpoint and its cluster, with the consistent LSN.
+        oldest_active_xid: the oldest xid that ran at the checkpoint, 0 if none did.
+        oldest_xid: 64 bits: older xids lie in no catalog but frozen.
+        commit_log: the fates of transactions from there on.
         shared_map, local_map: file numbers of mapped relations by OID.
         files: the catalogs.
     """
@@ -82,7 +82,7 @@ class ExportedCatalog:
 
 
 def store_of_export(export: ExportedCatalog) -> CatalogStore:
-    """The store, at the checkpoint's redo LSN."""
+    """Make the store of an export, at the checkpoint's redo LSN."""
     store = CatalogStore(export.origin, export.commit_log, is_complete=False)
     if export.oldest_active_xid:
         store.settle_before(export.oldest_active_xid)
@@ -115,7 +115,7 @@ def _version_rows(export: ExportedCatalog, rows: Sequence[SentRow]) -> VersionRo
 
 
 def _inserter(xmin: int, next_xid: int, oldest_xid: int) -> int:
-    """Who decides whether a row exists; the raw xmin of a frozen row may be of another epoch."""
+    """Return the xid that decides whether a row exists; the raw xmin of a frozen row may be of another epoch."""
     age = next_xid - xmin & XID_MASK
     is_recent = age <= next_xid - oldest_xid or age >= 1 << 31
     return xmin if is_recent or xmin < FIRST_NORMAL_XID else FROZEN_XID

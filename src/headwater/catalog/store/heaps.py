@@ -1,16 +1,16 @@
-"""Files of catalogs: which version of which row lies where.
+"""The files of catalogs: which version of which row lies where.
 
 Job: give redo the version at a page and offset, and take page images in. After VACUUM FULL one catalog has several
 heaps, and one version may lie in two of them.
 
 In: the pages of a backup, or the places of an image, as flat arrays; a page becomes objects when redo touches it.
 
-A page of an online backup may be younger than the backup's start. What it says is provisional until the WAL's first
-page image of it arrives (the server writes one for every page changed during a backup): versions that the image lacks
-are then taken back, as the records that follow bring them again. In the same way a whole file may be younger: then the
-catalog moves there in the middle of the WAL, and what it holds is matched with the catalog's other versions only then.
-What a provisional page holds is matched when the WAL has shown the page: until then a version lies in one file only,
-so that it can be taken back.
+A page of an online backup may be younger than the backup's start. Its content is provisional until the WAL's first page
+image of it arrives (the server writes one for every page changed during a backup). Versions that the image lacks are
+then taken back, as the records that follow bring them again. In the same way a whole file may be younger. Then the
+catalog moves there in the middle of the WAL, and the file's content is matched with the catalog's other versions only
+then. The content of a provisional page is matched when the WAL has shown the page: until then a version lies in one
+file only, so that it can be taken back.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from headwater.catalog.versions import INVALID_XID, Fates, Key, Version
 from headwater.errors import CatalogError
 
 _MOST_BLOCKS = 1 << 24
-"""128 GB: what stands here for a file follows its number of blocks."""
+"""The most blocks of a file, 128 GB: memory here follows the number of blocks."""
 
 Int64s = NDArray[np.int64]
 Locator = tuple[int, int, int]
-"""Tablespace OID, database OID (0 shared), file number."""
+"""A file: tablespace OID, database OID (0 shared), file number."""
 Tid = tuple[int, int]
 
 
 class Page:
-    """A page of a heap: which version lies at which offset number.
+    """A page of a heap: the versions at its offset numbers.
 
     Attributes:
         lsn: ``pd_lsn``.
         slots: offset number to version.
-        is_provisional: of an online backup, and changed after the backup's start.
+        is_provisional: whether the page is of an online backup, and changed after the backup's start.
     """
 
     __slots__ = ("is_provisional", "lsn", "slots")
@@ -66,7 +66,7 @@ def _none() -> Int64s:
 
 @dataclass(frozen=True, eq=False)
 class HeapPlaces:
-    """What a file holds, m tuples in b blocks.
+    """The content of a file, m tuples in b blocks.
 
     Attributes:
         base: the versions.
@@ -88,17 +88,17 @@ class HeapPlaces:
 def places_in_pages(
     data: bytes, fixed_length: int, start_lsn: int, fates: Fates, update_xid: Callable[[int], int]
 ) -> tuple[HeapPlaces, int]:
-    """What the file of a backup holds.
+    """Read the tuples of a file of a backup.
 
     Args:
         data: whole pages.
         fixed_length: bytes that each row has at least.
-        start_lsn: of the backup; younger pages are provisional.
-        fates: of transactions; told of hint bits.
+        start_lsn: the backup's start; younger pages are provisional.
+        fates: the fates of transactions, which take over hint bits.
         update_xid: resolves the updater of a multixact, 0 if it has none.
 
     Returns:
-        its tuples, and the first block that is broken, -1 if there is none.
+        the file's tuples, and the first block that is broken, -1 if there is none.
     """
     scan = scan_heap(data, fixed_length)
     is_young = scan.page_lsns > start_lsn
@@ -109,30 +109,32 @@ def places_in_pages(
 
 
 class CatalogHeap:
-    """One file of a catalog, or of a relation that may turn out to be one.
+    """A file of a catalog, or of a relation that may turn out to be one.
 
     Args:
-        locator: its place.
-        fates: of transactions.
+        locator: the file's locator.
+        fates: the fates of transactions.
         update_xid: resolves the updater of a multixact, 0 if it has none.
-        places: what it holds before any record is applied.
+        places: the file's content before any record is applied.
 
     Attributes:
-        catalog: whose heap it is, None if that is not known yet.
-        command_ids: what NEW_CID said of tuples whose record has not come yet: xid, cmin, cmax.
-        places: what it held when it was opened.
+        catalog: the catalog of this heap, None if that is not known yet.
+        command_ids: the commands that NEW_CID gave for tuples whose record has not come yet: xid, cmin, cmax.
+        places: the file's content when it was opened.
         end: ``places`` holds for blocks before this one: the file was cut there.
-        is_rewritten: it was written as a whole, from another file of the catalog: the WAL or the backup has shown it.
-        is_merged: its versions have been matched with those of the catalog's other heaps.
-        file: where the backup has it, or should have it.
-        is_missing: the backup does not have it.
-        is_made: the WAL has shown how it came to be.
+        is_rewritten: whether the file was written as a whole, from another file of the catalog, as the WAL or the
+            backup has shown.
+        is_merged: whether its versions have been matched with those of the catalog's other heaps.
+        file: the name under which the backup has the file, or should have it.
+        is_missing: whether the backup does not have it.
+        is_made: whether the WAL has shown how it came to be.
         blocks: pages that the backup has of it.
         base_lsn: ``pd_lsn`` of the backup's youngest page, 0 if it has none.
-        is_extended: the WAL has shown how the next one came to be.
-        is_changed: a record has touched it since it was opened.
-        is_as_of_now: of an exported catalog, behind its consistent point: its provisional pages come from no future.
-        pages: those that were read or made so far.
+        is_extended: whether the WAL has shown how the page after ``blocks`` came to be.
+        is_changed: whether a record has touched it since it was opened.
+        is_as_of_now: whether it is of an exported catalog, after its consistent point: its provisional pages come from
+            no future.
+        pages: the pages that were read or made so far.
     """
 
     def __init__(
@@ -165,12 +167,12 @@ class CatalogHeap:
         self._gone: dict[int, Version] = {}
 
     def attach(self, catalog: CatalogTable) -> None:
-        """This is a heap of that catalog from the start on; its rows are found by key."""
+        """Make this a heap of a catalog from the start on; its rows are found by key."""
         self.catalog = catalog
         catalog.add_base(self.places.base)
 
     def merge(self, catalog: CatalogTable, strangers: Iterable[Version] = ()) -> None:
-        """The catalog moves to this heap now: join its versions with those the catalog has from other heaps.
+        """Join this heap's versions with those the catalog has from other heaps, as the catalog moves to this heap now.
 
         Args:
             catalog: the catalog.
@@ -199,7 +201,9 @@ class CatalogHeap:
         self._replace(became)
 
     def precede(self, catalog: CatalogTable, strangers: Iterable[Version] = ()) -> None:
-        """The catalog lay in this heap before it moved to those that are known: join its versions with their copies.
+        """Join this heap's versions with their copies.
+
+        The catalog lay in this heap before it moved to those that are known.
 
         Args:
             catalog: the catalog.
@@ -233,7 +237,7 @@ class CatalogHeap:
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
 
     def page(self, block: int) -> Page:
-        """A page; an empty one if neither the backup nor the WAL has shown it yet.
+        """Return a page; an empty one if neither the backup nor the WAL has shown it yet.
 
         Raises:
             CatalogError: no catalog is so large.
@@ -258,7 +262,7 @@ class CatalogHeap:
         return page
 
     def is_provisional(self, block: int) -> bool:
-        """Whether a page may come from the future."""
+        """Tell whether a page may come from the future."""
         page = self.pages.get(block)
         return page.is_provisional if page is not None else block < self.end and block in self._provisional
 
@@ -268,13 +272,16 @@ class CatalogHeap:
             self.catalog.add(version)
         self._known[id(version)] = version
 
-    def _version(self, found: PageTuple) -> Version:
-        """A version that a page image brings. Its hints may come from the future: the fate of the xid decides."""
-        version = Version(found.xmin, found.xmin, found.data)
-        mask = found.data.infomask
-        if mask & HEAP_XMIN_COMMITTED and not found.is_xmin_invalid:
-            self._fates.hint(found.xmin)
-        deleter = self._deleter(found)
+    def _version(self, row: PageTuple) -> Version:
+        """Make a version that a page image brings.
+
+        Its hints may come from the future: the fate of the xid decides.
+        """
+        version = Version(row.xmin, row.xmin, row.data)
+        mask = row.data.infomask
+        if mask & HEAP_XMIN_COMMITTED and not row.is_xmin_invalid:
+            self._fates.hint(row.xmin)
+        deleter = self._deleter(row)
         if deleter:
             version.delete(deleter)
             version.copied_deleter = deleter
@@ -282,20 +289,22 @@ class CatalogHeap:
                 self._fates.hint(deleter)
         return version
 
-    def _deleter(self, found: PageTuple) -> int:
-        """The transaction that deleted a tuple, or tried to; 0 without one."""
-        if not found.is_deleted:
+    def _deleter(self, row: PageTuple) -> int:
+        """Return the transaction that deleted a tuple, or tried to; 0 without one."""
+        if not row.is_deleted:
             return INVALID_XID
-        return self._update_xid(found.xmax) if found.data.infomask & HEAP_XMAX_IS_MULTI else found.xmax
+        return self._update_xid(row.xmax) if row.data.infomask & HEAP_XMAX_IS_MULTI else row.xmax
 
     def load(self, block: int, image: bytes, lsn: int, is_rewrite: bool = False) -> list[Version]:
-        """A page image of the WAL replaces a page. Versions are known again by offset number and ``xmin``.
+        """Replace a page by a page image of the WAL.
+
+        Versions are recognized again by offset number and ``xmin``.
 
         Args:
             block: block number.
             image: 8192 bytes.
             lsn: end of the record.
-            is_rewrite: the image is how the page came to be, not how it was changed.
+            is_rewrite: whether the image is how the page came to be, not how it was changed.
 
         Returns:
             the versions that the log had not shown before.
@@ -303,17 +312,17 @@ class CatalogHeap:
         page = self.page(block)
         before, page.slots = page.slots, {}
         fresh = []
-        for offnum, found in page_tuples(image):
+        for offnum, row in page_tuples(image):
             version = before.get(offnum)
-            if version is None or version.xmin != found.xmin:
-                version = self._version(found)
+            if version is None or version.xmin != row.xmin:
+                version = self._version(row)
                 fresh.append(version)
                 self.add(version)
             else:
                 del before[offnum]
-                self._become(version, found)
+                self._become(version, row)
                 if is_rewrite:
-                    version.copied_deleter = self._deleter(found)
+                    version.copied_deleter = self._deleter(row)
             page.slots[offnum] = version
         self.is_rewritten |= is_rewrite and bool(page.slots)
         was_provisional = page.is_provisional
@@ -324,12 +333,12 @@ class CatalogHeap:
             self._join(list(page.slots.values()))
         return list(page.slots.values())
 
-    def _become(self, version: Version, found: PageTuple) -> None:
-        """A version lies here with other bytes now."""
-        if self.catalog is not None and version.data.tail != found.data.tail:
-            self.catalog.require_row(found.data)
+    def _become(self, version: Version, row: PageTuple) -> None:
+        """Give a version that lies here other bytes."""
+        if self.catalog is not None and version.data.tail != row.data.tail:
+            self.catalog.require_row(row.data)
             self.catalog.note_change(version)
-        version.become(found.data)
+        version.become(row.data)
 
     def _join(self, versions: Iterable[Version]) -> None:
         """Join versions of a page that the log has shown only after the file was merged."""
@@ -346,14 +355,14 @@ class CatalogHeap:
         self._replace(became)
 
     def reset(self, block: int, lsn: int) -> Page:
-        """A record makes the page anew."""
+        """Empty a page that a record makes again."""
         page = self.page(block)
         before, page.slots = page.slots, {}
         self._settle(page, before.values(), lsn)
         return page
 
     def _settle(self, page: Page, gone: Iterable[Version], lsn: int) -> None:
-        """The page is now what the WAL says; what only a provisional page had never was."""
+        """Settle a page as the WAL has it; versions that only a provisional page had never existed."""
         for version in gone if page.is_provisional else ():
             self._known.pop(id(version), None)
             self._gone[id(version)] = version
@@ -364,7 +373,7 @@ class CatalogHeap:
         self.is_extended |= self.pages.get(self.blocks) is page
 
     def versions(self) -> list[Version]:
-        """All versions that lie or lay in this file, as far as the WAL has come; those that lie there first."""
+        """List all versions that lie or lay in this file, as far as the WAL has come; those that lie there first."""
         places = self.places
         for block in np.unique(places.block).tolist():
             self.page(block)
@@ -376,18 +385,21 @@ class CatalogHeap:
         return list({id(version): version for version in (*lie, *self._known.values())}.values())
 
     def unsettled(self) -> list[Version]:
-        """Versions of pages that may come from the future: none of them is joined with a copy of it."""
+        """List versions of pages that may come from the future: none of them is joined with a copy of it."""
         if self.is_as_of_now:
             return []
         blocks = [block for block in sorted(self._provisional) if self.is_provisional(block)]
         return [version for block in blocks for version in self.page(block).slots.values()]
 
     def known(self) -> list[Version]:
-        """Versions that lie or lay in this file and are objects already."""
+        """List versions that lie or lay in this file and are objects already."""
         return list(self._known.values())
 
     def truncate(self, blocks: int) -> None:
-        """The file now ends before block ``blocks``: what a page from the future has behind it, the WAL brings yet."""
+        """Cut the file before block ``blocks``.
+
+        The WAL is still to bring the pages after it that a page from the future has.
+        """
         for block in self._provisional:
             if block >= blocks and self.is_provisional(block):
                 self.reset(block, 0)

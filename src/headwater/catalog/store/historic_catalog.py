@@ -3,10 +3,10 @@
 In: a store that was rolled forward. Out: immutable values of :mod:`headwater.catalog.relation`.
 
 Every value is computed from the rows under a handful of keys. While it is computed, the span of LSNs in which all those
-rows are the same is narrowed down, and the value is remembered for that span: thousands of views of one relation cost a
+rows are the same is narrowed down. The value is remembered for that span: thousands of views of one relation cost a
 dictionary lookup and a bisection each. A view with own commands uses remembered values that rest on no key its
-transaction touched, and remembers its others apart.
-Mirrors relcache.c (RelationBuildDesc, RelationGetIndexList), partition.c, pg_publication.c, format_type.c.
+transaction touched, and remembers its others apart. Mirrors relcache.c (RelationBuildDesc, RelationGetIndexList),
+partition.c, pg_publication.c, format_type.c.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class HistoricCatalog:
     """The catalog as of an LSN.
 
     Args:
-        store: has the versions.
-        lsn: what committed before it is visible.
+        store: the store that has the versions.
+        lsn: the changes of transactions that committed before it are visible.
         own: a transaction that also sees its own changes.
         memo: values that rest on committed rows only.
-        own_keys: everything the own transaction made or removed rows under.
+        own_keys: all keys under which the own transaction made or removed rows.
         own_memo: values that rest on such rows.
     """
 
@@ -88,11 +88,11 @@ class HistoricCatalog:
 
     @property
     def lsn(self) -> int:
-        """What committed before it is visible."""
+        """The LSN of the view: the changes of transactions that committed before it are visible."""
         return self._lsn
 
     def relation_by_filenode(self, tablespace: int, filenode: int) -> RelationSchema | None:
-        """The relation that lies in a file, None if there is none (RelidByRelfilenumber).
+        """Return the relation that lies in a file, None if there is none (RelidByRelfilenumber).
 
         Args:
             tablespace: OID as in WAL records.
@@ -104,7 +104,7 @@ class HistoricCatalog:
         return self._remember(("filenode", (tablespace, filenode)), self._find_by_filenode)
 
     def relation(self, oid: int) -> RelationSchema | None:
-        """A relation by its OID, None if there is none.
+        """Return a relation by its OID, None if there is none.
 
         Raises:
             CatalogError: the catalog is inconsistent.
@@ -112,72 +112,72 @@ class HistoricCatalog:
         return self._remember(("relation", oid), self._build_relation)
 
     def publication(self, name: str) -> Publication | None:
-        """A publication by its name, None if there is none."""
+        """Return a publication by its name, None if there is none."""
         return self._remember(("publication", name), self._build_publication)
 
     def publication_by_oid(self, oid: int) -> Publication | None:
-        """A publication by its OID, None if there is none."""
+        """Return a publication by its OID, None if there is none."""
         return self._remember(("publication", oid), self._build_publication_by_oid)
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a relation is in by itself (GetRelationPublications), in order.
+        """List OIDs of the publications that a relation is in by itself (GetRelationPublications), in order.
 
-        Those that leave it out of all tables are negative, and come first.
+        Publications that leave the relation out of all tables are negative, and come first.
         """
         return tuple(self._members(oid))
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """What a publication says of a relation, both by OID; None if it does not name it."""
+        """Return the entry of a relation in a publication, both by OID; None if the publication does not name it."""
         return self._members(relation).get(publication)
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a schema is in (GetSchemaPublications), in order."""
+        """List OIDs of the publications that a schema is in (GetSchemaPublications), in order."""
         return self._remember(("publications of schema", oid), self._build_schema_publications)
 
     def has_had_publication(self, name: str) -> bool:
-        """Whether there is a publication of this name, or has been one since the catalog was taken.
+        """Tell whether there is a publication of this name, or has been one since the catalog was taken.
 
-        One that only a part of a transaction has seen counts too.
+        A publication that only a part of a transaction has seen also counts.
         """
         key = self._rows.encode(name)
         lives = map(self._store.fates.lifetime, self._store.versions(("pg_publication", "pubname", key)))
         return key in self._store.publication_names or any(born < self._lsn and died > 0 for born, died in lives)
 
     def locale(self) -> DatabaseLocale:
-        """What the database's text is ordered by; nothing is known of it if it has no row."""
+        """Return the order of the database's text; nothing is known of it if the database has no row."""
         return self._remember(("locale", self._store.origin.database_oid), self._build_locale)
 
     def publication_names(self) -> list[str]:
-        """The names of all publications, sorted."""
+        """List the names of all publications, sorted."""
         return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
 
     def tables(self) -> list[int]:
-        """OIDs of the permanent tables, partitioned ones too, in order; catalogs are among them."""
+        """List OIDs of the permanent tables, partitioned ones also, in order; catalogs are among them."""
         rows = self._rows.classes(self._whole(PG_CLASS))
         return sorted(row.oid for row in rows if row.persistence == "p" and row.kind in "rp")
 
     def unlogged_tables(self) -> list[tuple[str, str, str]]:
-        """Schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
+        """List schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
 
-        One whose schema was dropped, while another session made it, is nobody's any more.
+        A table whose schema was dropped, while another session made it, is nobody's any more.
         """
         schemas = {row.oid: row.name for row in self._rows.namespaces(self._whole(PG_NAMESPACE))}
         rows = self._rows.classes(self._whole(PG_CLASS))
-        found = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
-        return [(schemas[row.namespace], row.name, row.persistence) for row in found]
+        tables = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
+        return [(schemas[row.namespace], row.name, row.persistence) for row in tables]
 
     def partitions_without_wal(self) -> list[int]:
-        """OIDs of the partitions with rows that are not in the WAL, in order: unlogged ones, and foreign tables."""
+        """List OIDs of the partitions with rows that are not in the WAL, in order: unlogged ones and foreign tables."""
         rows = self._rows.classes(self._whole(PG_CLASS))
         kinds = {("r", "u"), ("f", "p")}
         return sorted(row.oid for row in rows if row.is_partition and (row.kind, row.persistence) in kinds)
 
     def origin_name(self, origin: int) -> str | None:
-        """A replication origin's name, None if there is none."""
+        """Return a replication origin's name, None if there is none."""
         return self._remember(("origin", origin), self._build_origin)
 
     def type_info(self, oid: int) -> TypeInfo:
-        """A type by its OID.
+        """Return a type by its OID.
 
         Raises:
             CatalogError: there is no such type.
@@ -185,11 +185,11 @@ class HistoricCatalog:
         return self._remember(("type", oid), self._build_type)
 
     def _column_type(self, oid: int) -> TypeInfo:
-        """A type of a catalog's column, which nobody prints: the names of objects are left out."""
+        """Return a type of a catalog's column, which nobody prints: the names of objects are left out."""
         return self._remember(("type of a catalog", oid), self._build_column_type)
 
     def namespace_name(self, oid: int) -> str:
-        """A schema's name.
+        """Return a schema's name.
 
         Raises:
             CatalogError: there is no such schema.
@@ -199,7 +199,7 @@ class HistoricCatalog:
         raise CatalogError(f"cache lookup failed for namespace {oid}", lsn=self._lsn)
 
     def class_rows(self, oid: int) -> list[ClassRow]:
-        """The visible ``pg_class`` rows of a relation: one, or none."""
+        """Return the visible ``pg_class`` rows of a relation: one, or none."""
         return self._rows.classes(self._keyed("pg_class", "oid", oid))
 
     @property
@@ -213,10 +213,12 @@ class HistoricCatalog:
         return self._store.origin.encoding
 
     def named_rows(self, catalog: str, index: str, key: Key) -> list[NamedRow]:
-        """The visible rows of a catalog under a key of an index of :mod:`headwater.catalog.store.tables`, in no order.
+        """Return the visible rows of a catalog under a key, in no order.
+
+        The key is one of an index of :mod:`headwater.catalog.store.tables`.
 
         Args:
-            catalog: its name; the store follows it.
+            catalog: the catalog's name; the store follows it.
             index: the index's name.
             key: an OID, or a name as the catalog holds it.
         """
@@ -224,16 +226,16 @@ class HistoricCatalog:
         return [NamedRow(layout, row, encoding, self._chunks) for row in self._keyed(catalog, index, key)]
 
     def derived(self, question: tuple[str, Any], build: Callable[[Any], T]) -> T:
-        """An answer that rests on rows that :meth:`named_rows` gives, from memory as long as these are the same.
+        """Answer from rows that :meth:`named_rows` gives, from memory as long as these rows are the same.
 
         Args:
-            question: what it is, and of what.
-            build: makes it, given the latter.
+            question: the kind of answer, and its subject.
+            build: makes the answer, given the subject.
         """
         return self._remember(question, build)
 
     def follows(self, catalog: str) -> bool:
-        """Whether there is a catalog of this name here."""
+        """Tell whether there is a catalog of this name here."""
         return self._store.follows(catalog)
 
     def _chunks(self, table: str, value: int) -> list[TupleBytes]:
@@ -273,7 +275,7 @@ class HistoricCatalog:
         return span, answer
 
     def _keyed(self, catalog: str, index: str, key: Key) -> list[TupleBytes]:
-        """The visible rows under a key."""
+        """Return the visible rows under a key."""
         dependency = (catalog, index, key)
         timeline = self._store.timeline_of(dependency)
         at = bisect_left(timeline.ends, self._lsn)
@@ -300,7 +302,7 @@ class HistoricCatalog:
         return self.relation(oid) if oid is not None else None
 
     def _default_tablespace(self) -> int:
-        """Where the database lies: relations that name no tablespace are there (MyDatabaseTableSpace)."""
+        """Return the database's tablespace: relations that name no tablespace are there (MyDatabaseTableSpace)."""
         rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.origin.database_oid))
         return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
@@ -314,10 +316,10 @@ class HistoricCatalog:
         return self._store.mapped_oid(filenode, is_shared)
 
     def _build_relation(self, oid: int) -> RelationSchema | None:
-        found = self._rows.classes(self._keyed("pg_class", "oid", oid))
-        if not found:
+        rows = self._rows.classes(self._keyed("pg_class", "oid", oid))
+        if not rows:
             return None
-        row = found[0]
+        row = rows[0]
         identity, primary = self._index_columns(oid, row.kind, row.replica_identity)
         return RelationSchema(
             oid=oid,
@@ -341,9 +343,9 @@ class HistoricCatalog:
         )
 
     def _table_name(self, row: ClassRow) -> str:
-        """A relation's name; of the transient heap of a rewrite (make_new_heap) that of the table it is to become."""
-        found = self._rows.classes(self._keyed("pg_class", "oid", row.rewrite)) if row.rewrite else []
-        return found[0].name if found else row.name
+        """Return a relation's name; for the transient heap of a rewrite (make_new_heap) its table's name."""
+        rows = self._rows.classes(self._keyed("pg_class", "oid", row.rewrite)) if row.rewrite else []
+        return rows[0].name if rows else row.name
 
     def _columns(self, oid: int, natts: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
         rows = self._rows.attributes(self._keyed("pg_attribute", "attrelid", oid))
@@ -369,7 +371,7 @@ class HistoricCatalog:
         )
 
     def _index_columns(self, oid: int, kind: str, identity: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
+        """Return columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
         if kind in "vcifS":
             return (), ()
         version = VERSIONS[self._store.origin.major]
@@ -390,47 +392,47 @@ class HistoricCatalog:
         return index.columns if index else (), primary.columns if primary else ()
 
     def _unique_columns(self, oid: int) -> tuple[int, ...]:
-        """Columns of the unique index that JDBC tells first (getIndexInfo), of those without expressions."""
+        """Return columns of the unique index that JDBC lists first (getIndexInfo), of those without expressions."""
         rows = self._rows.indexes(self._keyed("pg_index", "indrelid", oid))
-        found = [row for row in rows if row.is_unique and 0 not in row.columns]
-        names = {row.oid: self.class_rows(row.oid)[0].name.encode() for row in found if self.class_rows(row.oid)}
-        chosen = min(found, key=lambda row: (not row.is_clustered, names.get(row.oid, b"")), default=None)
+        indexes = [row for row in rows if row.is_unique and 0 not in row.columns]
+        names = {row.oid: self.class_rows(row.oid)[0].name.encode() for row in indexes if self.class_rows(row.oid)}
+        chosen = min(indexes, key=lambda row: (not row.is_clustered, names.get(row.oid, b"")), default=None)
         return (*chosen.columns, *chosen.included) if chosen else ()
 
     def _ancestors(self, oid: int) -> tuple[int, ...]:
-        """From the nearest to the root; a partition being detached has none (get_partition_ancestors)."""
-        found: list[int] = []
+        """List ancestors from nearest to root; a partition being detached has none (get_partition_ancestors)."""
+        ancestors: list[int] = []
         while True:
             rows = self._rows.parents(self._keyed("pg_inherits", "inhrelid", oid))
             parent = next((row for row in rows if row.number == 1), None)
-            if parent is None or parent.is_detaching or parent.oid in found:
-                return tuple(found)
-            found.append(parent.oid)
+            if parent is None or parent.is_detaching or parent.oid in ancestors:
+                return tuple(ancestors)
+            ancestors.append(parent.oid)
             oid = parent.oid
 
     def _build_type(self, oid: int) -> TypeInfo:
-        made = self._type(oid, self.type_info)
-        return replace(made, names=self._names(oid)) if oid in CATALOGS_NAMED else made
+        info = self._type(oid, self.type_info)
+        return replace(info, names=self._names(oid)) if oid in CATALOGS_NAMED else info
 
     def _build_column_type(self, oid: int) -> TypeInfo:
         return self._type(oid, self._column_type)
 
     def _names(self, oid: int) -> ObjectNames | None:
-        """What a type's OIDs print as; None if a catalog that the names rest on is not known."""
+        """Return the texts as which a type's OIDs print; None if a catalog that the names rest on is not known."""
         if not all(map(self._store.has_rows, CATALOGS_NAMED[oid])):
             return None
         return Namer(self._whole, self._search_path(), self._store.origin.major, self._store.origin.encoding).names(oid)
 
     def _whole(self, catalog: int) -> list[TupleBytes]:
-        """All visible rows of a catalog."""
+        """Return all visible rows of a catalog."""
         return self._keyed(*self._store.whole(catalog))
 
     def _type(self, oid: int, find: Callable[[int], TypeInfo]) -> TypeInfo:
-        """A type; those that it is made of are found by `find`."""
-        found = self._rows.types(self._keyed("pg_type", "oid", oid))
-        if not found:
+        """Build a type; the types that it is made of are found by `find`."""
+        rows = self._rows.types(self._keyed("pg_type", "oid", oid))
+        if not rows:
             raise CatalogError(f"cache lookup failed for type {oid}", lsn=self._lsn)
-        row = found[0]
+        row = rows[0]
         is_array = row.subscript == F_ARRAY_SUBSCRIPT_HANDLER and row.element != 0
         element = find(row.element) if is_array else None
         display, unspelled = self._spelled(row, oid, element)
@@ -460,7 +462,7 @@ class HistoricCatalog:
         )
 
     def _spelled(self, row: TypeRow, oid: int, element: TypeInfo | None) -> tuple[str, str]:
-        """A type's name as ``format_type`` prints it without a typmod, and with that of none, if this differs."""
+        """Spell a type as ``format_type`` does without a typmod, and with the typmod of none, if this differs."""
         if element is not None and row.storage != "p":
             return f"{element.display_name}[]", f"{element.unspelled}[]" if element.unspelled else ""
         if oid not in SPELLINGS:
@@ -468,20 +470,20 @@ class HistoricCatalog:
         return SPELLINGS[oid], self._type_name(row.name, row.namespace) if oid in UNSPELLED else ""
 
     def _subtype(self, oid: int, typtype: str, find: Callable[[int], TypeInfo]) -> TypeInfo:
-        """What the bounds of a range or a multirange are (pg_range)."""
+        """Return the type of the bounds of a range or a multirange (pg_range)."""
         key = "rngtypid" if typtype == "r" else "rngmultitypid"
         for row in self._rows.ranges(self._keyed("pg_range", key, oid)):
             return find(row.subtype)
         raise CatalogError(f"cache lookup failed for range type {oid}", lsn=self._lsn)
 
     def _attributes(self, relation: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
-        """The columns of a composite type, whose relation this is (typrelid)."""
+        """Return the columns of a composite type, whose relation this is (typrelid)."""
         for row in self.class_rows(relation):
             return self._columns(relation, row.natts, find)
         raise CatalogError(f"cache lookup failed for relation {relation}", lsn=self._lsn)
 
     def _c_function(self, oid: int) -> str:
-        """Which C function an output or send function is; empty for one in another language, which none is."""
+        """Name the C function of an output or send function; empty for one in another language, which none is."""
         for row in self._rows.functions(self._keyed("pg_proc", "oid", oid)):
             if row.language == INTERNAL_LANGUAGE:
                 return row.symbol
@@ -492,13 +494,13 @@ class HistoricCatalog:
         raise CatalogError(f"cache lookup failed for function {oid}", lsn=self._lsn)
 
     def _type_name(self, name: str, namespace: int) -> str:
-        """A type's name, qualified unless the search path finds it (TypeIsVisible)."""
+        """Return a type's name, qualified unless the search path finds it (TypeIsVisible)."""
         if self._is_visible_type(name, namespace):
             return quote_identifier(name, self._store.origin.major)
         return quote_qualified_identifier(self.namespace_name(namespace), name, self._store.origin.major)
 
     def _is_visible_type(self, name: str, namespace: int) -> bool:
-        """The search path has the schema, and none before it with a type of that name."""
+        """Tell whether the search path has the schema, and none before it with a type of that name."""
         path = self._search_path()
         if namespace not in path:
             return False
@@ -509,7 +511,7 @@ class HistoricCatalog:
         return all(row.namespace not in before for row in rivals)
 
     def _search_path(self) -> tuple[int, ...]:
-        """OIDs of the schemas in which a session finds objects by their bare names, in order."""
+        """List OIDs of the schemas in which a session finds objects by their bare names, in order."""
         return self._store.search_path.places(self._schemas_named)
 
     def _schemas_named(self, name: str) -> list[int]:
@@ -517,7 +519,7 @@ class HistoricCatalog:
         return [row.oid for row in self._rows.namespaces(rows)]
 
     def _labels(self, oid: int) -> tuple[tuple[int, str], ...]:
-        """An enum's labels, in their sort order."""
+        """Return an enum's labels, in their sort order."""
         rows = self._rows.labels(self._keyed("pg_enum", "enumtypid", oid))
         return tuple((row.oid, row.label) for row in sorted(rows, key=lambda row: row.order))
 
@@ -528,16 +530,16 @@ class HistoricCatalog:
         return _publication(self._rows.publications(self._keyed("pg_publication", "oid", oid)))
 
     def _members(self, oid: int) -> Mapping[int, PublicationMember]:
-        """What publications say of a relation, by their OIDs; negative ones of those that leave it out."""
+        """Return the entries of a relation in publications, by their OIDs; negative ones of those that leave it out."""
         return self._remember(("publications of relation", oid), self._build_members)
 
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid), self._chunks)
-        said = {
+        entries = {
             -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.filter)
             for row in members
         }
-        return dict(sorted(said.items()))
+        return dict(sorted(entries.items()))
 
     def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
         if not self.follows("pg_publication_namespace"):
@@ -546,15 +548,15 @@ class HistoricCatalog:
         return tuple(sorted(row.publication for row in members))
 
     def _build_origin(self, origin: int) -> str | None:
-        found = self._rows.origins(self._keyed("pg_replication_origin", "roident", origin))
-        return found[0] if found else None
+        names = self._rows.origins(self._keyed("pg_replication_origin", "roident", origin))
+        return names[0] if names else None
 
 
-def _publication(found: Sequence[PublicationRow]) -> Publication | None:
-    """What a publication's row says; None if there is no row."""
-    if not found:
+def _publication(rows: Sequence[PublicationRow]) -> Publication | None:
+    """Make the publication of a row; None if there is no row."""
+    if not rows:
         return None
-    row = found[0]
+    row = rows[0]
     return Publication(
         oid=row.oid,
         name=row.name,

@@ -1,11 +1,11 @@
 """A store as an image, and an image as a store.
 
 In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.store.catalog_image.CatalogImage`, and back. Nothing is
-left out
-while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
+left out while the copy of the catalog is not complete: until then the backup's word on transactions is not certain.
 
-Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
-go into the next image as they are. Of roles an image has what every row has, their passwords are zeros.
+A catalog goes into the next image as it is if nothing in it has changed since the last image, and nothing crossed the
+horizon. The last image is the one that the store was opened from. Of roles an image has only the columns of every row;
+their passwords are zeros.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def image_of(store: CatalogStore, horizon: int, lsn: int, next_xid: int) -> Cata
 
     Args:
         store: the catalog.
-        horizon: the oldest LSN at which views will be asked for; one before the store's own stands for that.
-        lsn: WAL from here on rolls it forward: where the next record begins.
-        next_xid: 64 bits, at ``lsn``.
+        horizon: the oldest LSN at which views will be asked for; the store's own if that is later.
+        lsn: the LSN where the next record begins: WAL from here on rolls the image forward.
+        next_xid: the next xid at ``lsn``, 64 bits.
 
     Raises:
         CatalogError: a file that a catalog lies in has not been read, see :meth:`CatalogRedo.missing_locators`.
@@ -85,16 +85,16 @@ def _image_of(store: CatalogStore, horizon: int, lsn: int, next_xid: int) -> Cat
         descent=files.whereabouts.descent,
         copied_to=files.whereabouts.also,
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
-        catalogs=tuple((oid, found.rows) for oid, found in known.items()),
-        heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
+        catalogs=tuple((oid, catalog.rows) for oid, catalog in known.items()),
+        heaps=tuple(sorted((heap for catalog in named for heap in catalog.heaps), key=lambda heap: heap.locator)),
     )
 
 
 def _commit_log(store: CatalogStore, next_xid: int) -> CommitLog | None:
-    """Return what must be known of transactions of before the WAL.
+    """Return the part of ``pg_xact`` of before the WAL that is still needed, None if none is.
 
-    A page of which only the rows are known may come whole at any time, with rows that nobody saw any more, as long as
-    xids of then can be there unfrozen. So do all pages of a database while it is created.
+    A page of which only the rows are known may come whole at any time, with rows that nobody saw any more. That is so
+    as long as xids of then can be there unfrozen. All pages of a database may come while it is created.
     """
     origin = store.origin
     is_needed = not store.files.is_complete or (origin.is_exported and next_xid - origin.next_full_xid < 1 << 31)
@@ -102,7 +102,7 @@ def _commit_log(store: CatalogStore, next_xid: int) -> CommitLog | None:
 
 
 class _Maker:
-    """One call of :func:`image_of`."""
+    """The work of a call of :func:`image_of`."""
 
     def __init__(self, store: CatalogStore, judge: Judge) -> None:
         source = store.source
@@ -119,20 +119,23 @@ class _Maker:
         """Return a catalog's versions and files."""
         store, table = self._store, self._store.tables[oid]
         of_it = [heap for _, heap in sorted(store.files.heaps.items()) if heap.catalog is table]
-        kept = [heap for heap in of_it if not self._is_left(heap, oid)]
-        if len(kept) == len(of_it) and not table.is_changed and not any(heap.is_changed for heap in kept):
-            same = self._unchanged(oid, kept)
+        stays = [heap for heap in of_it if not self._is_left(heap, oid)]
+        if len(stays) == len(of_it) and not table.is_changed and not any(heap.is_changed for heap in stays):
+            same = self._unchanged(oid, stays)
             if same is not None:
                 return same
         for base in table.bases:
             base.take_multis()
-        imaged = image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.files.is_complete)
+        imaged = image_catalog(table.bases, table.made_versions(), stays, self._judge, not store.files.is_complete)
         if oid != PG_AUTHID:
             return imaged
         return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
-        """Return what the last image has of a catalog, if still so: it holds as long as no transaction is decided."""
+        """Return a catalog as the last image has it, if it is still so.
+
+        That holds as long as no transaction is decided.
+        """
         source, is_complete = self._source, self._store.files.is_complete
         if source is None or source.is_complete != is_complete:
             return None
@@ -179,16 +182,16 @@ class _Maker:
 
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
-    """List transactions that versions name or yet may, where they committed, and of which only the backup says so."""
+    """List the transactions that versions name or yet may, their commit LSNs, and those that only the backup knows."""
     lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
-    commits, hinted = {xid: 0 if told < judge.horizon else told for xid, told in lately.items()}, set[int]()
-    for found in catalogs:
-        for xid in found.rows.named.tolist():
+    commits, hinted = {xid: 0 if lsn < judge.horizon else lsn for xid, lsn in lately.items()}, set[int]()
+    for catalog in catalogs:
+        for xid in catalog.rows.named.tolist():
             low = xid & XID_MASK
-            told = store.fates.told(low)
-            if told is not None and (told >= judge.horizon or not store.files.is_complete):
-                commits[xid] = 0 if told < judge.horizon else told
-            elif found.is_raw:
+            lsn = store.fates.told(low)
+            if lsn is not None and (lsn >= judge.horizon or not store.files.is_complete):
+                commits[xid] = 0 if lsn < judge.horizon else lsn
+            elif catalog.is_raw:
                 if not store.files.is_complete and store.fates.is_hinted(low):
                     hinted.add(xid)
             elif judge.verdict(low) == Verdict.BEFORE:
@@ -196,12 +199,12 @@ def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog])
             elif judge.verdict(low) == Verdict.HINTED:
                 hinted.add(xid)
     if not store.files.is_complete:
-        # Of a version that no page has any more; a record may yet bring another one of the same transaction.
+        # For a version that no page has any more; a record may yet bring another one of the same transaction.
         hinted.update(map(judge.widened, store.fates.hinted_and_open()))
     if store.is_being_made:
-        # The template's rows come yet, with whatever transactions made them.
-        told_all = {judge.widened(xid): told for xid, told in store.fates.all_told()}
-        commits = {xid: 0 if told < judge.horizon else told for xid, told in told_all.items()} | commits
+        # The template's rows are still to come, with whatever transactions made them.
+        told_all = {judge.widened(xid): lsn for xid, lsn in store.fates.all_told()}
+        commits = {xid: 0 if lsn < judge.horizon else lsn for xid, lsn in told_all.items()} | commits
     xids = sorted(commits)
     lsns = np.array([commits[xid] for xid in xids], np.int64)
     return np.array(xids, np.int64), lsns, np.array(sorted(hinted), np.int64)
@@ -212,7 +215,7 @@ def store_of(image: CatalogImage, before: CatalogStore | None = None) -> Catalog
 
     Args:
         image: the image.
-        before: the store that it was made of, not touched since: what its views remember is taken over.
+        before: the store that it was made of, not touched since: the answers that its views remember are taken over.
     """
     transactions = image.commit_log or _Forgotten(image)
     store = CatalogStore(

@@ -1,11 +1,11 @@
-"""Versions and files as an image has them: what no one can see any more left out, the rest in one order.
+"""Versions and files as an image has them: those that no one can see any more left out, the rest in one order.
 
-In: versions as bases and objects, files, the fates of transactions, a horizon. Out: arrays that do not show how they
-came about (see :mod:`headwater.catalog.store.catalog_image`).
+In: versions as bases and objects, files, the fates of transactions, a horizon. Out: arrays that do not depend on how
+they came about (see :mod:`headwater.catalog.store.catalog_image`).
 
-A version stays while it lies at a place of a file that is kept, or can be seen by a view at the horizon or later. One
-that lies at a place and cannot be seen stays so that a page image, or a copy made by VACUUM FULL, does not bring it
-back to life.
+A version stays while it lies at a place of a kept file, or can be seen by a view at the horizon or later. A version
+with a place that cannot be seen must stay: else a page image, or a copy made by VACUUM FULL, would bring it back to
+life.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ Bools = NDArray[np.bool_]
 
 
 class Verdict(IntEnum):
-    """What is known of a transaction, for an image with a horizon."""
+    """The knowledge about a transaction, for an image with a horizon."""
 
     RUNS = 0
-    """Nothing."""
+    """Nothing is known."""
     HINTED = 1
-    """The backup says that it committed; the WAL may still say where."""
+    """The backup says that the transaction committed; the WAL may still say where."""
     LATER = 2
-    """It committed at or after the horizon."""
+    """The transaction committed at or after the horizon."""
     BEFORE = 3
-    """It committed before the horizon: all views see what it did."""
+    """The transaction committed before the horizon: all views see its changes."""
     ABORTED = 4
 
 
 class Judge:
-    """Verdicts on transactions.
+    """A judge of transactions, who gives verdicts.
 
     Args:
-        fates: of transactions.
+        fates: the fates of transactions.
         horizon: the oldest LSN that views will be asked for.
         next_xid: 64 bits; xids within 2^31 of it are widened rightly.
     """
@@ -72,15 +72,15 @@ class Judge:
         }
 
     def verdict(self, xid: int) -> Verdict:
-        """What is known of a transaction (low 32 bits).
+        """Return the verdict on a transaction (low 32 bits).
 
         Raises:
-            CatalogError: the backup should know of it and does not.
+            CatalogError: the backup should know of the transaction and does not.
         """
-        found = self._verdicts.get(xid)
-        if found is None:
-            found = self._verdicts[xid] = self._judge(xid)
-        return found
+        verdict = self._verdicts.get(xid)
+        if verdict is None:
+            verdict = self._verdicts[xid] = self._judge(xid)
+        return verdict
 
     def _judge(self, xid: int) -> Verdict:
         fates = self._fates
@@ -94,23 +94,23 @@ class Judge:
         return Verdict.BEFORE if lsn < self.horizon else Verdict.LATER
 
     def verdicts(self, xids: Int64s) -> NDArray[np.int8]:
-        """int8[n] what is known of each transaction (low 32 bits)."""
+        """Return the verdict on each transaction (low 32 bits): int8[n]."""
         distinct, number = np.unique(xids, return_inverse=True)
         return np.array([self.verdict(xid) for xid in distinct.tolist()], np.int8)[number]
 
     def sees(self, version: Version) -> bool:
-        """Whether a view at the horizon or later can see a version."""
+        """Tell whether a view at the horizon or later can see a version."""
         verdicts = (self.verdict(xid) for xid in version.deleters)
         return self.verdict(version.inserter) != Verdict.ABORTED and Verdict.BEFORE not in verdicts
 
     def widen(self, xids: Int64s) -> Int64s:
-        """64-bit xids of their low halves; xids that are none stay as they are."""
+        """Widen low halves of xids to 64 bits; numbers that are no xids stay as they are."""
         ahead = (xids - self.next_xid) & XID_MASK
         wide = self.next_xid + np.where(ahead >= 1 << 31, ahead - (1 << 32), ahead)
         return np.where(xids < FIRST_NORMAL_XID, xids, wide)
 
     def widened(self, xid: int) -> int:
-        """The 64-bit xid of a low half."""
+        """Widen the low half of an xid to 64 bits."""
         return int(self.widen(np.array([xid], np.int64))[0])
 
 
@@ -121,7 +121,7 @@ class ImagedCatalog:
     Attributes:
         rows: the versions.
         heaps: their files.
-        is_raw: the versions are kept as they are, and nothing was asked of transactions.
+        is_raw: whether the versions are kept as they are, and nothing was asked of transactions.
     """
 
     rows: VersionRows
@@ -135,8 +135,8 @@ class _Pool:
 
     Attributes:
         rows: the versions; ``at`` counts from the start of the source's bytes.
-        source: int64[n] which of ``sources`` has a version's bytes.
-        of_base: per base, the number of each of its rows, -1 for one that is gone.
+        source: int64[n] number of the entry of ``sources`` that has a version's bytes.
+        of_base: for each base the number of each of its rows, -1 for a row that is gone.
         of_object: number by id.
     """
 
@@ -168,7 +168,7 @@ def _pool(bases: Sequence[VersionBase], objects: Sequence[Version]) -> _Pool:
 
 
 def _chosen(rows: VersionRows, which: Int64s) -> VersionRows:
-    """Some rows, in the order of their numbers; their bytes stay where they are."""
+    """Choose some rows, in the order of their numbers; their bytes stay where they are."""
     number = np.full(len(rows), -1, np.int64)
     number[which] = np.arange(len(which))
     deletions = np.flatnonzero(number[rows.deleter_row] >= 0)
@@ -191,7 +191,7 @@ def _chosen(rows: VersionRows, which: Int64s) -> VersionRows:
 
 
 def _narrowed(rows: VersionRows) -> VersionRows:
-    """The low halves of all xids."""
+    """Reduce all xids to their low halves."""
     return replace(
         rows,
         inserter=rows.inserter & XID_MASK,
@@ -201,7 +201,7 @@ def _narrowed(rows: VersionRows) -> VersionRows:
 
 
 def _joined(parts: Sequence[VersionRows]) -> VersionRows:
-    """Rows one behind the other; the bytes are left out."""
+    """Join rows one after another; the bytes are left out."""
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
 
     def all_of(name: str) -> NDArray[Any]:
@@ -214,7 +214,7 @@ def _joined(parts: Sequence[VersionRows]) -> VersionRows:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where numbered versions lie in a file: by block and offset number."""
+    """The places of numbered versions in a file: by block and offset number."""
 
     block: Int64s
     offnum: Int64s
@@ -223,7 +223,7 @@ class _Places:
 
 
 def _places(heap: CatalogHeap, pool: _Pool) -> _Places:
-    """A file's places, of pages that were read and of others alike."""
+    """List a file's places, of pages that were read and of others alike."""
     places = heap.places
     rest = ~np.isin(places.block, list(heap.pages)) & (places.block < heap.end)
     numbers = pool.of_base[id(places.base)][places.row[rest]] if id(places.base) in pool.of_base else places.row[:0]
@@ -245,31 +245,31 @@ def _places(heap: CatalogHeap, pool: _Pool) -> _Places:
 def image_catalog(
     bases: Sequence[VersionBase], objects: Sequence[Version], heaps: Sequence[CatalogHeap], judge: Judge, is_raw: bool
 ) -> ImagedCatalog:
-    """The versions of a catalog and its files.
+    """Make the image of a catalog's versions and files.
 
     Args:
-        bases: of the catalog.
+        bases: the catalog's bases.
         objects: versions that are objects already, each once.
         heaps: the files that are kept, by locator.
-        judge: of transactions.
-        is_raw: leave nothing out: the copy is not complete yet, and what the backup says not certain.
+        judge: the judge of transactions.
+        is_raw: leave nothing out: the copy is not complete yet, and the backup's word is not certain.
     """
     pool = _pool(bases, objects)
     places = [_places(heap, pool) for heap in heaps]
-    placed = np.concatenate([np.empty(0, np.int64), *(one.number for one in places)])
+    placed = np.concatenate([np.empty(0, np.int64), *(placed_versions.number for placed_versions in places)])
     rows, keep = (pool.rows, np.ones(len(pool.rows), np.bool_)) if is_raw else _clipped(pool.rows, placed, judge)
     return _imaged(pool, rows, keep, list(zip(heaps, places, strict=True)), judge, is_raw)
 
 
 def image_unknown(heap: CatalogHeap, judge: Judge) -> ImagedCatalog:
-    """A file whose catalog is not known yet: all of its versions, as they are."""
+    """Make the image of a file whose catalog is not known yet: all of its versions, as they are."""
     objects = heap.versions()
     pool = _pool((), objects)
     return _imaged(pool, pool.rows, np.ones(len(objects), np.bool_), [(heap, _places(heap, pool))], judge, True)
 
 
 def _clipped(rows: VersionRows, placed: Int64s, judge: Judge) -> tuple[VersionRows, Bools]:
-    """Forget of versions what makes no difference at the horizon or later; and which versions to keep."""
+    """Forget facts of versions that make no difference at the horizon or later; return the rows, and which to keep."""
     made, ended = judge.verdicts(rows.inserter), judge.verdicts(rows.deleter_xid)
     never = made == Verdict.ABORTED
     dead = np.zeros(len(rows), np.bool_)
@@ -321,8 +321,8 @@ def _imaged(
 
 
 def _order(pool: _Pool, rows: VersionRows, keep: Bools, places: list[_Places]) -> Int64s:
-    """The versions to keep: by first place, then by content."""
-    placed = np.concatenate([np.empty(0, np.int64), *(one.number for one in places)])
+    """Order the versions to keep: by first place, then by content."""
+    placed = np.concatenate([np.empty(0, np.int64), *(placed_versions.number for placed_versions in places)])
     numbers, first = np.unique(placed, return_index=True)
     keep = keep.copy()
     keep[numbers] = False
@@ -330,7 +330,7 @@ def _order(pool: _Pool, rows: VersionRows, keep: Bools, places: list[_Places]) -
 
 
 def _by_content(pool: _Pool, rows: VersionRows, which: Int64s) -> Int64s:
-    """Versions in the order of what is known of them."""
+    """Order versions by what is known of them."""
     some = _chosen(rows, which)
     deletions: list[list[tuple[int, int]]] = [[] for _ in range(len(which))]
     for row, xid, command in zip(
@@ -342,17 +342,21 @@ def _by_content(pool: _Pool, rows: VersionRows, which: Int64s) -> Int64s:
     spans = zip(pool.source[which].tolist(), some.at.tolist(), some.length.tolist(), strict=True)
     content = (pool.sources[source][at : at + length].tobytes() for source, at, length in spans)
     keyed = sorted(zip(columns, deletions, content, which.tolist(), strict=True))
-    return np.array([one[-1] for one in keyed], np.int64)
+    return np.array([entry[-1] for entry in keyed], np.int64)
 
 
 def _bytes(pool: _Pool, rows: VersionRows, order: Int64s) -> tuple[NDArray[np.uint8], Int64s]:
-    """The bytes of versions one behind the other, and where each begins."""
+    """Join the bytes of versions one after another, and return where each begins."""
     source, to = pool.source[order], np.cumsum(rows.length) - rows.length
     data = np.empty(int(rows.length.sum()), np.uint8)
-    for number, one in enumerate(pool.sources):
+    for number, content in enumerate(pool.sources):
         of_it = np.flatnonzero(source == number)
-        if not gather(np.ascontiguousarray(one), rows.at[of_it], rows.length[of_it].astype(np.int64), to[of_it], data):
-            raise CatalogError(f"a version's bytes lie outside of the {len(one)} bytes there are, expected all within")
+        if not gather(
+            np.ascontiguousarray(content), rows.at[of_it], rows.length[of_it].astype(np.int64), to[of_it], data
+        ):
+            raise CatalogError(
+                f"a version's bytes lie outside of the {len(content)} bytes there are, expected all within"
+            )
     return data, to
 
 
@@ -366,7 +370,7 @@ def _imaged_heap(
     is_raw: bool,
 ) -> HeapImage:
     is_known = heap.catalog is not None
-    # What the backup has of a file that the WAL makes anew matters no longer.
+    # The backup's content of a file that the WAL makes again matters no longer.
     is_new = heap.is_made and (heap.is_merged or not is_raw)
     lay = np.empty(0, np.int64)
     if is_raw and not heap.is_merged:
@@ -399,7 +403,7 @@ def _imaged_heap(
 
 
 def _page_lsns(heap: CatalogHeap) -> Int64s:
-    """``pd_lsn`` of each block, up to the last one that has any."""
+    """Return ``pd_lsn`` of each block, up to the last one that has any."""
     lsns = np.zeros(max(heap.end, *(block + 1 for block in heap.pages), 0), np.int64)
     lsns[: heap.end] = heap.places.page_lsns[: heap.end]
     for block, page in heap.pages.items():

@@ -31,17 +31,19 @@ _NO_BLOCKS: frozenset[int] = frozenset()
 
 
 class HeapRedo:
-    """Applies heap records to the heaps it is given.
+    """A redo that applies heap records to given heaps.
 
     Args:
-        heaps: by locator; the caller may add to it.
-        major: PostgreSQL's.
+        heaps: the heaps by locator; the caller may add to them.
+        major: PostgreSQL's major version.
 
     Attributes:
-        touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
-        strays: files that NEW_CID named and that are not known to be a catalog's: of catalogs or user catalog tables;
+        touched: for each xid, all keys by which the versions it made or removed may be looked up: (catalog, index,
+            key).
+        strays: files that NEW_CID named and that are not known to be a catalog's, of catalogs or user catalog tables;
             and the toplevel transaction that changed them last.
-        numbers_commands: NEW_CID records come; else each catalog change is a command of its own, numbered by its LSN.
+        numbers_commands: whether NEW_CID records come; else each catalog change is a command of its own, numbered by
+            its LSN.
     """
 
     def __init__(self, heaps: dict[Locator, CatalogHeap], major: int) -> None:
@@ -52,7 +54,7 @@ class HeapRedo:
         self.strays: dict[Locator, int] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply a record of any resource manager: its page images, then what heap records say.
+        """Apply a record of any resource manager: its page images, then the changes of heap records.
 
         Raises:
             CatalogError: the catalog cannot follow, as a tuple that the record names is not there.
@@ -69,7 +71,7 @@ class HeapRedo:
             raise
 
     def _load_images(self, record: Record) -> frozenset[int]:
-        """Restore applied images; returns the ids of their blocks."""
+        """Restore applied images; return the ids of their blocks."""
         loaded = _NO_BLOCKS
         for block in record.blocks:
             if block.image is None or block.fork != MAIN_FORK or not block.image.is_applied:
@@ -90,17 +92,17 @@ class HeapRedo:
         """Learn of a version that a record has brought, once it is in its place; here, nothing follows from it.
 
         Args:
-            heap: where it lies.
+            heap: the heap that the version lies in.
             version: the version.
-            lsn: of the record.
+            lsn: the record's LSN.
         """
 
     def _apply_heap(self, record: Record, loaded: frozenset[int]) -> None:
         op = record.info & heap_rmgr.OPMASK
-        found = self._target(record)
-        if found is None:
+        target = self._target(record)
+        if target is None:
             return
-        block, heap = found
+        block, heap = target
         if op == heap_rmgr.INSERT:
             insert = heap_rmgr.parse_insert(record.main_data, record.lsn)
             tuples = [] if block.id in loaded or not block.data else [heap_rmgr.parse_tuple(block.data, record.lsn)]
@@ -120,10 +122,10 @@ class HeapRedo:
         if op == heap2_rmgr.NEW_CID:
             self._new_cid(record)
             return
-        found = self._target(record)
-        if found is None:
+        target = self._target(record)
+        if target is None:
             return
-        block, heap = found
+        block, heap = target
         if op == heap2_rmgr.MULTI_INSERT:
             is_init = bool(record.info & heap_rmgr.INIT_PAGE)
             multi = heap2_rmgr.parse_multi_insert(record.main_data, is_init, record.lsn)
@@ -139,7 +141,7 @@ class HeapRedo:
             self._advance(record, heap, block, loaded)
 
     def _target(self, record: Record) -> tuple[Block, CatalogHeap] | None:
-        """Block 0 and its heap, if it is one of ours."""
+        """Return block 0 and its heap, if that is among the given ones."""
         block = record.block(0)
         heap = self._heaps.get(block.locator) if block is not None and block.fork == MAIN_FORK else None
         if block is None or heap is None:
@@ -158,7 +160,7 @@ class HeapRedo:
             heap.command_ids[change.tid] = (record.xid, change.cmin, change.cmax)
 
     def _commands(self, record: Record, heap: CatalogHeap, tid: Tid) -> tuple[int, int]:
-        """The command ids that NEW_CID gave for a record's change of a tuple; those of another transaction are void."""
+        """Return the command ids of NEW_CID for a record's change of a tuple; those of another transaction are void."""
         if not self.numbers_commands:
             command = record.lsn >> COMMAND_SHIFT & COMMAND_MASK
             return command, command
@@ -201,7 +203,7 @@ class HeapRedo:
     def _delete(
         self, record: Record, heap: CatalogHeap, block: Block, offnum: int, loaded: frozenset[int]
     ) -> Version | None:
-        """Note the deletion of the tuple at ``offnum``; returns it."""
+        """Note the deletion of the tuple at ``offnum``; return the tuple."""
         page = self._page_for(record, heap, block, may_reset=False)
         is_new = self._advance(record, heap, block, loaded)
         cmin, cmax = self._commands(record, heap, (block.block, offnum))
@@ -272,14 +274,14 @@ class HeapRedo:
                 page.slots.pop(offnum, None)
 
     def _page_for(self, record: Record, heap: CatalogHeap, block: Block, may_reset: bool = True) -> Page:
-        """The page a record changes, emptied first if the record says so."""
+        """Return the page a record changes, emptied first if the record says so."""
         if may_reset and record.info & heap_rmgr.INIT_PAGE and block.will_init:
             return heap.reset(block.block, 0)
         return heap.page(block.block)
 
     @staticmethod
     def _advance(record: Record, heap: CatalogHeap, block: Block, loaded: frozenset[int]) -> bool:
-        """Whether the page still lacks the record's change (XLogReadBufferForRedo: BLK_NEEDS_REDO)."""
+        """Tell whether the page still lacks the record's change (XLogReadBufferForRedo: BLK_NEEDS_REDO)."""
         page = heap.page(block.block)
         if block.id in loaded:
             return False
@@ -312,7 +314,7 @@ def apply_storage(record: Record, heaps: Mapping[Locator, CatalogHeap]) -> None:
     """Apply a record of SMGR to the heaps that it is about: a file is made, or cut off (smgr_redo).
 
     Raises:
-        RecordError: it is malformed.
+        RecordError: the record is malformed.
     """
     if record.kind == smgr_rmgr.TRUNCATE:
         change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
@@ -320,6 +322,6 @@ def apply_storage(record: Record, heaps: Mapping[Locator, CatalogHeap]) -> None:
         if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
             heap.truncate(change.blocks)
     else:
-        made = smgr_rmgr.parse_create(record.main_data, record.lsn)
-        if made.locator in heaps and made.fork == MAIN_FORK:
-            heaps[made.locator].is_made = heaps[made.locator].is_changed = True
+        create = smgr_rmgr.parse_create(record.main_data, record.lsn)
+        if create.locator in heaps and create.fork == MAIN_FORK:
+            heaps[create.locator].is_made = heaps[create.locator].is_changed = True

@@ -1,4 +1,4 @@
-"""Which relation bore which name, and when.
+"""The names of relations, and the LSNs at which the relations had them.
 
 In: a store that was rolled forward. Out: every name that some relation had, with the LSNs between which it had it. All
 rows of ``pg_class`` are looked at: names are what users ask for, once or twice a window, and no index is kept for them.
@@ -20,12 +20,12 @@ from headwater.pg.catalogs import PG_CLASS, PG_NAMESPACE
 
 
 class RelationName(NamedTuple):
-    """A relation under one name.
+    """A relation under a name.
 
     Attributes:
-        name: with its schema, ``schema.name``.
-        relation: its row of ``pg_class``, as one of the versions with that name has it.
-        born, died: it has the name at LSNs in ``(born, died]``.
+        name: the name with its schema, ``schema.name``.
+        relation: the relation's row of ``pg_class``, as one of the versions with that name has it.
+        born, died: the relation has the name at LSNs in ``(born, died]``.
     """
 
     name: str
@@ -34,12 +34,12 @@ class RelationName(NamedTuple):
     died: int
 
     def is_at(self, lsn: int) -> bool:
-        """The relation has the name in a view at this LSN."""
+        """Tell whether the relation has the name in a view at this LSN."""
         return self.born < lsn <= self.died
 
 
 def relation_names(store: CatalogStore, first_oid: int) -> Iterator[RelationName]:
-    """All names of all relations from an OID on, of committed transactions, in no particular order.
+    """Give all names of all relations from an OID on, of committed transactions, in no particular order.
 
     Raises:
         CatalogError: a page or row of the catalog is broken.

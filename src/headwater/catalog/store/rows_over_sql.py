@@ -3,11 +3,11 @@
 Mirrors copyto.c and heaptuple.c.
 
 In: the bytes of ``COPY (SELECT ctid, xmin, columns) TO STDOUT (FORMAT binary)``. Out: tuples with their places. A value
-in network byte order becomes one in the server's own (little endian, as all that is read here), arrays of a few element
-types become stored arrays.
+in network byte order becomes one in the server's own (little endian, as everything that is read here). Arrays of a few
+element types become stored arrays.
 
-Known gap: the bytes are not those that are stored: columns of other types (privileges: ``aclitem[]``) are NULL, which
-nothing here reads, and no value has a short header or is compressed. A bit says so.
+Known gap: the bytes are not those that are stored. Columns of other types (privileges: ``aclitem[]``), which nothing
+here reads, are NULL, and no value has a short header or is compressed. A bit says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 BYTEA, TEXT, PG_NODE_TREE = 17, 25, 194
 _CHAR, _INT2, _INT4, _OID, _XID, _FLOAT4 = 18, 21, 23, 26, 28, 700
 _ARRAYS = {22: _INT2, 30: _OID, 1002: _CHAR, 1005: _INT2, 1007: _INT4, 1009: TEXT, 1028: _OID, 1021: _FLOAT4}
-"""Element types of the array types that catalogs have: int2vector, oidvector, "char"[], ..."""
+"""The element types of the array types that catalogs have: int2vector, oidvector, "char"[], ..."""
 
 _ELEMENT_ALIGN = {_CHAR: "c", _INT2: "s", _INT4: "i", _OID: "i", TEXT: "i", _FLOAT4: "i"}
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
@@ -52,23 +52,23 @@ class SentRow:
 
 
 def is_readable(column: CatalogColumn, type_oid: int) -> bool:
-    """Whether a column's values can be made into stored ones."""
+    """Tell whether a column's values can be made into stored ones."""
     return column.length > 0 or type_oid in (BYTEA, TEXT, PG_NODE_TREE) or type_oid in _ARRAYS
 
 
 def sent_rows(
     data: bytes, layout: CatalogLayout, types: Mapping[str, int], stored: Mapping[tuple[bytes | None, ...], bytes]
 ) -> Iterator[SentRow]:
-    """The rows of a COPY.
+    """Give the rows of a COPY.
 
     Args:
-        data: all of it.
-        layout: of the catalog; its columns follow ``ctid`` and ``xmin``.
+        data: all bytes of the COPY.
+        layout: the catalog's layout; its columns follow ``ctid`` and ``xmin``.
         types: OIDs of the columns' types.
-        stored: of ``pg_attribute``, values of the last column as they are stored, see :func:`row_key`.
+        stored: for ``pg_attribute``, values of the last column as they are stored, see :func:`row_key`.
 
     Raises:
-        CatalogError: these are no such rows.
+        CatalogError: the bytes are no such rows.
     """
     for values in _tuples(data, len(layout.columns) + 2):
         tid, xmin, *fields = values
@@ -85,12 +85,12 @@ def sent_rows(
 
 
 def row_key(layout: CatalogLayout, fields: list[bytes | None]) -> tuple[bytes | None, ...]:
-    """What a row of ``pg_attribute`` is known by: ``attrelid`` and ``attnum`` as sent."""
+    """Return the key of a row of ``pg_attribute``: ``attrelid`` and ``attnum`` as sent."""
     return fields[layout.number("attrelid")], fields[layout.number("attnum")]
 
 
 def _tuples(data: bytes, width: int) -> Iterator[list[bytes | None]]:
-    """The fields of each row."""
+    """Give the fields of each row."""
     if len(data) < _HEAD.size or data[:11] != _SIGNATURE:
         raise CatalogError("the server did not send rows in the binary format of COPY")
     at = _HEAD.size + _HEAD.unpack_from(data)[2]
@@ -112,7 +112,7 @@ def _tuples(data: bytes, width: int) -> Iterator[list[bytes | None]]:
 
 
 def _stored(column: CatalogColumn, type_oid: int, value: bytes) -> bytes:
-    """A value as a tuple has it."""
+    """Make a value as a tuple has it."""
     if column.length == _NAME_BYTES:
         return value.ljust(_NAME_BYTES, b"\0")
     if column.length > 0:
@@ -123,31 +123,31 @@ def _stored(column: CatalogColumn, type_oid: int, value: bytes) -> bytes:
 
 
 def varlena(content: bytes) -> bytes:
-    """A value of variable length with its header of four bytes."""
+    """Put the header of four bytes before a value of variable length."""
     return (len(content) + 4 << 2).to_bytes(4, "little") + content
 
 
 def _stored_array(value: bytes, element: int) -> bytes:
-    """An array behind its length; as sent, it has at most one dimension and no NULLs."""
+    """Make an array without its leading length; as sent, it has at most one dimension and no NULLs."""
     dimensions, nulls, type_oid = _ARRAY.unpack_from(value)
     if dimensions == 0:
         return struct.pack("<iiI", 0, 0, element)
     if dimensions != 1 or nulls or type_oid != element:
         raise CatalogError(f"the server sent an array of {dimensions} dimensions, expected 1, without NULLs")
     count, lower = _SPAN.unpack_from(value, _ARRAY.size)
-    found, at = bytearray(struct.pack("<iiIii", 1, 0, element, count, lower)), _ARRAY.size + _SPAN.size
+    stored, at = bytearray(struct.pack("<iiIii", 1, 0, element, count, lower)), _ARRAY.size + _SPAN.size
     for _ in range(count):
         size = int.from_bytes(value[at : at + 4], "big")
         item = value[at + 4 : at + 4 + size]
         # The four bytes of the array's length count for the alignment.
-        found += bytes(align_up(len(found) + 4, _ELEMENT_ALIGN[element]) - len(found) - 4)
-        found += varlena(item) if element == TEXT else item[::-1]
+        stored += bytes(align_up(len(stored) + 4, _ELEMENT_ALIGN[element]) - len(stored) - 4)
+        stored += varlena(item) if element == TEXT else item[::-1]
         at += 4 + size
-    return bytes(found)
+    return bytes(stored)
 
 
 def _formed(layout: CatalogLayout, columns: list[bytes | None]) -> TupleBytes:
-    """A tuple of stored values (heap_form_tuple)."""
+    """Form a tuple of stored values (heap_form_tuple)."""
     body = bytearray()
     for column, value in zip(layout.columns, columns, strict=True):
         if value is not None:

@@ -43,7 +43,7 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_ts_dict": {"oid": ("oid",)},
     "pg_type": {"oid": ("oid",), "typname": ("typname",)},
 }
-"""By which fixed columns each catalog is looked up; two OIDs make one key, the second one in the high half."""
+"""The fixed columns that each catalog is looked up by; two OIDs make one key, the second one in the high half."""
 
 DEFINITION_KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_am": {"oid": ("oid",)},
@@ -71,7 +71,7 @@ DEFINITION_KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_toast_3350": {"chunk_id": ("chunk_id",)},
     "pg_trigger": {"oid": ("oid",)},
 }
-"""The same where definitions are asked for; what is not here is looked up as ever."""
+"""The columns where definitions are asked for; catalogs that are not here are looked up by :data:`KEYS`."""
 
 WHOLE = "*"
 """The index that has all rows of a catalog under key 0."""
@@ -80,7 +80,7 @@ UPDATED_IN_PLACE = frozenset({"pg_class", "pg_database"})
 """Catalogs with rows that change with no new version (heap_inplace_update)."""
 
 VEILED = frozenset({"pg_authid"})
-"""Catalogs of whose rows an image has only what every row has."""
+"""Catalogs of whose rows an image has only the columns that every row has."""
 
 
 class VersionBase:
@@ -88,7 +88,7 @@ class VersionBase:
 
     Args:
         rows: the rows.
-        multis: per row, the multixact that may have deleted it.
+        multis: for each row, the multixact that may have deleted it.
         update_xid: resolves a multixact to its updater, 0 without one.
 
     Attributes:
@@ -109,11 +109,11 @@ class VersionBase:
         self._update_xid = update_xid
 
     def belong_to(self, catalog: CatalogTable) -> None:
-        """They are versions of this catalog, which holds them, and is not held."""
+        """Make the versions belong to a catalog, which holds them, and is not held."""
         self._catalog = ref(catalog)
 
     def version(self, row: int) -> Version:
-        """A row's version; taken into its catalog when it is made."""
+        """Return a row's version; it is taken into its catalog when it is made."""
         version = self.taken.get(row)
         if version is None:
             version = self.taken[row] = self._make(row)
@@ -145,19 +145,19 @@ class VersionBase:
             self.version(row)
 
     def named_by(self, xid: int) -> list[Version]:
-        """Versions that a transaction inserted or deleted, as far as the rows say."""
-        found = [self.version(row) for row in self.rows.named_by(xid)]
+        """List the versions that a transaction inserted or deleted, as far as the rows say."""
+        versions = [self.version(row) for row in self.rows.named_by(xid)]
         by_multi = (self.taken[row] for row in self._multis if row in self.taken)
-        return found + [version for version in by_multi if xid in version.deleters]
+        return versions + [version for version in by_multi if xid in version.deleters]
 
 
 class KeyIndex:
     """Versions of a catalog by key.
 
     Args:
-        layout: the catalog's.
+        layout: the catalog's layout.
         columns: one fixed column of 4 or 64 bytes, or two of 4.
-        bases: of the catalog; the caller adds to them.
+        bases: the catalog's bases; the caller adds to them.
     """
 
     def __init__(self, layout: CatalogLayout, columns: Sequence[str], bases: list[VersionBase]) -> None:
@@ -168,7 +168,7 @@ class KeyIndex:
         self.versions: dict[Key, list[Version]] = {}
 
     def find(self, key: Key) -> list[Version]:
-        """All versions under a key, those of the bases included."""
+        """Find all versions under a key, those of the bases included."""
         seen = self._loaded.get(key, 0)
         for base in self._bases[seen:]:
             keys, rows = base.rows.sorted_keys(self._fields)
@@ -181,11 +181,11 @@ class KeyIndex:
 
 
 class _KeyReader:
-    """Reads what a catalog's rows are looked up by, all keys of a row at once.
+    """A reader of the keys that a catalog's rows are looked up by, all keys of a row at once.
 
     Args:
-        layout: the catalog's.
-        keys: by which columns, for each index.
+        layout: the catalog's layout.
+        keys: the columns of each index.
     """
 
     def __init__(self, layout: CatalogLayout, keys: dict[str, tuple[str, ...]]) -> None:
@@ -201,17 +201,17 @@ class _KeyReader:
         self._last: tuple[tuple[Any, ...], tuple[Dependency, ...]] = (), ()
 
     def keys(self, data: TupleBytes) -> tuple[Dependency, ...]:
-        """A tuple's keys, in the order of the indexes; neighbours with the same keys share them."""
+        """Read a tuple's keys, in the order of the indexes; neighbours with the same keys share them."""
         values = self._struct.unpack_from(data.tail, data.hoff - HEADER_SIZE)
         if values == self._last[0]:
             return self._last[1]
-        found = tuple([(self._catalog, index, as_key([values[at] for at in places])) for index, places in self._places])
-        self._last = values, found
-        return found
+        keys = tuple([(self._catalog, index, as_key([values[at] for at in places])) for index, places in self._places])
+        self._last = values, keys
+        return keys
 
 
 def as_key(values: Sequence[int | bytes]) -> Key:
-    """The key of one name, one OID, or two OIDs."""
+    """Make the key of one name, one OID, or two OIDs."""
     first = values[0]
     if isinstance(first, bytes):
         return first.rstrip(b"\0")
@@ -223,18 +223,19 @@ def as_key(values: Sequence[int | bytes]) -> Key:
 
 
 class CatalogTable:
-    """One catalog: all versions of its rows.
+    """A catalog: all versions of its rows.
 
     Args:
-        layout: its columns.
-        fates: of transactions, shared by all catalogs.
-        changed: takes what may be found otherwise; shared by all catalogs, and emptied by their owner.
-        with_definitions: it is looked up by :data:`DEFINITION_KEYS`, if it has any.
+        layout: the catalog's columns.
+        fates: the fates of transactions, shared by all catalogs.
+        changed: takes the keys under which something may be found otherwise; shared by all catalogs, and emptied by
+            their owner.
+        with_definitions: whether it is looked up by :data:`DEFINITION_KEYS`, if it has any.
 
     Attributes:
         bases: rows that become versions when they are looked up.
-        is_changed: anything has changed since the bases were added.
-        whole: what rests on all rows of the catalog.
+        is_changed: whether anything has changed since the bases were added.
+        whole: the dependency of answers that rest on all rows of the catalog.
     """
 
     def __init__(
@@ -253,13 +254,13 @@ class CatalogTable:
         self.whole: Dependency = (layout.name, WHOLE, 0)
 
     def name_of(self, version: Version) -> bytes:
-        """The name of a row of a catalog that is looked up by name before all, as ``pg_publication``."""
+        """Return the name of a row of a catalog that is looked up by name before all, such as ``pg_publication``."""
         key = self.keys_of(version)[0][2]
         assert isinstance(key, bytes)
         return key
 
     def find(self, index: str, key: Key) -> list[Version]:
-        """All versions under a key of an index of :data:`KEYS`, or those of :data:`WHOLE`."""
+        """Find all versions under a key of an index of :data:`KEYS`, or those of :data:`WHOLE`."""
         if index == WHOLE:
             return list(self.all_versions())
         return self.indexes[index].find(key)
@@ -270,7 +271,7 @@ class CatalogTable:
         self.bases.append(base)
 
     def made_versions(self) -> list[Version]:
-        """All versions that are objects already, each once."""
+        """List all versions that are objects already, each once."""
         return [version for versions in self._primary.versions.values() for version in versions]
 
     def versions_between(self, lo: int, hi: int) -> list[Version]:
@@ -285,21 +286,21 @@ class CatalogTable:
         return self.made_versions()
 
     def all_versions(self) -> Iterator[Version]:
-        """All versions of all rows."""
+        """Give all versions of all rows."""
         for base in self.bases:
             for row in range(len(base.rows)):
                 base.version(row)
         yield from self.made_versions()
 
     def keys_of(self, version: Version) -> tuple[Dependency, ...]:
-        """Everything the version can be looked up by: (catalog, index, key); its columns must be long enough."""
+        """Return all keys that find the version: (catalog, index, key); its columns must be long enough."""
         keys = version.keys
         if keys is None:
             keys = version.keys = self._reader.keys(version.data)
         return keys
 
     def note_change(self, version: Version) -> None:
-        """What is looked up by the version's keys may be found otherwise from here on."""
+        """Note that look-ups by the version's keys may have another result from here on."""
         self.is_changed = True
         self._changed.update(self.keys_of(version))
         self._changed.add(self.whole)
@@ -308,7 +309,7 @@ class CatalogTable:
         """Take a version in.
 
         Raises:
-            CatalogError: its row is shorter than every row of this catalog.
+            CatalogError: the version's row is shorter than every row of this catalog.
         """
         self.admit(version)
         self.note_change(version)
@@ -328,24 +329,24 @@ class CatalogTable:
                 versions.remove(version)
 
     def first_key(self, version: Version) -> Key:
-        """A version's key in the catalog's first index.
+        """Return a version's key in the catalog's first index.
 
         Raises:
-            CatalogError: its row is shorter than every row of this catalog.
+            CatalogError: the version's row is shorter than every row of this catalog.
         """
         self.require_row(version.data)
         return self.keys_of(version)[0][2]
 
     def row_mates(self, version: Version) -> list[Version]:
-        """The known versions that share a version's first key. Raises what :meth:`first_key` does."""
+        """List the known versions that share a version's first key. Raises what :meth:`first_key` does."""
         return self._primary.find(self.first_key(version))
 
     def original_of(self, copy: Version, candidates: Iterable[Version]) -> Version | None:
-        """Of which version a rewritten heap's version is a copy.
+        """Find the version of which a rewritten heap's version is a copy.
 
-        Two versions of one row may be alike to the byte: a transaction changed it there and back. Of these the copy
-        has the deleter of its original, or is the last one, if it has none. Whom its own transaction deleted has that
-        deleter in every copy.
+        Two versions of one row may be alike to the byte: a transaction changed it there and back. Of these the copy has
+        the deleter of its original, or is the last one, if it has none. A version that its own transaction deleted has
+        that deleter in every copy.
         """
         known = [v for v in candidates if v.xmin == copy.xmin and (copy.deleters or v.xmin not in v.deleters)]
         same = [v for v in known if v.data.body == copy.data.body]
@@ -354,10 +355,10 @@ class CatalogTable:
             keys = self.keys_of(copy)
             same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(copy.data.body)]
         if not same and copy.data.infomask & HEAP_HASEXTERNAL:
-            # A rewrite puts a tuple with values out of line together anew (heap_toast_insert_or_update).
+            # A rewrite puts a tuple with values out of line together again (heap_toast_insert_or_update).
             same = [v for v in known if v.data.infomask & HEAP_HASEXTERNAL and self._fixed(v) == self._fixed(copy)]
         if not same:
-            # Of a row that a server sent, the bytes are not known. Nobody has changed it: it is the last version.
+            # The stored bytes of a row that a server sent are not known. Nobody has changed it: it is the last version.
             same = [v for v in known if v.data.infomask2 & TUPLE_IS_SENT and self.keys_of(v) == self.keys_of(copy)]
 
         def likeness(v: Version) -> tuple[bool, int]:
@@ -368,18 +369,18 @@ class CatalogTable:
         return max(same, key=likeness, default=None)
 
     def _fixed(self, version: Version) -> bytes:
-        """The columns that every row has, all at the same place."""
+        """Return the columns that every row has, all at the same place."""
         return version.data.body[: self.layout.fixed_length]
 
     def is_row(self, data: TupleBytes) -> bool:
-        """Whether a tuple is long enough to be a row of this catalog."""
+        """Tell whether a tuple is long enough to be a row of this catalog."""
         return len(data.tail) + HEADER_SIZE >= data.hoff + self.layout.fixed_length
 
     def require_row(self, data: TupleBytes) -> None:
-        """Whether a tuple has all columns of fixed length.
+        """Check that a tuple has all columns of fixed length.
 
         Raises:
-            CatalogError: it has not.
+            CatalogError: the tuple has not.
         """
         if not self.is_row(data):
             raise CatalogError(

@@ -32,15 +32,16 @@ XID_MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, eq=False)
 class VersionRows:
-    """n versions, with d deletions.
+    """Versions of catalog rows, n of them, with d deletions.
 
     Attributes:
         xmin: uint32[n] raw ``t_xmin``.
-        inserter: int64[n] the xid that decides whether it exists, FROZEN_XID, or INVALID_XID for a known abort.
-        cmin: uint32[n] the command that inserted it, INVALID_COMMAND_ID if unknown.
+        inserter: int64[n] the xid that decides whether the version exists, FROZEN_XID, or INVALID_XID for a known
+            abort.
+        cmin: uint32[n] the command that inserted the version, INVALID_COMMAND_ID if unknown.
         copied_deleter: int64[n] see :class:`Version`.
-        deleter_row: int64[d] which version; deleter_xid: int64[d] who; deleter_command: uint32[d] its command; sorted
-            by row and xid.
+        deleter_row: int64[d] the version's number; deleter_xid: int64[d] its deleter; deleter_command: uint32[d] the
+            deleter's command; sorted by row and xid.
         infomask2, infomask: uint16[n]; hoff: uint8[n] as in :class:`TupleBytes`.
         at: int64[n] offset in ``data`` of the bytes from tuple offset 23 on; length: int64[n] how many.
         data: uint8[].
@@ -64,10 +65,10 @@ class VersionRows:
         return len(self.xmin)
 
     def check_parts(self) -> None:
-        """Whether all rows and deletions are there, and every row lies in the data.
+        """Check that all rows and deletions are there, and every row lies in the data.
 
         Raises:
-            ValueError: they do not.
+            ValueError: a part is missing, or a row lies outside.
         """
         rows = [getattr(self, f.name) for f in fields(self) if not f.name.startswith("deleter") and f.name != "data"]
         check_lengths(rows)
@@ -80,23 +81,23 @@ class VersionRows:
         check_range(self.length - self.hoff, -HEADER_SIZE, len(self.data) + 1)
 
     def check_fixed_length(self, length: int) -> None:
-        """Whether every row has so many bytes behind its header.
+        """Check that every row has so many bytes after its header.
 
         Raises:
-            ValueError: one has less.
+            ValueError: a row has less.
         """
         check_range(self.length - self.hoff, length - HEADER_SIZE, len(self.data) + 1)
 
     def column(self, offset: int, length: int) -> NDArray[np.generic]:
-        """A fixed column of every row: uint32[n] for 4 bytes, else S``length``[n]."""
+        """Return a fixed column of every row: uint32[n] for 4 bytes, else S``length``[n]."""
         body = self.at + self.hoff - HEADER_SIZE
-        found = np.ascontiguousarray(self.data[body[:, None] + np.arange(offset, offset + length)])
-        if not len(found):
+        content = np.ascontiguousarray(self.data[body[:, None] + np.arange(offset, offset + length)])
+        if not len(content):
             return np.empty(0, "<u4" if length == 4 else f"S{length}")
-        return found.view("<u4" if length == 4 else f"S{length}")[:, 0]
+        return content.view("<u4" if length == 4 else f"S{length}")[:, 0]
 
     def sorted_keys(self, fields: tuple[tuple[int, int], ...]) -> tuple[NDArray[np.generic], Int64s]:
-        """Rows by one fixed column, or two OIDs in one number: keys in order, and the row of each.
+        """Sort rows by one fixed column, or two OIDs in one number: return keys in order, and the row of each.
 
         Args:
             fields: offset and length of each column.
@@ -117,15 +118,15 @@ class VersionRows:
     @cached_property
     def named(self) -> Int64s:
         """int64[] the transactions that inserted or deleted a row, each once."""
-        found = np.unique(np.concatenate([self.inserter, self.deleter_xid]))
-        return found[found & XID_MASK >= FIRST_NORMAL_XID]
+        xids = np.unique(np.concatenate([self.inserter, self.deleter_xid]))
+        return xids[xids & XID_MASK >= FIRST_NORMAL_XID]
 
     @cached_property
     def _by_xid(self) -> tuple[Int64s, Int64s]:
-        """Low halves of the xids of inserters and deleters in order, and the row of each."""
-        made = np.flatnonzero(self.inserter & XID_MASK >= FIRST_NORMAL_XID)
-        xids = np.concatenate([self.inserter[made], self.deleter_xid]) & XID_MASK
-        rows = np.concatenate([made, self.deleter_row])
+        """The low halves of the xids of inserters and deleters in order, and the row of each."""
+        inserted = np.flatnonzero(self.inserter & XID_MASK >= FIRST_NORMAL_XID)
+        xids = np.concatenate([self.inserter[inserted], self.deleter_xid]) & XID_MASK
+        rows = np.concatenate([inserted, self.deleter_row])
         order = np.argsort(xids, kind="stable")
         return xids[order], rows[order]
 
@@ -134,20 +135,20 @@ class VersionRows:
         return frozenset(np.unique(self._by_xid[0]).tolist())
 
     def named_by(self, xid: int) -> list[int]:
-        """Rows that a transaction inserted or deleted.
+        """List the rows that a transaction inserted or deleted.
 
         Args:
-            xid: its low 32 bits.
+            xid: the transaction's low 32 bits.
         """
         if xid not in self._xids:
             return []
         xids, rows = self._by_xid
         lo, hi = np.searchsorted(xids, xid, "left"), np.searchsorted(xids, xid, "right")
-        found: list[int] = rows[lo:hi].tolist()
-        return found
+        numbers: list[int] = rows[lo:hi].tolist()
+        return numbers
 
     def with_fixed_columns_only(self, fixed_length: int) -> VersionRows:
-        """The same, with zeros in the place of all columns behind those that every row has; lengths stay.
+        """Return the same rows, with zeros in the place of all columns after those that every row has; lengths stay.
 
         Args:
             fixed_length: bytes of those columns.
@@ -158,19 +159,19 @@ class VersionRows:
         return replace(self, data=data)
 
     def tuple_at(self, row: int) -> TupleBytes:
-        """A row's bytes."""
+        """Return a row's bytes."""
         at = int(self.at[row])
         tail = self.data[at : at + int(self.length[row])].tobytes()
         return TupleBytes(int(self.infomask2[row]), int(self.infomask[row]), int(self.hoff[row]), tail)
 
 
 def rows_of_scan(scan: HeapScan, provisional: NDArray[np.bool_], fates: Fates) -> tuple[VersionRows, dict[int, int]]:
-    """The tuples of a backup's file as versions; what hint bits say is told to the fates.
+    """Make versions of the tuples of a backup's file; the facts in hint bits are added to the fates.
 
     Args:
         scan: the file's tuples.
         provisional: bool[n] tuples of pages that may come from the future: there the fate of an xid decides, not a bit.
-        fates: of transactions.
+        fates: the fates of transactions.
 
     Returns:
         the rows, and the multixacts that may have deleted some.
@@ -206,7 +207,7 @@ def rows_of_scan(scan: HeapScan, provisional: NDArray[np.bool_], fates: Fates) -
 
 
 def rows_of_versions(versions: Sequence[Version]) -> VersionRows:
-    """Versions as arrays, with the low halves of xids."""
+    """Make arrays of versions, with the low halves of xids."""
     deletions = [(i, xid, cmax) for i, v in enumerate(versions) for xid, cmax in sorted(v.deleters.items())]
     row, xid, command = np.array(deletions, np.int64).reshape(-1, 3).T
     lengths = np.array([len(v.data.tail) for v in versions], np.int64)
@@ -228,4 +229,4 @@ def rows_of_versions(versions: Sequence[Version]) -> VersionRows:
 
 
 NO_ROWS = rows_of_versions(())
-"""Of a catalog that has none."""
+"""The rows of a catalog that has none."""

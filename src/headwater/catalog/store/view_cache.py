@@ -1,7 +1,7 @@
-"""What views remember: values, each for a span of LSNs in which the rows that it rests on are the same.
+"""The memory of views: values, each for a span of LSNs in which the rows that it rests on are the same.
 
 In: answers of :mod:`headwater.catalog.store.historic_catalog`, and the keys that changed. Out: answers that still hold.
-What was not asked between one image and the next is forgotten there (:meth:`Memo.aged`).
+Answers that were not asked for between one image and the next are forgotten there (:meth:`Memo.aged`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _OWN_MEMOS = 64
 
 
 class Span:
-    """What a value rests on, and the LSNs ``(lo, hi]`` in which it holds.
+    """The LSNs ``(lo, hi]`` in which a value holds, and the keys that it rests on.
 
     Attributes:
-        keys: what was looked up for it.
-        is_own: some of it was made or removed by the transaction that asks.
+        keys: the keys that were looked up for the value.
+        is_own: whether some of it was made or removed by the transaction that asks.
     """
 
     __slots__ = ("hi", "is_own", "keys", "lo")
@@ -32,19 +32,19 @@ class Span:
         self.is_own = False
 
     def narrow(self, lo: int, hi: int) -> None:
-        """It holds in these LSNs at most."""
+        """Narrow the span to these LSNs at most."""
         self.lo = max(self.lo, lo)
         self.hi = min(self.hi, hi)
 
     def absorb(self, other: Span) -> None:
-        """It rests on what another value rests on, too."""
+        """Let the value also rest on everything that another value rests on."""
         self.narrow(other.lo, other.hi)
         self.keys |= other.keys
         self.is_own |= other.is_own
 
 
 class Memo:
-    """Values by what was asked, each for a span of LSNs."""
+    """Values by question, each for a span of LSNs."""
 
     def __init__(self) -> None:
         self._found: dict[Question, tuple[list[int], list[tuple[Span, Any]]]] = {}
@@ -55,12 +55,12 @@ class Memo:
         return len(self._found)
 
     def get(self, question: Question, lsn: int) -> tuple[Span, Any] | None:
-        """The value remembered for an LSN."""
-        found = self._found.get(question)
-        if found is None:
+        """Return the value remembered for an LSN."""
+        entry = self._found.get(question)
+        if entry is None:
             return None
         self._used.add(question)
-        ends, answers = found
+        ends, answers = entry
         at = bisect_left(ends, lsn)
         return answers[at] if at < len(ends) and answers[at][0].lo < lsn else None
 
@@ -81,24 +81,24 @@ class Memo:
                 self._found.pop(question, None)
 
     def aged(self, horizon: int) -> Memo:
-        """What was asked since this memo was made, as far as it holds at or after an LSN."""
-        kept = Memo()
+        """Return the values asked for since this memo was made, as far as they hold at or after an LSN."""
+        memo = Memo()
         for question in self._used & self._found.keys():
             for span, value in self._found[question][1]:
                 if span.hi >= horizon:
-                    kept.put(question, span, value)
-        kept._used.clear()
-        return kept
+                    memo.put(question, span, value)
+        memo._used.clear()
+        return memo
 
 
 class ViewCache:
-    """What the views of one store remember, and may not remember any longer.
+    """The memory of the views of a store, and the keys of what may be remembered no longer.
 
     Attributes:
-        changed: keys under which something may be found otherwise; who changes a catalog adds to it.
+        changed: keys under which something may be found otherwise; code that changes a catalog adds to it.
         answers: values that rest on committed rows only.
-        timelines: when each version under a key is visible.
-        own_keys: per set of xids, everything that rows which they made or removed may be looked up by.
+        timelines: the LSNs at which each version under a key is visible.
+        own_keys: for each set of xids, all keys that find rows which the xids made or removed.
     """
 
     def __init__(self) -> None:
@@ -110,11 +110,11 @@ class ViewCache:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is remembered."""
+        """Whether nothing is remembered."""
         return not (self.timelines or self.answers or self.own_keys)
 
     def take_over(self, before: ViewCache, horizon: int) -> None:
-        """Remember what another one was asked, as far as it holds at or after an LSN; that one forgets it."""
+        """Take over the answers of another cache, as far as they hold at or after an LSN; that cache forgets them."""
         before.forget_changed()
         self.answers, before.answers = before.answers.aged(horizon), Memo()
 
@@ -128,7 +128,7 @@ class ViewCache:
         return memo
 
     def forget(self, keys: Collection[Dependency]) -> None:
-        """Forget what rests on rows under these keys."""
+        """Forget the answers that rest on rows under these keys."""
         if not keys:
             return
         for key in keys:
@@ -138,11 +138,11 @@ class ViewCache:
         self.own_keys.clear()
 
     def forget_changed(self) -> None:
-        """Forget what rests on rows that have changed; before a view is asked again."""
+        """Forget the answers that rest on rows that have changed; before a view is asked again."""
         self.forget(self.changed)
         self.changed.clear()
 
     def forget_answers(self) -> None:
-        """Forget all values; when things are visible is remembered."""
+        """Forget all values; the LSNs at which versions are visible are remembered."""
         self.answers = Memo()
         self._own_answers.clear()

@@ -1,7 +1,8 @@
-"""Kernel: what changes weigh in the server's memory accounting (PostgreSQL: ReorderBufferChangeSize, reorderbuffer.c).
+"""Kernel: the memory of changes in the server's accounting (PostgreSQL: ReorderBufferChangeSize, reorderbuffer.c).
 
-The sizes are those of 64-bit servers, alike in 14 to 19 but for that of a change itself. A tuple weighs its ``t_len``,
-as DecodeXLogTuple of decode.c sets it: the header of a heap tuple, and what the record holds behind its own short one.
+The sizes are those of 64-bit servers, alike in 14 to 19 but for the size of a change itself. A tuple weighs its
+``t_len``, as DecodeXLogTuple of decode.c sets it: the header of a heap tuple, and what the record holds after its own
+short header.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from headwater.rmgr.index.index_codes import DELETES_OLD, INSERTS, SPECULATIVE, 
 from headwater.rmgr.registry import HEAP2
 
 MESSAGE_LENGTHS = 16
-"""What a message weighs beside its change, its prefix with a NUL and its content: two lengths."""
+"""The memory of a message beside its change, its prefix with a NUL and its content: two lengths."""
 
 TUPLE_SIZE = 24 + 23
-"""sizeof(HeapTupleData), and SizeofHeapTupleHeader: what a tuple weighs without its null bitmap and columns."""
+"""The memory of a tuple without its null bitmap and columns: sizeof(HeapTupleData), and SizeofHeapTupleHeader."""
 
 MALFORMED_MEMORY = -1
-"""Returned by :func:`change_memory` when the lengths disagree."""
+"""The result of :func:`change_memory` when the lengths disagree."""
 
 Int64s = NDArray[np.int64]
 
 
 @inline_kernel
 def next_tuple(data: NDArray[np.uint8], base: Int, p: Int) -> tuple[Int, Int]:
-    """Where the columns of the next tuple of a MULTI_INSERT begin, and where they end (xl_multi_insert_tuple).
+    """Return the start and the end of the columns of the next tuple of a MULTI_INSERT (xl_multi_insert_tuple).
 
     Args:
         data: uint8[].
-        base: where the block's data begins; p: how far they have been read; the header lies within.
+        base: the start of the block's data; p: how far it has been read; the header lies within.
 
     Returns:
-        two offsets from ``base``: what is between them is the tuple without the header of a heap tuple.
+        two offsets from ``base``: between them is the tuple without the header of a heap tuple.
     """
     start = ((p + 1) & ~1) + MULTI_TUPLE_SIZE
     return start, start + u16(data, base + start - MULTI_TUPLE_SIZE)
@@ -53,7 +54,7 @@ def next_tuple(data: NDArray[np.uint8], base: Int, p: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _multi_insert_memory(data: NDArray[np.uint8], change_size: Int, headers: Int64s) -> Int:
-    """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
+    """Compute the memory of a MULTI_INSERT's changes, or MALFORMED_MEMORY."""
     count = u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT)
     base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
     total, p = count * (change_size + TUPLE_SIZE), np.int64(0)
@@ -67,13 +68,13 @@ def _multi_insert_memory(data: NDArray[np.uint8], change_size: Int, headers: Int
 
 @borrowing_kernel
 def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, change_size: Int, headers: Int64s) -> Int:
-    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize).
+    """Compute the memory of a record's changes in the server's accounting (ReorderBufferChangeSize).
 
     Args:
         data: uint8[]; rmid: HEAP or HEAP2.
         change: the ``kinds`` bits of its change, not 0.
         change_size: sizeof(ReorderBufferChange).
-        headers: int64[HEADERS_LENGTH] the record's, which has a block.
+        headers: int64[HEADERS_LENGTH] the headers of the record, which has a block.
 
     Returns:
         bytes, or MALFORMED_MEMORY.

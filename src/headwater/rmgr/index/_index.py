@@ -1,10 +1,10 @@
 """Kernel: framed records in, index rows out (PostgreSQL: LogicalDecodingProcessRecord and the callbacks of decode.c).
 
 Row data is not looked at: a change becomes "xid X touched relation R here: n changes, b bytes". An index row never
-crosses a commit with invalidations, a command id, an invalidation or a truncate of its own transaction (as far as that
-is known here: :mod:`headwater.rmgr.index._row_epochs`), nor a line of the LSN grid, so that one row is decoded with one
-version of its relation, and a transaction can be cut at the grid.
-Rows of one (xid, relation) may still be split at will: the aggregating cache is small and direct-mapped.
+crosses a line of the LSN grid, a commit with invalidations, or an event of its own transaction. Such events are a
+command id, an invalidation or a truncate, as far as they are known here (:mod:`headwater.rmgr.index._row_epochs`). So a
+row is decoded with one version of its relation, and a transaction can be cut at the grid. Rows of one (xid, relation)
+may still be split at will: the aggregating cache is small and direct-mapped.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ KEPT_OF_XLOG = (
 
 @borrowing_kernel
 def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int, is_logical: bool) -> Int:
-    """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change).
+    """Return the ``kinds`` bit of a HEAP record's change by its flags, or 0 (no logical change).
 
-    Below logical no flag tells which inserts are logical changes: all are, as their relation decides.
+    Below wal_level logical no flag tells which inserts are logical changes: all are, as their relation decides.
     """
     op = info & heap.OPMASK
     if op == heap.INSERT:
@@ -134,7 +134,7 @@ def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int, is_log
 
 @borrowing_kernel
 def _catalog_database(blocks: Int, catalogs: Int, t: Tables) -> Int:
-    """The database of the first block of the record that lies in the main fork of a catalog's heap, -1 for none."""
+    """Find the database of the record's first block in the main fork of a catalog's heap, -1 for none."""
     for block in range(blocks):
         b = BLOCKS + block * 8
         if t.headers[b + FORK] == 0:
@@ -178,7 +178,7 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
 def _add_tuples(
     data: Bytes, xid: Int, locator: Int, change: Int, count: Int, size: Int, lsn: Int, wanted: Wanted, t: Tables
 ) -> None:
-    """A row for each tuple of a MULTI_INSERT, whose lengths agree; the last one has what is left of its bytes."""
+    """Add a row for each tuple of a MULTI_INSERT, whose lengths agree; the last has the rest of its bytes."""
     base, p = t.headers[BLOCKS + DATA_AT], np.int64(0)
     for number in range(count):
         start, p = next_tuple(data, base, p)
@@ -198,7 +198,7 @@ def _add_tuples(
 
 @inline_kernel
 def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
-    """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
+    """Index a HEAP record, or a MULTI_INSERT of HEAP2; return the xid's bits, or -1 if it is malformed."""
     op, rmid = data[at + INFO_AT] & heap.OPMASK, data[at + RMID_AT]
     xid = u32(data, at + XID_AT)
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
@@ -250,11 +250,11 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
 
 @inline_kernel
 def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
-    """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
+    """Index any other HEAP2 record; return the xid's bits, or -1 if it is malformed."""
     op = data[at + INFO_AT] & heap.OPMASK
     if op == heap2.NEW_CID:
         return index_command(data, at, lsn, wanted, t)
-    # With checksums a page's first image may come with a record that says that all see it.
+    # With checksums a page's first image may come with a record that says that all see the page.
     if op != heap2.VISIBLE or (blocks > 1 and t.headers[BLOCKS + 8 + IMAGE] >= 0):
         database = 0 if op == heap2.REWRITE else _catalog_database(blocks, wanted.catalogs, t)
         if database >= 0:
@@ -264,7 +264,7 @@ def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
 
 @inline_kernel
 def _index_xact(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
-    """A record of XACT; returns the xid's bits, or -1 if it is malformed."""
+    """Index a record of XACT; return the xid's bits, or -1 if it is malformed."""
     op = data[at + INFO_AT] & xact.OPMASK
     if op == xact.INVALIDATIONS:
         return index_invalidations(data, at, lsn, t)
@@ -277,7 +277,7 @@ def _index_xact(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> In
 
 @inline_kernel
 def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
-    """A record of any other resource manager: kept whole if it matters; returns the xid's bits, or -1."""
+    """Index a record of any other resource manager, kept whole if it matters; return the xid's bits, or -1."""
     info = data[at + INFO_AT] & XLR_RMGR_INFO_MASK
     rmid = np.int64(data[at + RMID_AT])
     if rmid >= FIRST_CUSTOM:
@@ -299,7 +299,7 @@ def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
 
 @inline_kernel
 def _end_rows_at_lines(lsn: Int, wanted: Wanted, t: Tables) -> None:
-    """No row crosses a line of the grid or a cut; in detailed stretches each ends at once."""
+    """End rows at lines of the grid and at cuts, which no row crosses; in detailed stretches end each row at once."""
     if lsn >= t.counts[LINE]:
         t.counts[LINE] = (lsn // wanted.grid + 1) * wanted.grid
         end_all_rows(t.clocks)
@@ -314,9 +314,9 @@ def _end_rows_at_lines(lsn: Int, wanted: Wanted, t: Tables) -> None:
 
 @inline_kernel
 def _index_record(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
-    """A record whose headers were parsed: OK or MALFORMED."""
+    """Index a record whose headers were parsed: OK or MALFORMED."""
     xid, rmid = u32(data, at + XID_AT), data[at + RMID_AT]
-    # Also xact.OPMASK: what this is compared with depends on the resource manager.
+    # Also xact.OPMASK: the resource manager decides which operations this is compared with.
     op = data[at + INFO_AT] & heap.OPMASK
     if t.headers[TOPLEVEL_XID] != 0 and xid != 0:
         assign(xid, t.headers[TOPLEVEL_XID], lsn, t)
@@ -342,9 +342,9 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     Args:
         data: uint8[] record bytes.
         positions: int64[n] offsets of the records.
-        lsns: int64[n] their starts.
-        wanted: what to look for.
-        tables: the rows, with room for one more per table and record left.
+        lsns: int64[n] the LSNs that the records start at.
+        wanted: the databases, files and events to look for.
+        tables: the rows, with room for one more in each table for each record that is left.
 
     Returns:
         OK; NEED_LOCATORS or NEED_CHANGES; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.

@@ -1,7 +1,7 @@
-"""Kernel: rows of everything that is no change: ends of transactions, commands, truncates, messages, files, xids.
+"""Kernel: rows of all records but changes: ends of transactions, commands, truncates, messages, files, xids.
 
-Each function takes one record and appends a row; offsets into the record have been checked against its length by it or
-its caller. PostgreSQL: xactdesc.c, heapam_xlog.h, storage_xlog.h, message.h; SnapBuildProcessNewCid of snapbuild.c.
+Each function takes a record and appends a row. The function or its caller has checked offsets into the record against
+its length. PostgreSQL: xactdesc.c, heapam_xlog.h, storage_xlog.h, message.h; SnapBuildProcessNewCid of snapbuild.c.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from headwater.wal.layout import INFO_AT, XID_AT, XLR_RMGR_INFO_MASK
 
 INVALID_COMMAND_ID = 0xFFFFFFFF
 
-# What is read of a commit or abort record: microseconds since 2000-01-01; OID; count and offset of xids; count and
-# offset of invalidation messages; xid that was prepared; origin's LSN and time; flags.
+# The fields that are read of a commit or abort record: microseconds since 2000-01-01; OID; count and offset of xids;
+# count and offset of invalidation messages; xid that was prepared; origin's LSN and time; flags.
 TIME, DATABASE, SUBXACTS, SUBXACTS_AT, INVALS, INVALS_AT, TWOPHASE_XID, ORIGIN_LSN, ORIGIN_TIME, XINFO = range(10)
 PARSED = 10
 
@@ -70,7 +70,7 @@ def parse_xact(data: Bytes, info: Int, at: Int, length: Int, stats_size: Int, ro
     Args:
         data: uint8[]; info: the record's info byte; at, length: its main data.
         stats_size: bytes of a dropped statistics entry.
-        row: int64[PARSED] receives what was read, by the names above.
+        row: int64[PARSED] receives the fields, by the names above.
 
     Returns:
         OK or MALFORMED.
@@ -97,7 +97,7 @@ def parse_xact(data: Bytes, info: Int, at: Int, length: Int, stats_size: Int, ro
 
 @borrowing_kernel
 def _parse_lists(data: Bytes, p: Int, end: Int, stats_size: Int, row: Int64s) -> Int:
-    """Pass over the lists of a commit or abort record; where they end, or -1."""
+    """Pass over the lists of a commit or abort record; return the offset after them, or -1."""
     lists = (
         (xact.HAS_SUBXACTS, 4),
         (xact.HAS_RELFILELOCATORS, 12),
@@ -123,7 +123,7 @@ def _parse_lists(data: Bytes, p: Int, end: Int, stats_size: Int, row: Int64s) ->
 
 @borrowing_kernel
 def _parse_names(data: Bytes, p: Int, end: Int, row: Int64s) -> Int:
-    """Read what names a prepared transaction and an origin, at the end of a record: OK or MALFORMED."""
+    """Read the names of a prepared transaction and of an origin, at the end of a record: OK or MALFORMED."""
     if row[XINFO] & xact.HAS_TWOPHASE:
         if p + 4 > end:
             return MALFORMED
@@ -151,12 +151,12 @@ def keep(database: Int, t: Tables) -> None:
 
 @inline_kernel
 def locator_number(spc: Int, db: Int, rel: Int, t: Tables) -> Int:
-    """The number of a file, a new one if need be; one record may ask for one file."""
-    found = find_locator(spc, db, rel, t.locators, t.slots)
-    if found >= 0:
-        return found
+    """Return the number of a file, a new one if need be; a record may ask for one file."""
+    index = find_locator(spc, db, rel, t.locators, t.slots)
+    if index >= 0:
+        return index
     number = t.counts[N_LOCATORS]
-    t.slots[-1 - found] = number
+    t.slots[-1 - index] = number
     t.locators[0, number] = spc
     t.locators[1, number] = db
     t.locators[2, number] = rel
@@ -166,7 +166,7 @@ def locator_number(spc: Int, db: Int, rel: Int, t: Tables) -> Int:
 
 @borrowing_kernel
 def index_truncate(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables) -> Int:
-    """A TRUNCATE record; returns the xid's bits, or -1 if it is malformed."""
+    """Index a TRUNCATE record; return the xid's bits, or -1 if it is malformed."""
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     if length < TRUNCATE_SIZE or length != TRUNCATE_SIZE + 4 * u32(data, main + TRUNCATE_COUNT_AT):
         return -1
@@ -187,7 +187,7 @@ def index_truncate(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables)
 
 @borrowing_kernel
 def index_command(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
-    """A NEW_CID record (SnapBuildProcessNewCid); returns the xid's bits, or -1 if it is malformed."""
+    """Index a NEW_CID record (SnapBuildProcessNewCid); return the xid's bits, or -1 if it is malformed."""
     main = t.headers[MAIN_AT]
     if t.headers[MAIN_LENGTH] < NEW_CID_SIZE:
         return -1
@@ -215,7 +215,7 @@ def index_command(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> 
 
 @inline_kernel
 def add_command(xid: Int, lsn: Int, t: Tables) -> None:
-    """Note a catalog change of a transaction whose commands are numbered by LSN."""
+    """Add a catalog change of a transaction whose commands are numbered by LSN."""
     row = t.counts[N_COMMANDS]
     t.commands[0, row] = xid
     t.commands[1, row] = lsn
@@ -226,7 +226,7 @@ def add_command(xid: Int, lsn: Int, t: Tables) -> None:
 
 @borrowing_kernel
 def index_end(data: Bytes, at: Int, lsn: Int, stats_size: Int, t: Tables) -> Int:
-    """A commit or abort record; 0, or -1 if it is malformed."""
+    """Index a commit or abort record; return 0, or -1 if it is malformed."""
     info = data[at + INFO_AT]
     op = np.int64(info & xact.OPMASK)
     row, xacts, parsed = t.counts[N_XACTS], t.xacts, t.parsed
@@ -247,7 +247,7 @@ def index_end(data: Bytes, at: Int, lsn: Int, stats_size: Int, t: Tables) -> Int
 
 @borrowing_kernel
 def index_invalidations(data: Bytes, at: Int, lsn: Int, t: Tables) -> Int:
-    """An XACT INVALIDATIONS record; returns the xid's bits, or -1 if it is malformed."""
+    """Index an XACT INVALIDATIONS record; return the xid's bits, or -1 if it is malformed."""
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     if length < 4 or 4 + MESSAGE_SIZE * u32(data, main) > length:
         return -1
@@ -264,7 +264,7 @@ def index_invalidations(data: Bytes, at: Int, lsn: Int, t: Tables) -> Int:
 
 @borrowing_kernel
 def index_file(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
-    """An SMGR record: 0, or -1 if it is malformed."""
+    """Index an SMGR record; return 0, or -1 if it is malformed."""
     main, creates = t.headers[MAIN_AT], data[at + INFO_AT] & XLR_RMGR_INFO_MASK == smgr.CREATE
     if t.headers[MAIN_LENGTH] != (smgr.CREATE_SIZE if creates else smgr.TRUNCATE_SIZE):
         return -1
@@ -283,7 +283,7 @@ def index_file(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int
 
 @borrowing_kernel
 def index_message(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
-    """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
+    """Index a LOGICALMSG record; return the xid's bits, or -1 if it is malformed."""
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     if length < logicalmsg.PREFIX_AT:
         return -1
@@ -320,7 +320,7 @@ def register(xid: Int, bits: Int, lsn: Int, t: Tables) -> None:
 
 @inline_kernel
 def assign(xid: Int, toplevel: Int, lsn: Int, t: Tables) -> None:
-    """Note that a record's header names the toplevel transaction of its own."""
+    """Note that a record's header names the toplevel transaction of the record's xid."""
     row = t.counts[N_ASSIGNS]
     t.assigns[0, row] = xid
     t.assigns[1, row] = toplevel

@@ -1,12 +1,12 @@
-"""Kernel: which open rows of changes may still grow.
+"""Kernel: the open rows of changes that may still grow.
 
-Some events end everybody's rows (commits with invalidations, grid lines), others only those of their own transaction
-and its subtransactions: command ids, invalidations before the commit, truncates. Time is a clock that counts events; a
-row remembers when it was begun.
+Some events end everybody's rows (commits with invalidations, grid lines). Others end only the rows of their own
+transaction and its subtransactions: command ids, invalidations before the commit, truncates. Time is a clock that
+counts events; a row remembers when it was begun.
 
-A subtransaction is known by the records of the run that name its toplevel transaction. Of one that was named before
-the run, or that the table had no room for, rows may cross events of its own transaction: who knows all names finds them
-(:mod:`headwater.reorder.commits.row_cuts`).
+A subtransaction is known by the records of the run that name its toplevel transaction. If it was named before the run,
+or the table had no room for it, its rows may cross events of its own transaction. A caller that knows all names finds
+them (:mod:`headwater.reorder.commits.row_cuts`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLOCKS = 3
 FAMILIES = 4096
 """Slots of the direct-mapped table of families, a power of two."""
 
-# Rows of the table of families: an xid, its toplevel xid, and if it is one, when its rows were ended last.
+# Rows of the table of families: an xid, its toplevel xid, and, of a toplevel xid, when its rows were ended last.
 XID, TOPLEVEL, ENDED = range(3)
 
 Int64s = NDArray[np.int64]
@@ -33,21 +33,21 @@ Int64s = NDArray[np.int64]
 
 @inline_kernel
 def end_all_rows(clocks: Int64s) -> None:
-    """No row that was begun before this may grow."""
+    """End all rows: none that was begun before this may grow."""
     clocks[CLOCK] += 1
     clocks[COMMON] = clocks[CLOCK]
 
 
 @inline_kernel
 def _toplevel(xid: Int, families: Int64s) -> Int:
-    """The toplevel xid of one, as far as known; else the xid itself."""
+    """Return the toplevel xid of an xid, as far as known; else the xid itself."""
     slot = xid & (FAMILIES - 1)
     return families[TOPLEVEL, slot] if families[XID, slot] == xid else xid
 
 
 @inline_kernel
 def _enter(xid: Int, toplevel: Int, families: Int64s, clocks: Int64s) -> Int:
-    """Let a family begin or change; what the table forgets by that is made good by ending all rows."""
+    """Let a family begin or change; all rows are ended if the table forgets by that when a family's rows were ended."""
     slot = xid & (FAMILIES - 1)
     if families[XID, slot] != xid or families[TOPLEVEL, slot] != toplevel:
         if families[ENDED, slot] > clocks[COMMON]:
@@ -60,13 +60,13 @@ def _enter(xid: Int, toplevel: Int, families: Int64s, clocks: Int64s) -> Int:
 
 @inline_kernel
 def join_family(xid: Int, toplevel: Int, families: Int64s, clocks: Int64s) -> None:
-    """An xid is a subtransaction of another."""
+    """Note that an xid is a subtransaction of another."""
     _enter(xid, toplevel, families, clocks)
 
 
 @inline_kernel
 def end_own_rows(xid: Int, families: Int64s, clocks: Int64s) -> None:
-    """No row of this xid's family that was begun before this may grow."""
+    """End the rows of this xid's family: none that was begun before this may grow."""
     toplevel = _toplevel(xid, families)
     slot = _enter(toplevel, toplevel, families, clocks)
     clocks[CLOCK] += 1
@@ -76,7 +76,7 @@ def end_own_rows(xid: Int, families: Int64s, clocks: Int64s) -> None:
 
 @inline_kernel
 def may_grow(begun: Int, xid: Int, families: Int64s, clocks: Int64s) -> bool:
-    """Whether a row of this xid that was begun then may grow."""
+    """Tell whether a row of this xid that was begun then may grow."""
     if begun < clocks[COMMON] or begun >= clocks[OWN]:
         return bool(begun >= clocks[COMMON])
     toplevel = _toplevel(xid, families)

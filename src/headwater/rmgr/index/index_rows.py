@@ -1,12 +1,11 @@
 """The flat part of an index: tables of rows, each with an xid and an LSN, in the order of the LSNs.
 
-What decoding has to know of a record stands in one row of one table, or in a row that it shares with its neighbours
-(changes). Every table can be cut, chosen from and joined without knowing its columns, so that the rows of open
-transactions go from one window to the next.
+A record that decoding has to know of stands in one row of one table; changes share rows with their neighbours. Every
+table can be cut, chosen from and joined without knowing its columns. So the rows of open transactions go from one
+window to the next.
 
-Invariants: the columns of a table are of one length; ``xid`` is what the record's header says, of an end what it ends,
-and rows of a table ascend by ``lsn``. A column named ``locator`` holds indexes into
-:attr:`Rows.locators`.
+Invariants: the columns of a table are of one length, and its rows ascend by ``lsn``. ``xid`` is the xid of the record's
+header, for an end the xid that it ends. A column named ``locator`` holds indexes into :attr:`Rows.locators`.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class Ragged:
         return len(self.starts) - 1
 
     def check_parts(self) -> None:
-        """Whether every list lies in the values.
+        """Check that every list lies in the values.
 
         Raises:
-            ValueError: it does not.
+            ValueError: a list does not.
         """
         starts = self.starts
         if starts.ndim != 1 or self.values.ndim != 1 or not len(starts) or starts[0] != 0:
@@ -82,10 +81,10 @@ class Ragged:
 
 
 def lists_of(lists: Sequence[Sequence[int]]) -> Ragged:
-    """A column of these lists."""
+    """Make a column of these lists."""
     starts = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(one) for one in lists], out=starts[1:])
-    return Ragged(starts, np.array([value for one in lists for value in one], np.int64))
+    np.cumsum([len(values) for values in lists], out=starts[1:])
+    return Ragged(starts, np.array([value for values in lists for value in values], np.int64))
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,10 @@ class Table:
         return len(getattr(self, fields(self)[0].name))
 
     def check_parts(self) -> None:
-        """Whether the columns are of one length.
+        """Check that the columns are of one length.
 
         Raises:
-            ValueError: they are not.
+            ValueError: the columns are not.
         """
         columns = [getattr(self, f.name) for f in fields(self)]
         rows = len(self)
@@ -121,7 +120,7 @@ class Table:
         return xid
 
     def take(self: _T, which: Which) -> _T:
-        """The rows ``which`` names."""
+        """Return the rows that ``which`` names."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(
             self,
@@ -132,15 +131,15 @@ class Table:
         )
 
     def narrowed(self: _T) -> _T:
-        """The same rows, with columns that may be constant in as little memory as they can be."""
-        found: dict[str, Any] = {}
+        """Return the same rows, with columns that may be constant in as little memory as they can be."""
+        columns: dict[str, Any] = {}
         for f in fields(self):
             column = getattr(self, f.name)
             if isinstance(column, Ragged):
-                found[f.name] = Ragged(constant(column.starts), column.values)
+                columns[f.name] = Ragged(constant(column.starts), column.values)
             elif f.metadata == MAY_BE_CONSTANT:
-                found[f.name] = constant(column)
-        return replace(self, **found)
+                columns[f.name] = constant(column)
+        return replace(self, **columns)
 
 
 _T = TypeVar("_T", bound=Table)
@@ -148,7 +147,7 @@ _T = TypeVar("_T", bound=Table)
 
 @dataclass(frozen=True)
 class XidTable(Table):
-    """Where an xid was first met, and again where it first got HAS_BASE (several times, if the index was made so).
+    """The first row of each xid, and again the first with HAS_BASE (several times, if the index was made so).
 
     Attributes:
         xid: int64[n]; lsn: int64[n]; bits: uint8[n] HAS_BASE, CATALOG_CHANGE.
@@ -163,19 +162,19 @@ class XidTable(Table):
 class ChangeTable(Table):
     """Changes of one (sub)transaction to one relation, as many as fit one row.
 
-    These are the bulk of an index, and memory that is touched for the first time costs more than the work on it: hence
-    narrow columns, of which some are mostly constant.
+    These are the bulk of an index, and memory that is touched for the first time costs more than the work on it. Hence
+    the columns are narrow, and some are mostly constant.
 
     Attributes:
         xid: uint32[n]; locator: int32[n] the file.
         kinds: uint16[n] bits of :mod:`headwater.rmgr.index.index_codes`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
         first: int64[n] LSN of the first one; span: uint32[n] bytes from there to the last one.
-        memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it
-            spills or streams (logical_decoding_work_mem): speculative inserts as soon as they are logged, TOAST chunks
-            as rows of their own, old and new tuples. Not in it: what a transaction weighs beside row changes
-            (:mod:`headwater.reorder.commits.accounting`), and that values put together from chunks weigh more while
-            they are output.
+        memory: uint32[n] bytes that the changes weigh in the server's accounting when they are queued, which decides
+            what it spills or streams (logical_decoding_work_mem). Speculative inserts count as soon as they are logged,
+            TOAST chunks as rows of their own; old and new tuples count. Not counted: the memory of a transaction beside
+            its row changes (:mod:`headwater.reorder.commits.accounting`); and that values put together from chunks
+            weigh more while they are output.
     """
 
     xid: NDArray[np.uint32]
@@ -204,7 +203,7 @@ class EndTable(Table):
     """Commits and aborts.
 
     Attributes:
-        xid: int64[n] of what ended (of a two-phase end the prepared transaction's).
+        xid: int64[n] the transaction that ended (of a two-phase end the prepared one).
         kind: int64[n] COMMIT and so on; lsn: int64[n] where the record starts; next: int64[n] where it ends.
         time: int64[n] microseconds since 2000-01-01; database: int64[n] OID, 0 if the record has none.
         origin: int64[n] replication origin; origin_lsn: int64[n]; origin_time: int64[n].
@@ -227,14 +226,15 @@ class EndTable(Table):
 
 @dataclass(frozen=True)
 class PrepareTable(Table):
-    """PREPARE TRANSACTION, of all databases.
+    """Records of PREPARE TRANSACTION, of all databases.
 
     Attributes:
-        xid: int64[n] what was prepared; lsn: int64[n] where the record starts; next: int64[n] where it ends.
+        xid: int64[n] the transaction that was prepared; lsn: int64[n] where the record starts; next: int64[n] where it
+            ends.
         time: int64[n] microseconds since 2000-01-01, the origin's time if the record has one.
         database: int64[n] OID; origin: int64[n] replication origin; origin_lsn: int64[n].
-        subs: n lists of xids: its subtransactions.
-        gid: n lists of the bytes of its name.
+        subs: n lists of xids: the transaction's subtransactions.
+        gid: n lists of the bytes of the transaction's name.
     """
 
     xid: Int64s
@@ -266,8 +266,8 @@ class InvalidationTable(Table):
     """Messages of XACT INVALIDATIONS records, one row a message (:class:`headwater.rmgr.invalidation.Invalidation`).
 
     Attributes:
-        xid: int64[n] 0 if they take effect at once; lsn: int64[n] of the record.
-        id: int8[n] catalog cache, or what else is invalidated.
+        xid: int64[n] 0 if the messages take effect at once; lsn: int64[n] LSN of the record.
+        id: int8[n] the catalog cache, or another thing that is invalidated.
         db: uint32[n] OID of the database, 0 all; value: uint32[n] hash value, OID, or file number.
     """
 
@@ -284,7 +284,7 @@ class CommandTable(Table):
 
     Attributes:
         xid: int64[n]; lsn: int64[n].
-        command: int64[n] from there on the transaction sees what its commands before this one did.
+        command: int64[n] the command from which on the transaction sees what its commands before this one did.
     """
 
     xid: Int64s
@@ -311,13 +311,13 @@ class TruncateTable(Table):
 
 @dataclass(frozen=True)
 class MessageTable(Table):
-    """Places of logical messages of the database; prefix and content stay in the WAL.
+    """The LSNs of logical messages of the database; prefix and content stay in the WAL.
 
     Attributes:
-        xid: int64[n] who emitted it; of one that is not transactional it may be 0.
+        xid: int64[n] the transaction that emitted the message; it may be 0 for one that is not transactional.
         lsn: int64[n] where the record starts; end: int64[n] where it ends.
         origin: int64[n] replication origin; transactional: bool[n].
-        memory: int64[n] what one weighs in the server's accounting if it is transactional.
+        memory: int64[n] memory of the message in the server's accounting if it is transactional.
     """
 
     xid: Int64s
@@ -335,7 +335,7 @@ class MessageTable(Table):
 
 @dataclass(frozen=True)
 class FileTable(Table):
-    """Main forks of relations that came to be in the database (SMGR CREATE).
+    """Main forks of relations that were created in the database (SMGR CREATE).
 
     Attributes:
         xid: int64[n] 0 if the transaction had none yet; lsn: int64[n]; locator: int32[n] the file.
@@ -367,10 +367,10 @@ class Rows:
     locators: Int64s
 
     def check_parts(self) -> None:
-        """Whether every file that a row names is there.
+        """Check that every file that a row names is there.
 
         Raises:
-            ValueError: one is not.
+            ValueError: a file is not there.
         """
         if self.locators.shape[1:] != (3,):
             raise ValueError(f"files have the shape {self.locators.shape}")
@@ -378,27 +378,28 @@ class Rows:
             check_range(getattr(table, "locator", self.locators[:0]), 0, len(self.locators))
 
     def of_transactions(self, wanted: Callable[[Int64s], Bools], since: int | None = None) -> Rows:
-        """Rows of some transactions, and all from an LSN on.
+        """Choose the rows of some transactions, and all from an LSN on.
 
         Args:
-            wanted: which of some xids, int64[n], are wanted; it is asked once a table. 0 stands for no transaction.
+            wanted: tells which of some xids, int64[n], are wanted; it is called once a table. 0 stands for no
+                transaction.
             since: rows of any xid are wanted from here on; None for nowhere.
 
         Returns:
-            these rows, with those files only that they name, sorted.
+            these rows, with only the files that they name, sorted.
         """
 
         def chosen(table: Any) -> Table:
             take = wanted(table.owner)
             if since is not None:
                 take = take | (table.lsn >= since)
-            kept: Table = table if take.all() else table.take(np.flatnonzero(take))
-            return kept
+            rows: Table = table if take.all() else table.take(np.flatnonzero(take))
+            return rows
 
         return self._with({name: chosen(table) for name, table in self.tables()}).with_used_files()
 
     def with_used_files(self) -> Rows:
-        """The same rows, with those files only that they name, sorted."""
+        """Return the same rows, with only the files that they name, sorted."""
         used = np.zeros(len(self.locators), np.bool_)
         for _, table in self.tables():
             used[getattr(table, "locator", slice(0))] = True
@@ -409,7 +410,7 @@ class Rows:
         return _renumbered(self, locators, number)
 
     def tables(self) -> Iterator[tuple[str, Table]]:
-        """The tables by name."""
+        """Give the tables by name."""
         for f in fields(self):
             value = getattr(self, f.name)
             if isinstance(value, Table):
@@ -420,10 +421,10 @@ class Rows:
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """One after the other.
+    """Join rows one after the other.
 
     Args:
-        parts: at least one; the rows of each lie behind those of the one before it.
+        parts: at least one; the rows of each lie after those of the part before it.
     """
     if len(parts) == 1:
         return parts[0]
@@ -449,14 +450,14 @@ def _join_columns(parts: Sequence[Any]) -> NDArray[np.generic] | Ragged:
 
 
 def _numbered_anew(parts: Sequence[Int64s]) -> tuple[Int64s, list[Int32s]]:
-    """All files once, sorted, and for each part the number of each of its files among them."""
+    """Number all files again: give each file once, sorted, and for each part the number of each of its files."""
     locators, inverse = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
     cuts = np.cumsum([len(part) for part in parts])[:-1]
     return locators, list(np.split(inverse.reshape(-1).astype(np.int32), cuts))
 
 
 def _renumbered(rows: Rows, locators: Int64s, number: Int32s) -> Rows:
-    """The same rows with other numbers of files: int32[m] for each of theirs."""
+    """Give the files of rows other numbers: int32[m] for each of their files."""
     changed: dict[str, Any] = {"locators": locators}
     for name, table in rows.tables():
         of_files: Any = table
@@ -466,13 +467,13 @@ def _renumbered(rows: Rows, locators: Int64s, number: Int32s) -> Rows:
 
 
 def _no_rows() -> Rows:
-    """Of the columns' types, without a row."""
+    """Make tables of the columns' types, without a row."""
 
     def empty(kind: Any) -> Any:
         if kind is Ragged:
             return Ragged(np.zeros(1, np.int64), np.empty(0, np.int64))
         if isinstance(kind, type) and issubclass(kind, Table):
-            return kind(**{name: empty(of) for name, of in get_type_hints(kind).items()})
+            return kind(**{name: empty(hint) for name, hint in get_type_hints(kind).items()})
         return np.empty(0, get_args(get_args(kind)[1])[0])
 
     tables = {name: empty(kind) for name, kind in get_type_hints(Rows).items()}
@@ -480,4 +481,4 @@ def _no_rows() -> Rows:
 
 
 NO_ROWS = _no_rows()
-"""An index of nothing."""
+"""The rows of an index of nothing."""

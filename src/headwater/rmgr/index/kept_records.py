@@ -30,12 +30,12 @@ class KeptRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KeptRecords:
-    """n records in LSN order.
+    """Records that are kept whole, n of them, in LSN order.
 
     Attributes:
         lsn: int64[n] start of each; end_lsn: int64[n] its end.
-        length: int64[n] its bytes.
-        data: uint64[] the bytes of each, from a word on.
+        length: int64[n] length of each in bytes.
+        data: uint64[] the bytes of each record, each from a word on.
     """
 
     lsn: NDArray[np.int64]
@@ -55,18 +55,18 @@ class KeptRecords:
                 yield KeptRecord(lsn, end_lsn, bytes(data[lo:hi]))
 
     def since(self, lsn: int) -> KeptRecords:
-        """Those that start at an LSN or later."""
+        """Return the records that start at an LSN or later."""
         first = int(np.searchsorted(self.lsn, lsn))
         words = int(_words(self.length[:first]).sum())
         return KeptRecords(self.lsn[first:], self.end_lsn[first:], self.length[first:], self.data[words:])
 
     def of_manager(self, rmid: int) -> KeptRecords:
-        """Those of a resource manager."""
+        """Return the records of a resource manager."""
         at = _starts(_words(self.length)) * WORD + RMID_AT
         return self.take(self.data.view(np.uint8)[at] == rmid)
 
     def take(self, which: NDArray[np.bool_]) -> KeptRecords:
-        """Those that bool[n] ``which`` says."""
+        """Return the records for which bool[n] ``which`` is true."""
         if which.all():
             return self
         words = np.repeat(which, _words(self.length))
@@ -86,7 +86,7 @@ def keep_records(frames: Frames, numbers: NDArray[np.int64]) -> KeptRecords:
 
     Args:
         frames: the stretch.
-        numbers: int64[n] which of its records, in order.
+        numbers: int64[n] the numbers of the records to copy, in order.
     """
     lengths = frames.lengths_of(numbers)
     words = _words(lengths)
@@ -95,7 +95,7 @@ def keep_records(frames: Frames, numbers: NDArray[np.int64]) -> KeptRecords:
 
 
 def join_kept(parts: Sequence[KeptRecords]) -> KeptRecords:
-    """Records of neighbouring stretches as one."""
+    """Join the records of neighbouring stretches."""
     return KeptRecords(
         np.concatenate([part.lsn for part in parts]),
         np.concatenate([part.end_lsn for part in parts]),

@@ -1,7 +1,7 @@
 """The index of a run of WAL: what the driver needs to put transactions back together, without their rows.
 
-In: framed records. Out: :class:`WalIndex`, a few flat arrays whose size follows the number of transactions and touched
-relations, plus the few records that are kept whole (catalog changes, running transactions, checkpoints).
+In: framed records. Out: :class:`WalIndex`: a few flat arrays, and the few records that are kept whole (catalog changes,
+running transactions, checkpoints). The size of the arrays follows the number of transactions and touched relations.
 Mirrors the dispatch of decode.c; the rows themselves are read again by the decode tasks.
 """
 
@@ -61,17 +61,17 @@ _T = TypeVar("_T", bound=Table)
 
 @dataclass(frozen=True)
 class Request:
-    """What the index step looks for; goes to every index task.
+    """The choice that the index step looks for; it goes to every index task.
 
     Attributes:
         databases: sorted OIDs of the databases to decode.
         catalogs: files of the catalogs, whose records are kept whole.
-        major: PostgreSQL's.
+        major: PostgreSQL's major version.
         grid: bytes between the LSN lines that no change row crosses.
         cuts: sorted LSNs of events that no change row crosses either (:class:`Refinement`).
-        detailed: sorted stretches, first LSN and the one behind it, that do not meet (:class:`Refinement`).
-        numbers_commands: all WAL is of wal_level logical; else commands are numbered by the LSNs of catalog changes,
-            and tuples may lie in page images.
+        detailed: sorted stretches, first LSN and the LSN after the last, that do not meet (:class:`Refinement`).
+        numbers_commands: whether all WAL is of wal_level logical; else commands are numbered by the LSNs of catalog
+            changes, and tuples may lie in page images.
         change_size: sizeof(ReorderBufferChange) of the server whose memory is counted; 0: of the newest minor release.
     """
 
@@ -85,24 +85,24 @@ class Request:
     change_size: int = 0
 
     def detailed_in(self, lo: int, hi: int) -> tuple[tuple[int, int], ...]:
-        """What of the detailed stretches lies in ``[lo, hi)``."""
-        return tuple((max(lo, one), min(hi, other)) for one, other in self.detailed if one < hi and other > lo)
+        """Return the parts of the detailed stretches that lie in ``[lo, hi)``."""
+        return tuple((max(lo, start), min(hi, end)) for start, end in self.detailed if start < hi and end > lo)
 
 
 FROM_THE_WINDOW = int(np.iinfo(np.int64).max)
-"""Nothing is wanted from before the window."""
+"""The LSN that says that nothing is wanted from before the window."""
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What an index has to keep beside what the catalog at its start tells, found out from an index without it.
+    """The things that an index keeps beside those of the catalog at its start, taken from an index without them.
 
     Attributes:
         files: files that become catalogs inside the window, each with an LSN before which the WAL has nothing of it.
         cuts: LSNs of events that change rows must not cross, which an index cannot know by itself.
-        detailed: stretches, first LSN and the one behind it, sorted, in which each change is a row of its own, each
-            tuple of a MULTI_INSERT too: these have the record's LSN, and are in the order of the tuples.
-        since: of transactions that began there or later the detailed stretches are wanted from before the window, too.
+        detailed: stretches, first LSN and the LSN after the last, sorted, in which each change is a row of its own. So
+            is each tuple of a MULTI_INSERT: such rows have the record's LSN, and are in the order of the tuples.
+        since: for transactions that began there or later the detailed stretches are also wanted from before the window.
     """
 
     files: frozenset[tuple[Locator, int]] = frozenset()
@@ -111,30 +111,30 @@ class Refinement:
     since: int = FROM_THE_WINDOW
 
     def __or__(self, other: Refinement) -> Refinement:
-        """Both."""
+        """Join both refinements."""
         detailed = joined_stretches((*self.detailed, *other.detailed))
         since = min(self.since, other.since)
         return Refinement(self.files | other.files, self.cuts | other.cuts, detailed, since)
 
 
 def joined_stretches(stretches: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Those that meet or overlap as one, sorted."""
-    found: list[tuple[int, int]] = []
+    """Join the stretches that meet or overlap, and sort them."""
+    joined: list[tuple[int, int]] = []
     for lo, hi in sorted(stretches):
-        if found and lo <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], hi))
+        if joined and lo <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], hi))
         else:
-            found.append((lo, hi))
-    return tuple(found)
+            joined.append((lo, hi))
+    return tuple(joined)
 
 
 UNREFINED = Refinement()
-"""What the first index of a window is made with."""
+"""The refinement that the first index of a window is made with."""
 
 
 @dataclass(frozen=True)
 class RowDatabases:
-    """Whose the rows of an index are that do not name a file; 0 stands for all databases.
+    """The databases of the rows of an index that do not name a file; 0 stands for all databases.
 
     Attributes:
         kept, commands, truncates, messages: int64[n] the database of each row of the table of that name.
@@ -151,17 +151,17 @@ class WalIndex:
     """The index of the records that start in ``[lo, hi)``.
 
     Attributes:
-        lo: LSN where it starts.
-        hi: LSN where it stops, or the end of the log.
+        lo: LSN where the index starts.
+        hi: LSN where the index stops, or the end of the log.
         records: number of records.
         first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise;
-            last_end: where that one ends, before the header of a page that may follow.
+            last_end: where the last record ends, before the header of a page that may follow.
         rows: the tables.
         kept: the records kept whole.
         custom: int64[128] number of records of each custom resource manager, from 128 on.
         end: set when the log ended inside.
-        grid: as it was asked for (:class:`Request`).
-        databases: whose the rows are; None if one database was asked for.
+        grid: the grid that was asked for (:class:`Request`).
+        databases: the databases of the rows; None if one database was asked for.
     """
 
     lo: int
@@ -178,29 +178,29 @@ class WalIndex:
     databases: RowDatabases | None = field(default=None, repr=False)
 
     def of_database(self, oid: int, sources: Sequence[int] = ()) -> WalIndex:
-        """What an index has that was made for this database alone.
+        """Return what an index has that was made for this database alone.
 
         Ends of transactions, xids, assignments and invalidations are of the whole cluster in both.
 
         Args:
-            oid: one of those that were asked for.
-            sources: others of them whose catalogs' records are wanted, too.
+            oid: one of the databases that were asked for.
+            sources: other databases that were asked for, whose catalogs' records are also wanted.
         """
         if self.databases is None:
             return self
-        rows, whose = self.rows, self.databases
+        rows, databases = self.rows, self.databases
         is_own = rows.locators[:, 1] == oid
         return replace(
             self,
             rows=replace(
                 rows,
                 changes=_chosen(rows.changes, is_own[rows.changes.locator]),
-                commands=_chosen(rows.commands, _is_of(whose.commands, oid)),
-                truncates=_chosen(rows.truncates, _is_of(whose.truncates, oid)),
-                messages=_chosen(rows.messages, _is_of(whose.messages, oid)),
+                commands=_chosen(rows.commands, _is_of(databases.commands, oid)),
+                truncates=_chosen(rows.truncates, _is_of(databases.truncates, oid)),
+                messages=_chosen(rows.messages, _is_of(databases.messages, oid)),
                 files=_chosen(rows.files, is_own[rows.files.locator]),
             ).with_used_files(),
-            kept=self.kept.take(_is_of(whose.kept, oid, *sources)),
+            kept=self.kept.take(_is_of(databases.kept, oid, *sources)),
             databases=None,
         )
 
@@ -214,13 +214,13 @@ def _chosen(table: _T, is_wanted: NDArray[np.bool_]) -> _T:
 
 
 def no_index(lsn: int) -> WalIndex:
-    """The index of no WAL at all, at an LSN."""
+    """Make the index of no WAL at all, at an LSN."""
     custom = np.zeros(k.COUNTS - k.CUSTOM, np.int64)
     return WalIndex(lsn, lsn, 0, 0, 0, 0, NO_ROWS, NONE_KEPT, custom)
 
 
 def index_bytes(index: WalIndex) -> int:
-    """Bytes of an index's rows."""
+    """Count the bytes of an index's rows."""
     return sum(table.nbytes for _, table in index.rows.tables())
 
 
@@ -283,7 +283,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         frames: the records whose start lies in ``[lo, hi)``.
         lo: LSN of the window's start.
         hi: LSN of its end.
-        request: what to keep.
+        request: the choice of what to keep.
 
     Returns:
         the index.
@@ -378,8 +378,8 @@ def _rows(frames: Frames, t: Tables, major: int) -> Rows:
     )
 
 
-def _xids(found: Int64s) -> XidTable:
-    return XidTable(found[0].copy(), found[1].copy(), found[2].astype(np.uint8))
+def _xids(rows: Int64s) -> XidTable:
+    return XidTable(rows[0].copy(), rows[1].copy(), rows[2].astype(np.uint8))
 
 
 def _ends(frames: Frames, xacts: Int64s) -> EndTable:
@@ -398,25 +398,25 @@ def _ends(frames: Frames, xacts: Int64s) -> EndTable:
     )
 
 
-def _prepares(frames: Frames, kept: Int64s, major: int) -> PrepareTable:
-    """Those among the records that are kept whole."""
-    at = frames.positions[kept]
+def _prepares(frames: Frames, numbers: Int64s, major: int) -> PrepareTable:
+    """Parse the PREPARE records among the records that are kept whole."""
+    at = frames.positions[numbers]
     is_prepare = (frames.data[at + RMID_AT] == XACT) & (frames.data[at + INFO_AT] & xact.OPMASK == xact.PREPARE)
-    chosen = kept[is_prepare]
+    chosen = numbers[is_prepare]
     lsns, ends = frames.lsns[chosen], frames.end_lsns[chosen]
     each = zip(chosen.tolist(), lsns.tolist(), ends.tolist(), strict=True)
     records = [parse_record(frames.record(number), lsn, end, major) for number, lsn, end in each]
-    found = [xact.parse_prepare(record.main_data, record.lsn, major) for record in records]
+    prepares = [xact.parse_prepare(record.main_data, record.lsn, major) for record in records]
     return PrepareTable(
-        xid=_column([p.xid for p in found]),
+        xid=_column([p.xid for p in prepares]),
         lsn=lsns.astype(np.int64),
         next=ends.astype(np.int64),
-        time=_column([p.origin_time or p.time for p in found]),
-        database=_column([p.database for p in found]),
+        time=_column([p.origin_time or p.time for p in prepares]),
+        database=_column([p.database for p in prepares]),
         origin=_column([record.origin for record in records]),
-        origin_lsn=_column([p.origin_lsn for p in found]),
-        subs=lists_of([p.subxacts for p in found]),
-        gid=lists_of([p.gid for p in found]),
+        origin_lsn=_column([p.origin_lsn for p in prepares]),
+        subs=lists_of([p.subxacts for p in prepares]),
+        gid=lists_of([p.gid for p in prepares]),
     )
 
 
@@ -431,25 +431,25 @@ def _invalidations(frames: Frames, invals: Int64s, major: int) -> InvalidationTa
     return InvalidationTable(xid, lsn, *message_columns(messages, lsn, major))
 
 
-def _truncates(frames: Frames, found: Int64s) -> TruncateTable:
-    xid, lsn, origin, flags = found[:4].copy()
-    return TruncateTable(xid, lsn, origin, flags, _lists(frames.data, found[5], found[4]))
+def _truncates(frames: Frames, rows: Int64s) -> TruncateTable:
+    xid, lsn, origin, flags = rows[:4].copy()
+    return TruncateTable(xid, lsn, origin, flags, _lists(frames.data, rows[5], rows[4]))
 
 
-def _messages(frames: Frames, found: Int64s) -> MessageTable:
-    xid, lsn, number, origin = found[:4]
-    return MessageTable(xid.copy(), lsn.copy(), frames.end_lsns[number], origin.copy(), found[4] != 0, found[6].copy())
+def _messages(frames: Frames, rows: Int64s) -> MessageTable:
+    xid, lsn, number, origin = rows[:4]
+    return MessageTable(xid.copy(), lsn.copy(), frames.end_lsns[number], origin.copy(), rows[4] != 0, rows[6].copy())
 
 
 def _lists(data: NDArray[np.uint8], at: Int64s, count: Int64s) -> Ragged:
-    """``count[i]`` OIDs or xids at each place ``at[i]``."""
+    """Read ``count[i]`` OIDs or xids at each offset ``at[i]``."""
     starts = np.zeros(len(count) + 1, np.int64)
     np.cumsum(count, out=starts[1:])
     return Ragged(starts, _gather(data, at, count, 4).view("<u4").astype(np.int64))
 
 
 def _gather(data: NDArray[np.uint8], at: Int64s, count: Int64s, size: int) -> NDArray[np.uint8]:
-    """Bytes of ``count[i]`` items of ``size`` bytes at ``at[i]``, joined."""
+    """Read the bytes of ``count[i]`` items of ``size`` bytes at ``at[i]``, joined."""
     total, before = int(count.sum()), np.cumsum(count) - count
     if not total:
         return np.empty(0, np.uint8)
