@@ -310,10 +310,10 @@ def _check_number(file: FoundFile, size: int) -> None:
         SegmentError: it is not.
     """
     per_log = (1 << 32) // size
-    number_in_log = int(file.name[16:], 16)
-    if number_in_log >= per_log:
+    tail = int(file.name[16:], 16)
+    if tail >= per_log:
         raise SegmentError(
-            f"name of a WAL segment ends with {number_in_log:08X}, expected at most {per_log - 1:08X}: the other segments have "
+            f"name of a WAL segment ends with {tail:08X}, expected at most {per_log - 1:08X}: the other segments have "
             f"{size} bytes",
             file=file.path,
             hint="keep the WAL of one cluster in one directory",

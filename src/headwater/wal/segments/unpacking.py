@@ -1,8 +1,8 @@
 """A packed segment as the bytes that the server wrote, unpacked as far as somebody reads.
 
-What is unpacked goes to a temporary file without a name, in the directory for temporary files: a segment of 1 GB costs
-no memory that the system cannot have back, is read by the same calls as a plain one, and is gone with its process. It
-is unpacked once a process, as long as there is room (CACHE_BYTES). One segment is read for the index, again where a
+Unpacked bytes go to a temporary file without a name, in the directory for temporary files. So a segment of 1 GB costs
+no memory that the system cannot have back. It is read by the same calls as a plain one, and is gone with its process.
+It is unpacked once a process, as long as there is room (CACHE_BYTES). One segment is read for the index, again where a
 record of the one before goes on into it, and again for each slice.
 
 Invariants: the end of the packed bytes is proved by their own form (a trailer, a frame's end), the length by the size
