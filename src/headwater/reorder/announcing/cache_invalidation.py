@@ -246,7 +246,7 @@ class CacheInvalidation:
 def _streamed_before(streamed: Streamed) -> Int64s:
     """Return up to where a transaction was streamed in earlier blocks: int64[t + 1].
 
-    What it received comes after that.
+    Messages that it received come after that.
     """
     return np.append(np.append(streamed.blocks.lo, 0)[streamed.block], 0)
 

@@ -202,7 +202,7 @@ class _Events:
     def _prepares(self) -> Int64s:
         """Return the prepared transactions that the plugin wants then.
 
-        What lies before output begins, or is not output, is skipped.
+        Transactions before output begins, or not output, are skipped.
         """
         rules, two_phase = self._rules, self._rules.two_phase
         if two_phase is None:
@@ -249,7 +249,7 @@ def _joined(first: Ragged, then: Ragged) -> Ragged:
 def _number_cells(table: Int64s, lo: int, hi: int, grid: int) -> tuple[int, int]:
     """Give every event its cell; return the number of the first one, and how many there are.
 
-    What lies before is in cell 0.
+    Events before the first cell are in cell 0.
     """
     first = lo // grid
     table[k.CELL] = np.maximum(table[k.PLACE] // grid - first, 0)
@@ -259,7 +259,7 @@ def _number_cells(table: Int64s, lo: int, hi: int, grid: int) -> tuple[int, int]
 def _exact_cells(table: Int64s, detailed: Stretches, first: int, cells: int, grid: int) -> Bools:
     """Find the cells in which no row stands for several changes: bool[c].
 
-    What is asked for in detail is whole cells.
+    Stretches asked for in detail are whole cells.
     """
     # A row that stands for many changes says what they weigh together, not when. Where the limit could be reached
     # inside one, the kernel notes its cell, and the caller indexes that cell again, one change a row.

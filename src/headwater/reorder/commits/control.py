@@ -169,7 +169,7 @@ class Followed:
 
 
 def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
-    """Return what a catalog tells of the server when it was taken.
+    """Make the control of a server from its catalog as of when that was taken.
 
     Args:
         store: the catalog, not rolled forward.

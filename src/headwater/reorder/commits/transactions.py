@@ -93,7 +93,7 @@ def committed_transactions(rows: Rows, levels: Sequence[tuple[int, int]] = ()) -
     ends = rows.ends if commits.all() else rows.ends.take(np.flatnonzero(commits))
     member_xid, member_txn = members_of(ends.xid, ends.subs)
     first, base, catalog = first_seen(rows, ends.xid)
-    # Below logical only the commit record tells of invalidations.
+    # Below logical only the commit record reports invalidations.
     catalog |= (_is_below_logical(ends.lsn, levels) | (ends.kind == COMMIT_PREPARED)) & (ends.invals > 0)
     # One that only changed the catalog gets its base snapshot when it commits (SnapBuildCommitTxn).
     base = np.where(catalog, np.minimum(base, ends.lsn), base)

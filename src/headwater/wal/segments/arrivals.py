@@ -2,7 +2,7 @@
 
 In: places, and a descriptor that ends the waiting. On Linux the kernel reports what happens in directories of this
 machine (inotify(7)). It does not report what another machine writes to a shared one, nor do stores report anything. So
-all is also looked at again after ``poll_seconds``. What happens between two waits is not missed.
+all is also looked at again after ``poll_seconds``. Nothing that happens between two waits is missed.
 
 Known gap: of an archive with folders, those that are there when it begins to be watched, and none inside of them.
 """

@@ -1,7 +1,7 @@
 """The segment files of one history: a few runs of names that count up.
 
 A directory of a hundred thousand segments is a value of a few numbers, so that every task can be given all of it. A
-record may go on for 64 segments after a task's range, and where the log ends is proved by what follows. A segment's
+record may go on for 64 segments after a task's range, and the end of the log is proved by what follows. A segment's
 path is arithmetic (PostgreSQL: XLogFileName, access/xlog_internal.h), but for a checksum in its name.
 """
 
