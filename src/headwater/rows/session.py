@@ -187,9 +187,10 @@ class SessionSettings:
         return self.text_encoding or self.encoding
 
     def of_rows(self) -> SessionSettings:
-        """Return the settings for rows, whose text is UTF8: a client's encoding for SQL_ASCII is what its text is in.
+        """Return the settings for rows, whose text is UTF8.
 
-        A server sends such a client the bytes that are stored, if they are text of the client's encoding.
+        The encoding that a client asks of a database in SQL_ASCII is the one that its text is in. A server sends such a
+        client the bytes that are stored, if they are text of the client's encoding.
 
         Raises:
             UsageError: the client asks for something else.

@@ -118,7 +118,7 @@ class SchemaSender(Protocol):
         """True if the announcements of a streamed transaction count for all when it is prepared, too."""
 
     def tracks(self, schema: RelationSchema) -> bool:
-        """Tell whether it keeps an entry of this relation."""
+        """Tell whether the plugin keeps an entry of this relation."""
 
     def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
         """Return the OID of the relation that these messages announce a relation as."""
@@ -137,7 +137,7 @@ class SchemaSender(Protocol):
     def require_sendable(
         self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int
     ) -> None:
-        """Check a change of a relation that is sent as another one than it was announced as.
+        """Check that a change can be sent as of another relation than the one that was announced.
 
         Args:
             schema: the relation now; catalog: now.
@@ -149,7 +149,7 @@ class SchemaSender(Protocol):
         """
 
     def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
-        """Learn that the plugin loads its publications at the change at an LSN.
+        """Check the publications that are loaded at the change at an LSN.
 
         Args:
             catalog: the catalog that it loads them from.

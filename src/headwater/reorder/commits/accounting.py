@@ -200,7 +200,7 @@ class _Events:
         return self._part(k.INVALIDATES, table.lsn[first], table.xid[first], SIZE=size, COUNT=count)
 
     def _prepares(self) -> Int64s:
-        """Return the prepared transactions that the plugin wants then.
+        """Return the prepared transactions that the plugin wants at PREPARE.
 
         Transactions before output begins, or not output, are skipped.
         """

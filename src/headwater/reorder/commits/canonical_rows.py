@@ -40,7 +40,7 @@ def settled(rows: Rows, lo: int, ended: Int64s, grid: int) -> Rows:
 def _settled_xids(table: XidTable) -> XidTable:
     """Return where each xid was met first, and once more where it got HAS_BASE, if later.
 
-    The first row has the other bits.
+    The first row of an xid has the other bits.
     """
     (xid,), number = distinct_rows(table.xid[np.newaxis])
     never = np.iinfo(np.int64).max

@@ -249,7 +249,7 @@ class _Prepared:
         return is_made_up
 
     def replays(self, which: Int64s, places: Int64s) -> Replays:
-        """Replay all of some of them, as PREPARE says, at places int64[p]."""
+        """Replay all of some of the prepared transactions, as PREPARE says, at places int64[p]."""
         table = self.table.take(which)
         first, base, changes_catalog = first_seen(self.rows, table.xid)
         member_xid, member_txn = members_of(table.xid, table.subs)
@@ -272,7 +272,7 @@ class _Prepared:
         )
 
     def finishes(self, finishes_empty: bool) -> Replays:
-        """Replay that they were committed, or rolled back; also those without a base snapshot, if that is wanted."""
+        """Replay the ends of prepared transactions; also of those without a base snapshot, if that is wanted."""
         which = np.flatnonzero(self.end >= 0)
         ends = self.rows.ends.take(self.end[which])
         first, base, changes_catalog = first_seen(self.rows, ends.xid)

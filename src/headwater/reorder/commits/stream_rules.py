@@ -109,7 +109,7 @@ class Accounting:
     since: Int64s
 
     def check_parts(self) -> None:
-        """Check that its columns are of one length.
+        """Check that the columns are of one length.
 
         Raises:
             ValueError: they are not.

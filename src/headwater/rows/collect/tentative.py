@@ -101,7 +101,7 @@ def _literals(plan: Slice, items: Items) -> list[tuple[int, int, int]]:
 
 
 class _Sent:
-    """The changes of a slice that are sent, by relation and by the transaction streaming them; whose: see :func:`_whose`."""
+    """The changes of a slice that are sent, by relation and by streamed transaction; whose: see :func:`_whose`."""
 
     def __init__(self, changes: SliceChanges, cells: Cells, whose: Index) -> None:
         self._transactions, self._place, self._whose_unit = changes.transactions, changes.place, whose

@@ -84,7 +84,7 @@ def is_shown(column: Column) -> bool:
 
 
 def images(cells: Cells, items: Items, schemas: Sequence[RelationSchema], rows: Rows | None = None) -> Images:
-    """Make the images before and after changes, of any relations.
+    """Make before and after images of changes, of any relations.
 
     Args:
         cells: the cells that ``render`` made of the items.

@@ -243,8 +243,8 @@ def _walk_shared(
 ) -> tuple[Int, Int]:
     """Walk as :func:`_walk` a tuple that lacks bytes at either end (SHARES_OLD).
 
-    Attributes that are not whole in the middle are UNKNOWN. Offsets are those of the whole tuple, from ``t_hoff`` on. Where a length
-    lies in unknown bytes, all after it is unknown, but for columns of fixed length that end the tuple.
+    Attributes that are not whole in the middle are UNKNOWN. Offsets are those of the whole tuple, from ``t_hoff`` on.
+    Where a length lies in unknown bytes, all after it is unknown, but for columns of fixed length that end the tuple.
     """
     if length < SHARED_SIZE or at < 0 or at + length > len(data):
         return BAD_TUPLE, -1
