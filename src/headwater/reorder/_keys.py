@@ -14,27 +14,27 @@ Integers = NDArray[np.integer[Any]]
 
 
 @borrowing_kernel
-def look_up(keys: Int64s, values: Int64s, wanted: Integers, table: Int64s, found: Int64s) -> None:
-    """Fill ``found[i]`` with the value at the first place of ``wanted[i]`` in the sorted ``keys``, or -1.
+def look_up(keys: Int64s, values: Int64s, wanted: Integers, table: Int64s, result: Int64s) -> None:
+    """Fill ``result[i]`` with the value at the first place of ``wanted[i]`` in the sorted ``keys``, or -1.
 
     Args:
         keys: int64[k] sorted, at least one.
         values: int64[k].
         wanted: integers[n].
         table: int64[keys[-1] - keys[0] + 1] all -1; used up.
-        found: int64[n] written.
+        result: int64[n] written.
     """
     low = keys[0]
     for i in range(len(keys) - 1, -1, -1):
         table[keys[i] - low] = values[i]
     for i in range(len(wanted)):
         place = wanted[i] - low
-        found[i] = table[place] if 0 <= place < len(table) else -1
+        result[i] = table[place] if 0 <= place < len(table) else -1
 
 
 @borrowing_kernel
 def number_values(values: Integers, low: int, table: Int64s, number: Int64s) -> Any:
-    """Number distinct values in ascending order.
+    """Give distinct values numbers in ascending order.
 
     Args:
         values: integers[n], none below ``low``.
@@ -79,7 +79,7 @@ def sort_by_number(number: Int64s, starts: Int64s, order: Int64s) -> None:
 
 @borrowing_kernel
 def or_by_number(values: Integers, number: Int64s, together: Int64s) -> None:
-    """OR the values of each number together.
+    """Combine the values of each number by OR.
 
     Args:
         values: integers[n]; number: int64[n] each in ``[0, g)``.
@@ -91,7 +91,7 @@ def or_by_number(values: Integers, number: Int64s, together: Int64s) -> None:
 
 @borrowing_kernel
 def count_before(major: Int64s, minor: Int64s, of_major: Int64s, of_minor: Int64s, count: Int64s) -> None:
-    """How many of the sorted pairs ``of`` are at or before each of some sorted pairs.
+    """Count how many of the sorted pairs ``of`` are at or before each of some sorted pairs.
 
     Args:
         major: int64[n]; minor: int64[n] sorted pairs.
@@ -109,7 +109,7 @@ def count_before(major: Int64s, minor: Int64s, of_major: Int64s, of_minor: Int64
 
 @borrowing_kernel
 def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
-    """``into[place] = min(into[place], value)`` for all values whose place is not -1.
+    """Set ``into[place] = min(into[place], value)`` for all values whose place is not -1.
 
     Args:
         into: int64[k]; place: int64[n] in ``[-1, k)``; values: int64[n].

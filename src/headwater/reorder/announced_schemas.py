@@ -1,12 +1,12 @@
-"""What a plugin that sends schemas keeps in mind within a session, as a value that goes from window to window.
+"""The memory of a plugin that sends schemas within a session, as a value that goes from window to window.
 
-PostgreSQL: RelationSyncCache and the publications of pgoutput.c, and what the catalog caches hold that it asks. The
-invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are not
+PostgreSQL: RelationSyncCache and the publications of pgoutput.c, and the contents of the catalog caches that it asks.
+The invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are not
 here: they go with open transactions, from session to session.
 
 Invariants: values, no views of the catalog; everything is sorted, so that memories of which nothing differs are equal
-(:func:`headwater.base.value_codec.same`). What is in mind at the end of a window was so at its end, or an invalidation
-would have named it.
+(:func:`headwater.base.value_codec.same`). What is remembered at the end of a window was so at its end, or an
+invalidation would have named it.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from headwater.reorder.wanted_changes import Description
 Int64s = NDArray[np.int64]
 
 MEMORIES = ENTRIES, LOADED, NAMES, ROWS, RELATIONS, MEMBERS, SCHEMAS = tuple(range(7))
-"""What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (how
-they are published); the publications as loaded, as one; which publication is meant by each name that it was given, by
-number from 1; catalog rows of publications, by OID; which publications relations are in, by OID, and what each says of
-a relation (:func:`member_subject`); which publications schemas are in, by OID."""
+"""The memories of a plugin that sends schemas, and the caches that it asks: its entries of relations, by OID (how they
+are published); the publications as loaded, as one; the publication that each name given to it means, by number from 1;
+catalog rows of publications, by OID; the publications that relations are in, by OID, and what each says of a relation
+(:func:`member_subject`); the publications that schemas are in, by OID."""
 
 ANNOUNCED = len(MEMORIES)
-"""Which relations are announced, by OID, for a plugin that keeps that apart from its entries (14)."""
+"""The relations that are announced, by OID, for a plugin that keeps that apart from its entries (14)."""
 
 Subject = tuple[int, int]
-"""What an invalidation concerns: one of these memories, and what in it, 0 for all."""
+"""The subject of an invalidation: one of these memories, and a key in it, 0 for all."""
 
 
 def member_subject(key_hash: int) -> int:
-    """A relation and a publication as a :data:`Subject`, by the hash of both OIDs as a key: not 0."""
+    """Return a relation and a publication as a :data:`Subject`, by the hash of both OIDs as a key: not 0."""
     return key_hash + 1
 
 
 class Entry(NamedTuple):
-    """What the plugin has said of a relation (RelationSyncEntry).
+    """The plugin's description of a relation (RelationSyncEntry).
 
     Attributes:
         relation: its OID.
-        said: what.
+        said: the description.
     """
 
     relation: int
@@ -55,10 +55,10 @@ class Entry(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """A relation that has been announced, and as which relation it was published then, both by OID.
+    """A relation that has been announced, and the relation that it was published as then, both by OID.
 
-    With a number other than 0 it may have been, if row filters let pass any of its changes since: what depends on that
-    has the number, too (:mod:`headwater.reorder.announcing.announcing`).
+    With a number other than 0 it may have been, if row filters let pass any of its changes since. All that depends on
+    that has the number, too (:mod:`headwater.reorder.announcing.announcing`).
     """
 
     relation: int
@@ -76,7 +76,10 @@ class StreamedAnnouncement(NamedTuple):
 
 
 class NameInMind(NamedTuple):
-    """Which publication the cache has under a name: the name's number among the given ones; OID 0 if there was none."""
+    """The publication that the cache has under a name, by the name's number among those given.
+
+    The OID is 0 if there was none.
+    """
 
     number: int
     oid: int
@@ -100,7 +103,7 @@ class RelationInMind(NamedTuple):
 
 
 class MemberInMind(NamedTuple):
-    """What a publication says of a relation, both by OID, as the cache has it."""
+    """A publication's entry of a relation, both by OID, as the cache has it."""
 
     relation: int
     publication: int
@@ -116,11 +119,11 @@ class SchemaInMind(NamedTuple):
 
 @dataclass(frozen=True)
 class Given:
-    """What commits hand on to transactions that run then, g subjects of c commits, sorted, each once a commit.
+    """The subjects that commits hand on to transactions that run then, g of c commits, sorted, each once a commit.
 
     Attributes:
         lsn: int64[g] start of the commit record.
-        memory: int64[g]; subject: int64[g] what is forgotten (:data:`Subject`).
+        memory: int64[g]; subject: int64[g] the thing that is forgotten (:data:`Subject`).
         commit: int64[c] start of the commit record of each one that hands on any messages; messages: int64[c] how many.
     """
 
@@ -131,7 +134,7 @@ class Given:
     messages: Int64s
 
     def check_parts(self) -> None:
-        """Whether its columns are of one length.
+        """Check that the columns are of one length.
 
         Raises:
             ValueError: they are not.
@@ -141,7 +144,7 @@ class Given:
 
     @classmethod
     def of(cls, subjects: Int64s, counts: Int64s) -> Given:
-        """Sorted, and each once.
+        """Sort the rows, and take each once.
 
         Args:
             subjects: int64[3, n] LSN, memory, subject.
@@ -150,7 +153,7 @@ class Given:
         return cls(*distinct_rows(subjects)[0], *distinct_rows(counts)[0])
 
     def __or__(self, other: Given) -> Given:
-        """Both."""
+        """Return the rows of both."""
         columns = zip(self._columns(), other._columns(), strict=True)
         return Given.of(*(np.concatenate(both, axis=1) for both in columns))
 
@@ -158,7 +161,7 @@ class Given:
         return np.stack([self.lsn, self.memory, self.subject]), np.stack([self.commit, self.messages])
 
     def since(self, lsn: int) -> Given:
-        """That of commits behind an LSN."""
+        """Return the rows of commits after an LSN."""
         row, commit = (int(np.searchsorted(column, lsn, "right")) for column in (self.lsn, self.commit))
         return Given(
             self.lsn[row:], self.memory[row:], self.subject[row:], self.commit[commit:], self.messages[commit:]
@@ -166,7 +169,7 @@ class Given:
 
 
 class LastOutput(NamedTuple):
-    """What was output before something else.
+    """The output before something else.
 
     Attributes:
         end: LSN where it ended, -1 if nothing is known of it.
@@ -186,19 +189,19 @@ NOTHING_BEFORE = LastOutput(-1, NO_TIME)
 
 @dataclass(frozen=True)
 class SchemaMemory:
-    """What is in mind between two windows of one session.
+    """The relations announced to the client, and the contents of caches, between two windows of one session.
 
     Attributes:
         entries: by relation; announced: by relation.
         loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
-            loaded anew.
-        names, rows, relations, members, schemas: what the caches hold, by their numbers and OIDs.
+            loaded again.
+        names, rows, relations, members, schemas: the contents of the caches, by their numbers and OIDs.
         warned: names of publications whose absence has been warned of.
-        streamed: what transactions in progress have announced: it counts for the others once they commit.
+        streamed: the announcements of transactions in progress: they count for the others once they commit.
         shown: xids of transactions in progress of which something has been shown.
-        last: what was output last, of a plugin that tells of what came before.
-        latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
-            see the same themselves.
+        last: the last output, of a plugin that tells of what came before.
+        latest: LSN of the latest change at which something was looked up: changes after it that go by what is
+            remembered see the same themselves.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -217,7 +220,7 @@ class SchemaMemory:
 
     @property
     def in_new_session(self) -> SchemaMemory:
-        """What another session that goes on from here begins with: what was output last was so."""
+        """The memory that another session begins with that goes on from here: what was output last was so."""
         return SchemaMemory(last=self.last)
 
 

@@ -1,6 +1,6 @@
 """Look-ups over whole columns: values by key, distinct values, stable order.
 
-Keys are mostly dense (xids of a window, numbers of files), so a table by key answers for a million rows in the time of
+Keys are mostly dense (xids of a window, numbers of files). So a table by key answers for a million rows in the time of
 two passes; where they are not, sorting does.
 """
 
@@ -26,20 +26,20 @@ def _is_dense(low: int, high: int, count: int) -> bool:
 
 
 def lookup(keys: Int64s, values: Int64s, wanted: Integers) -> Int64s:
-    """``values`` at the (first) places of ``wanted`` in the sorted ``keys``, -1 where absent."""
+    """Return ``values`` at the (first) places of ``wanted`` in the sorted ``keys``, -1 where absent."""
     if not len(keys) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     low, high = int(keys[0]), int(keys[-1])
     if not _is_dense(low, high, len(keys) + len(wanted)):
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[at] == wanted, values[at], -1)
-    found = np.empty(len(wanted), np.int64)
-    k.look_up(keys, values, wanted, np.full(high - low + 1, -1, np.int64), found)
-    return found
+    result = np.empty(len(wanted), np.int64)
+    k.look_up(keys, values, wanted, np.full(high - low + 1, -1, np.int64), result)
+    return result
 
 
 def within_groups(counts: Int64s) -> Int64s:
-    """int64[n] from 0 in each of the groups that have so many places, one behind the other."""
+    """Count from 0 in each of the groups that have so many places, one after the other: int64[n]."""
     return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
@@ -58,13 +58,13 @@ class Distinct(NamedTuple):
 
 
 def distinct(values: Integers) -> Distinct:
-    """The distinct values of a column (``np.unique``, which sorts)."""
+    """Find the distinct values of a column (``np.unique``, which sorts)."""
     if not len(values):
         return Distinct(*(np.empty(0, np.int64) for _ in range(3)))
     low, high = int(values.min()), int(values.max())
     if not _is_dense(low, high, len(values)):
-        found, first, number = np.unique(values.astype(np.int64), return_index=True, return_inverse=True)
-        return Distinct(found, first.astype(np.int64), number.astype(np.int64))
+        distinct_values, first, number = np.unique(values.astype(np.int64), return_index=True, return_inverse=True)
+        return Distinct(distinct_values, first.astype(np.int64), number.astype(np.int64))
     table, number = np.full(high - low + 1, -1, np.int64), np.empty(len(values), np.int64)
     k.number_values(values, low, table, number)
     met = np.flatnonzero(table >= 0)
@@ -72,7 +72,7 @@ def distinct(values: Integers) -> Distinct:
 
 
 def distinct_rows(columns: Int64s) -> tuple[Int64s, Int64s]:
-    """The distinct rows of a table.
+    """Find the distinct rows of a table.
 
     Args:
         columns: int64[c, n].
@@ -90,7 +90,7 @@ def distinct_rows(columns: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def stable_order(values: Int64s) -> Int64s:
-    """The places of a column by (value, place) (``np.argsort``, which compares)."""
+    """Return the places of a column by (value, place) (``np.argsort``, which compares)."""
     if not len(values):
         return np.empty(0, np.int64)
     low, high = int(values.min()), int(values.max())
@@ -102,14 +102,14 @@ def stable_order(values: Int64s) -> Int64s:
 
 
 def or_together(values: Integers, number: Int64s, count: int) -> Int64s:
-    """The values of each number in ``[0, count)`` ORed."""
+    """Return the values of each number in ``[0, count)`` ORed."""
     together = np.zeros(count, np.int64)
     k.or_by_number(values, number, together)
     return together
 
 
 def places_passed(major: Int64s, minor: Int64s, places: Int64s) -> Int64s:
-    """How many places are at or before each pair.
+    """Count the places that are at or before each pair.
 
     Args:
         major: int64[n]; minor: int64[n] in order of pairs.
@@ -123,12 +123,12 @@ def places_passed(major: Int64s, minor: Int64s, places: Int64s) -> Int64s:
 
 
 def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
-    """``into[place] = min(into[place], value)``, place by place; places of -1 are left out (``np.minimum.at``)."""
+    """Set ``into[place] = min(into[place], value)``, place by place; leave places of -1 out (``np.minimum.at``)."""
     k.lower(into, place, values)
 
 
 def reaches(place: Int64s, low: Int64s, high: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """The lowest and the highest value at each place (``np.minimum.at`` and ``np.maximum.at``).
+    """Find the lowest and the highest value at each place (``np.minimum.at`` and ``np.maximum.at``).
 
     Args:
         place: int64[n] in ``[0, count)``, each at least once.
@@ -142,7 +142,7 @@ def reaches(place: Int64s, low: Int64s, high: Int64s, count: int) -> tuple[Int64
 
 
 def grouped_places(group: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """The places of a column by (group, place), without those of group -1; and the group of each.
+    """Return the places of a column by (group, place), without those of group -1; and the group of each.
 
     Args:
         group: int64[n] in ``[-1, count)``.

@@ -1,4 +1,4 @@
-"""What is to be decoded: units in output order, their changes and events, relations; and one task's share of it.
+"""The plan of what is decoded: units in output order, their changes and events, relations; and one task's share of it.
 
 Values only: :class:`Plan` is the whole. :mod:`headwater.reorder.slices.cutting` cuts it into :class:`Slice` values,
 which pickle and go to Spark tasks.
@@ -27,7 +27,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Units:
-    """What is output, in order: transactions and non-transactional messages, u of them.
+    """The units of the output, in order: transactions and non-transactional messages, u of them.
 
     Attributes:
         txn: int64[u] the number of the replay, -1 for a non-transactional message.
@@ -35,7 +35,7 @@ class Units:
         xid, first_lsn, commit_lsn, end_lsn, commit_time: int64[u].
         own: bool[u] the transaction changes the catalog: its rows have resolutions of their own.
         member_xid: int64[m]; member_unit: int64[m] sorted: of all but blocks of streamed transactions.
-        streamed: which of them are such blocks; None if none is.
+        streamed: the units that are such blocks; None if none is.
     """
 
     txn: Int64s
@@ -107,12 +107,12 @@ class ChangeRows:
 
 @dataclass(frozen=True)
 class Announcements:
-    """Before which of n touches the schema goes.
+    """The touches, of n, before which the schema goes.
 
     Attributes:
         sends: bool[n] before its first wanted change, or that which row filters let pass.
-        tentative: int64[n] the number of the announcement that may go before one of its changes, if none of the changes
-            before it that share the number has given a message; 0 for none.
+        tentative: int64[n] the number of the announcement that may go before one of its changes: if no change before it
+            that shares the number has given a message; 0 for none.
     """
 
     sends: NDArray[np.bool_]
@@ -145,15 +145,15 @@ class Announcements:
 
 @dataclass(frozen=True)
 class Events:
-    """What is neither a row change nor a schema, sorted by (unit, order), e of them.
+    """The events that are neither a row change nor a schema, sorted by (unit, order), e of them.
 
     Attributes:
         unit: int64[e]; place: int64[e] start of the record they come from; lsn: int64[e] what the lsn column shows.
-        order: int64[e] where they come: behind changes that begin up to there. That is their place, but for a logical
-            message that the server takes behind the change that follows it.
+        order: int64[e] where they come: after changes that begin up to there. That is their place, but for a logical
+            message that the server takes after the change that follows it.
         size: int64[e] bytes of the record, if a task is to read it, else 0.
-        made: int64[e] ascending: which of the messages the plugin has made of it; -1 for a logical message, which it
-            makes in a task, out of the record.
+        made: int64[e] ascending: the number of the messages that the plugin has made of it; -1 for a logical message,
+            which it makes in a task, out of the record.
         messages: the messages made of one event each, at least one.
         tentative: int64[e] the announcement that its messages are, unless it was made before; 0 for none.
         origin_unit: int64[o] sorted: units that announce a replication origin; origin_messages: how.
@@ -181,12 +181,12 @@ class RelationUse:
 
     Attributes:
         schema: the relation.
-        wants: bits of WANT_*: which of its changes give messages; 0 for a TOAST relation.
+        wants: bits of WANT_*: the kinds of its changes that give messages; 0 for a TOAST relation.
         is_toast: its rows are chunks.
-        messages: what the plugin sends to announce it.
+        messages: the messages that the plugin sends to announce it.
         is_decided: the plugin has said so; else it refused to, which is an error only if it is asked at this place
             (:mod:`headwater.reorder.announcing.relation_sync`).
-        filters: which of its wanted changes give messages, None for all.
+        filters: they decide which of its wanted changes give messages; None for all.
     """
 
     schema: RelationSchema
@@ -273,8 +273,8 @@ class Slice:
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation): its first change from there on is announced.
         tentative: int64[6, b] (unit, LSN, relation, number of the announcement or 0, unit, LSN): so is the first one up
-             to the second place that row filters let pass, if there is any, in blocks of the same transaction or in no
-             block; with a number, unless it was announced in a slice before.
+             to the second place that row filters let pass, if there is any. It lies in blocks of the same transaction
+             or in no block. With a number, unless it was announced in a slice before.
         counted: int64[3, c] see :class:`Plan`.
         relations: the relation versions.
         left_out: replication origins (0: local) whose changes the plugin does not want.
@@ -310,7 +310,7 @@ class Plan:
         follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
         counted: int64[3, n] (unit, number, number): from this end of a streamed transaction on an announcement of the
             first number counts as one of the second; sorted.
-        before: what was output before all of this, if that is known.
+        before: the output before all of this, if that is known.
     """
 
     units: Units
@@ -329,7 +329,7 @@ class Plan:
 
     @cached_property
     def last(self) -> LastOutput:
-        """What is output last."""
+        """The last output."""
         units = self.units
         times = units.commit_time[~units.is_bare]
         return LastOutput(

@@ -1,4 +1,4 @@
-"""Flags of a slice's units: what of a transaction, or of a message that is in none, a slice holds."""
+"""Flags of a slice's units: the part of a transaction, or of a message that is in none, that a slice holds."""
 
 from __future__ import annotations
 

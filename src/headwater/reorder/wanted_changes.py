@@ -1,4 +1,4 @@
-"""What an output plugin says of a relation: which of its changes give messages, and how it is announced."""
+"""A plugin's description of a relation: which of its changes give messages, and how it is announced."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TRUNCATE_IF_DETACHED = 32
 
 
 class Description(NamedTuple):
-    """What a plugin says of a relation.
+    """A plugin's description of a relation.
 
     Attributes:
         wants: bits of WANT_*.
-        messages: what announces it.
-        filters: which of the wanted changes of rows give messages; None: all of them.
+        messages: the messages that announce it.
+        filters: they decide which of the wanted changes of rows give messages; None: all of them.
     """
 
     wants: int = 0
@@ -35,7 +35,7 @@ class Description(NamedTuple):
 
 
 def certain_wants(wants: int, filters: RowFilters | None) -> int:
-    """Those of some WANT_* bits whose changes no row filter looks at."""
+    """Return those of some WANT_* bits whose changes no row filter looks at."""
     if filters is None:
         return wants
     kinds = ((filters.insert, WANT_INSERT), (filters.update, WANT_UPDATE), (filters.delete, WANT_DELETE))

@@ -22,7 +22,7 @@ _MAX_RATIO = 256
 
 @borrowing_kernel
 def raw_size(src: Bytes, start: Int, length: Int) -> Int:
-    """The size a compressed payload promises, or CORRUPT if no block of that length could hold it.
+    """Return the size a compressed payload promises, or CORRUPT if no block of that length could hold it.
 
     Args:
         src: uint8[] holds the payload (``va_tcinfo`` and block) at ``[start, start + length)``, which lies inside.

@@ -1,8 +1,8 @@
 """Kernels that convert text between encodings, a character at a time.
 
-What becomes of a character lies in a tree: a node has an entry for each byte, which is the next node's number or, where
-a character ends, what it becomes. Bytes that are no character, or one that has no equivalent, have no entry. A run of
-ASCII is copied as it is. PostgreSQL: ``conv.c`` (UtfToLocal, LocalToUtf), ``wchar.c`` (pg_verify_mbstr).
+The equivalents of characters lie in a tree. A node has an entry for each byte, which is the next node's number or,
+where a character ends, what it becomes. Bytes that are no character, or one that has no equivalent, have no entry. A
+run of ASCII is copied as it is. PostgreSQL: ``conv.c`` (UtfToLocal, LocalToUtf), ``wchar.c`` (pg_verify_mbstr).
 
 Without a conversion the tree is empty, and nothing is looked at. Nothing is written past ``len(out)``, nothing read
 outside the text, nothing raised.
@@ -47,7 +47,7 @@ class Conversion(NamedTuple):
     Attributes:
         nodes: int32[NODE * n] entries, node 0 first: a next node's number times NODE, 0 for none, or below 0 where a
             character ends. Empty: nothing is converted.
-        texts: uint8[] what characters become.
+        texts: uint8[] the texts that characters become.
         pairs: int64[p, PAIR_FIELDS] characters that become another thing together.
     """
 
@@ -58,7 +58,7 @@ class Conversion(NamedTuple):
 
 @inline_kernel
 def _ascii_end(src: Bytes, at: Int, end: Int) -> Int:
-    """Where a run ends of bytes that stay as they are, eight at a time."""
+    """Find the end of a run of bytes that stay as they are, eight at a time."""
     while at + 8 <= end:
         word = load_64(src, at)
         if word & _HIGHS != 0 or (word + _LOWS) & _HIGHS != _HIGHS:
@@ -69,16 +69,16 @@ def _ascii_end(src: Bytes, at: Int, end: Int) -> Int:
 
 @borrowing_kernel
 def _paired(conversion: Conversion, entry: Int, src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """The entry of a character and the one that follows at `at`, and the end of both; the character's own if none."""
+    """Find the entry of a character and the one that follows at `at`, and the end of both; its own if none."""
     pairs = conversion.pairs
     for i in range(len(pairs)):
         size = pairs[i, SECOND_SIZE]
         if pairs[i, FIRST] != entry or at + size > end:
             continue
-        found = np.int64(0)
+        number = np.int64(0)
         for k in range(size):
-            found = found << 8 | np.int64(src[at + k])
-        if found == pairs[i, SECOND]:
+            number = number << 8 | np.int64(src[at + k])
+        if number == pairs[i, SECOND]:
             return pairs[i, BECOMES], at + size
     return entry, at
 
@@ -144,10 +144,10 @@ def show_refused(src: Bytes, start: Int, length: Int, status: Int, out: Bytes, o
 
 @borrowing_kernel
 def put_converted(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A text in the other encoding, or as it is if there is no other.
+    """Write a text in the other encoding, or as it is if there is no other.
 
-    The same as :func:`convert`, but of a character that cannot be sent there is its length and its bytes at ``out[o]``,
-    and the status is ``REFUSES - o``.
+    The same as :func:`convert`, but for a character that cannot be sent. Its length and its bytes are at ``out[o]``
+    then, and the status is ``REFUSES - o``.
     """
     if len(conversion.nodes) == 0:
         return NEED_SPACE if no_room(out, o, length) else copy(src, start, out, o, length)
@@ -162,7 +162,7 @@ def put_converted(conversion: Conversion, src: Bytes, start: Int, length: Int, o
 
 @borrowing_kernel
 def convert_printed(conversion: Conversion, out: Bytes, o: Int, end: Int) -> Int:
-    """What was printed at ``out[o:end]`` in the other encoding, in its place; as :func:`put_converted`."""
+    """Convert the text printed at ``out[o:end]`` to the other encoding, in its place; as :func:`put_converted`."""
     if len(conversion.nodes) == 0 or _ascii_end(out, o, end) == end:
         return end
     tail = len(out) - (end - o)
@@ -185,7 +185,7 @@ def convert_cells(
     """Convert cells of kind TEXT; others keep their bytes, at another place.
 
     Args:
-        conversion: which is one.
+        conversion: one that is not empty.
         kinds: uint8[m] of the cells; REFUSED where a character cannot be sent.
         starts: int64[m] offsets into text, made such into out.
         lengths: int32[m] likewise; of REFUSED as many bytes as tell what is wrong.
@@ -224,10 +224,10 @@ def convert_texts(
     out: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
-    """Convert texts that lie one behind the other.
+    """Convert texts that lie one after the other.
 
     Args:
-        conversion: which is one.
+        conversion: one that is not empty.
         offsets: int64[k+1] text i is ``data[offsets[i]:offsets[i+1]]``.
         data: uint8[].
         new_offsets: int64[k+1] where they are in out; its first element is 0.

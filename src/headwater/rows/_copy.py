@@ -23,7 +23,7 @@ _IS_CHECKED = bool(numba.config.BOUNDSCHECK)
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int = 8) -> Any:
-    """A pointer to the element, as one to an integer of that many bits."""
+    """Return a pointer to the element, as one to an integer of that many bits."""
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), ir.IntType(bits).as_pointer())
 
@@ -74,19 +74,19 @@ def _plain_copy(src: Bytes, start: Int, out: Bytes, o: Int, length: Int) -> None
 if numba.config.DISABLE_JIT:
 
     def load_64(src: Bytes, at: Int) -> Int:
-        """Eight bytes."""
+        """Load eight bytes."""
         return src[at : at + 8].view(np.uint64)[0]
 
     def load_32(src: Bytes, at: Int) -> Int:
-        """Four bytes."""
+        """Load four bytes."""
         return src[at : at + 4].view(np.uint32)[0]
 
     def store_64(out: Bytes, at: Int, word: Int) -> None:
-        """Eight bytes."""
+        """Store eight bytes."""
         out[at : at + 8] = np.frombuffer(np.uint64(word).tobytes(), np.uint8)
 
     def store_32(out: Bytes, at: Int, word: Int) -> None:
-        """Four bytes."""
+        """Store four bytes."""
         out[at : at + 4] = np.frombuffer(np.uint32(word).tobytes(), np.uint8)
 
     copy_many = _plain_copy
@@ -100,7 +100,7 @@ else:
 
 @inline_kernel
 def read_u32(data: Bytes, at: Int) -> Int:
-    """The little-endian uint32 at an offset (data uint8[], at bytes); the caller has checked the bounds."""
+    """Read the little-endian uint32 at an offset (data uint8[], at bytes); the caller has checked the bounds."""
     if _IS_CHECKED and (at < 0 or at + 4 > len(data)):
         raise IndexError("read outside an array")
     return np.int64(load_32(data, at))

@@ -1,7 +1,7 @@
 """Numbers shared by the send kernels and the tables they read: codes of binary forms, and one more status.
 
-A code of a binary form is a family and a number, so that it is never a code of a text form (``_text_codes``), which are
-all below SENT. Most families count by the text code whose value they send. Codes are not stored anywhere.
+A code of a binary form is a family and a number. So it is never a code of a text form (``_text_codes``), which are all
+below SENT. Most families count by the text code whose value they send. Codes are not stored anywhere.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 NO_SEND_FUNCTION = -4
-"""What a kernel returns besides the statuses of ``_text_codes``: a value is made of one whose type has none."""
+"""A status of kernels beside those of ``_text_codes``: a value is made of one whose type has no send function."""
 
 SENT = 1 << 8
 """Every code from here on is one of a binary form."""

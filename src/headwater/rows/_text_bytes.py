@@ -25,7 +25,7 @@ HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8).copy()
 
 @inline_kernel
 def no_room(out: Bytes, o: Int, size: Int) -> Int:
-    """Whether `size` bytes do not fit at ``out[o:]``.
+    """Tell whether `size` bytes do not fit at ``out[o:]``.
 
     That `o` is also known not to be negative lets LLVM drop the tests for indexes that count from the end.
     """
@@ -34,43 +34,43 @@ def no_room(out: Bytes, o: Int, size: Int) -> Int:
 
 @inline_kernel
 def misfits(start: Int, length: Int, size: Int) -> Int:
-    """Whether a payload is not of the size its type has; like :func:`no_room`, it also rules out negative positions."""
+    """Tell whether a payload is not of the size its type has; like :func:`no_room`, rule out negative positions."""
     return start < 0 or length != size
 
 
 @inline_kernel
 def load_u16(src: Bytes, at: Int) -> Int:
-    """Little-endian uint16 as int64; the caller has checked the bounds."""
+    """Load a little-endian uint16 as int64; the caller has checked the bounds."""
     return np.int64(src[at]) | np.int64(src[at + 1]) << 8
 
 
 @inline_kernel
 def load_i16(src: Bytes, at: Int) -> Int:
-    """Little-endian int16 as int64; the caller has checked the bounds."""
+    """Load a little-endian int16 as int64; the caller has checked the bounds."""
     return np.int64(src[at]) | (np.int64(src[at + 1]) ^ 0x80) - 0x80 << 8
 
 
 @inline_kernel
 def load_u32(src: Bytes, at: Int) -> Int:
-    """Little-endian uint32 as int64; the caller has checked the bounds."""
+    """Load a little-endian uint32 as int64; the caller has checked the bounds."""
     return np.int64(src[at]) | np.int64(src[at + 1]) << 8 | np.int64(src[at + 2]) << 16 | np.int64(src[at + 3]) << 24
 
 
 @inline_kernel
 def load_i32(src: Bytes, at: Int) -> Int:
-    """Little-endian int32 as int64; the caller has checked the bounds."""
+    """Load a little-endian int32 as int64; the caller has checked the bounds."""
     return (load_u32(src, at) ^ 0x80000000) - 0x80000000
 
 
 @inline_kernel
 def load_i64(src: Bytes, at: Int) -> Int:
-    """Little-endian int64; the caller has checked the bounds."""
+    """Load a little-endian int64; the caller has checked the bounds."""
     return load_u32(src, at) | load_u32(src, at + 4) << 32
 
 
 @inline_kernel
 def store_u32(value: Int, out: Bytes, at: Int) -> None:
-    """The counterpart of load_u32."""
+    """Store a little-endian uint32: the counterpart of load_u32."""
     out[at] = value & 255
     out[at + 1] = value >> 8 & 255
     out[at + 2] = value >> 16 & 255
@@ -89,7 +89,7 @@ def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
 
 @borrowing_kernel
 def write_quoted(src: Bytes, begin: Int, end: Int, mark: Int, escape: Int, out: Bytes, o: Int) -> Int:
-    """``src[begin:end]`` between two quotation marks; before marks and backslashes in it stands `escape`.
+    """Write ``src[begin:end]`` between two quotation marks, with `escape` before marks and backslashes in it.
 
     Where that is the mark itself, a backslash is doubled, too (as in tsvector).
     """
@@ -112,7 +112,7 @@ def write_quoted(src: Bytes, begin: Int, end: Int, mark: Int, escape: Int, out: 
 
 @borrowing_kernel
 def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The bytes up to the first NUL (nameout)."""
+    """Write the bytes up to the first NUL (nameout)."""
     n = np.int64(0)
     if start < 0:
         return CORRUPT
@@ -123,7 +123,7 @@ def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_char(src: Bytes, start: Int, length: Int, is_raw: bool, out: Bytes, o: Int) -> Int:
-    r"""One byte of type "char": itself, nothing for 0, \ooo with the high bit set unless `is_raw` (charout)."""
+    r"""Write one byte of type "char": itself, nothing for 0, \ooo with the high bit set unless `is_raw` (charout)."""
     if misfits(start, length, 1):
         return CORRUPT
     if no_room(out, o, 4):
@@ -143,7 +143,7 @@ def write_char(src: Bytes, start: Int, length: Int, is_raw: bool, out: Bytes, o:
 
 @borrowing_kernel
 def write_bytea(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    r"""``\x`` and two lower-case digits a byte (byteaout, bytea_output = hex)."""
+    r"""Write ``\x`` and two lower-case digits a byte (byteaout, bytea_output = hex)."""
     if start < 0 or no_room(out, o, 2 + 2 * length):
         return NEED_SPACE
     out[o] = 92
@@ -158,7 +158,7 @@ def write_bytea(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_bytea_escape(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    r"""Printable ASCII as it is, ``\\`` doubled, the rest ``\ooo`` (byteaout, bytea_output = escape)."""
+    r"""Write printable ASCII as it is, ``\\`` doubled, the rest ``\ooo`` (byteaout, bytea_output = escape)."""
     for i in range(length):
         value = np.int64(src[start + i])
         if no_room(out, o, 4):
@@ -180,7 +180,7 @@ def write_bytea_escape(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) 
 
 @borrowing_kernel
 def write_uuid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """8-4-4-4-12 lower-case hexadecimal digits (uuid_out)."""
+    """Write 8-4-4-4-12 lower-case hexadecimal digits (uuid_out)."""
     if misfits(start, length, 16):
         return CORRUPT
     if no_room(out, o, 36):
@@ -198,7 +198,7 @@ def write_uuid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_bit(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A bit count (int32) and the bits, most significant first, as 0 and 1 (varbit_out)."""
+    """Write a bit string, of a bit count (int32) and the bits, most significant first, as 0 and 1 (varbit_out)."""
     if start < 0 or length < 4:
         return CORRUPT
     bits = load_i32(src, start)

@@ -7,7 +7,7 @@ stored anywhere: they may be renumbered at will.
 from __future__ import annotations
 
 NEED_SPACE, CORRUPT, UNKNOWN_LABEL = -1, -2, -3
-"""What a kernel returns instead of the end of its text: `out` is too short; bytes no server writes; a label is gone."""
+"""Statuses instead of the end of a kernel's text: `out` is too short; bytes no server writes; a label is gone."""
 
 # The hot ones first, in the order in which the dispatcher asks for them.
 CODE_NONE = 0

@@ -1,9 +1,9 @@
 """Text of the database's encoding as a client of another one gets it.
 
 PostgreSQL: ``mbutils.c`` (pg_server_to_any). Between two encodings it is the server's own conversion; text of a
-database whose encoding is SQL_ASCII is only checked to be such of the client's encoding; a client that asks for
-SQL_ASCII, or for the database's encoding, gets what is stored. :mod:`headwater.rows._conversion` has the tree that this
-is made into.
+database whose encoding is SQL_ASCII is only checked to be such of the client's encoding. A client that asks for
+SQL_ASCII, or for the database's encoding, gets the stored bytes. :mod:`headwater.rows._conversion` has the tree that
+this is made into.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_CONVERSION = Conversion(np.zeros(0, np.int32), np.zeros(1, np.uint8), np.zero
 
 @lru_cache(maxsize=4)
 def make_conversion(database: str, client: str) -> Conversion:
-    """The conversion from a database's encoding to a client's, NO_CONVERSION where text stays as it is.
+    """Make the conversion from a database's encoding to a client's, NO_CONVERSION where text stays as it is.
 
     Raises:
         KeyError: there is none; no session has such a client.
@@ -52,7 +52,7 @@ def make_conversion(database: str, client: str) -> Conversion:
 
 
 def _checking_nodes(encoding: str) -> NDArray[np.int32]:
-    """A tree in which every character of an encoding stays as it is."""
+    """Make a tree in which every character of an encoding stays as it is."""
     nodes = [_first_node()]
     for kind in CHARACTERS.get(encoding, SINGLE_BYTES).split("; "):
         *firsts, last = (byte_ranges(part) for part in kind.split())
@@ -81,7 +81,7 @@ def _add_kind(nodes: list[NDArray[np.int32]], at: int, firsts: Sequence[Sequence
 
 
 def _byte_counts(numbers: Int64s) -> Int64s:
-    """How many bytes make each number."""
+    """Count the bytes that make each number."""
     counts = np.zeros(len(numbers), np.int64)
     for place in range(_MOST_IN_PAIR):
         counts += numbers >> 8 * place != 0
@@ -89,13 +89,13 @@ def _byte_counts(numbers: Int64s) -> Int64s:
 
 
 def _left_bytes(numbers: Int64s, counts: Int64s, place: int) -> Int64s:
-    """The byte at a place, counted from the first one."""
+    """Return the byte at a place, counted from the first one."""
     shift = np.maximum(8 * (counts - 1 - place), 0)
     return numbers >> shift & 0xFF
 
 
 def _tree(keys: Int64s, values: Int64s) -> Conversion:
-    """The tree of a conversion, whose pairs of characters are made of more bytes than any character."""
+    """Make the tree of a conversion, whose pairs of characters are made of more bytes than any character."""
     is_pair = keys >= 1 << 8 * _MOST_BYTES
     lengths = _byte_counts(values)
     offsets = np.cumsum(lengths) - lengths
@@ -112,7 +112,7 @@ def _tree(keys: Int64s, values: Int64s) -> Conversion:
 
 
 def _pairs(keys: Int64s, entries: Int64s) -> tuple[Int64s, Int64s]:
-    """Pairs of characters of UTF8, whose first ones have yet to get their entry, and these first ones."""
+    """Return pairs of characters of UTF8, whose first ones have yet to get their entry, and these first ones."""
     pairs, firsts = np.zeros((len(keys), PAIR_FIELDS), np.int64), np.zeros(len(keys), np.int64)
     for i, (key, entry) in enumerate(zip(keys.tolist(), entries.tolist(), strict=True)):
         first, second = (char.encode() for char in key.to_bytes((key.bit_length() + 7) // 8, "big").decode())
@@ -122,7 +122,7 @@ def _pairs(keys: Int64s, entries: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _nodes(keys: Int64s, entries: Int64s) -> NDArray[np.int32]:
-    """Nodes, level by level."""
+    """Make nodes, level by level."""
     counts = _byte_counts(keys)
     nodes = _first_node()
     at = np.zeros(len(keys), np.int64)
@@ -130,17 +130,17 @@ def _nodes(keys: Int64s, entries: Int64s) -> NDArray[np.int32]:
         slots = at * NODE + _left_bytes(keys, counts, place)
         ends, goes_on = counts == place + 1, counts > place + 1
         nodes[slots[ends]] = entries[ends]
-        found, below = np.unique(slots[goes_on], return_inverse=True)
+        new_slots, below = np.unique(slots[goes_on], return_inverse=True)
         first = len(nodes) // NODE
-        nodes[found] = (first + np.arange(len(found))) * NODE
-        nodes = np.concatenate([nodes, np.zeros(len(found) * NODE, np.int32)])
+        nodes[new_slots] = (first + np.arange(len(new_slots))) * NODE
+        nodes = np.concatenate([nodes, np.zeros(len(new_slots) * NODE, np.int32)])
         at = at.copy()
         at[goes_on] = first + below
     return nodes
 
 
 def _entry_of(nodes: NDArray[np.int32], char: int) -> int:
-    """What a character becomes."""
+    """Return the entry that a character has."""
     entry = 0
     for byte in char.to_bytes((char.bit_length() + 7) // 8, "big"):
         entry = int(nodes[entry + byte])
@@ -148,22 +148,22 @@ def _entry_of(nodes: NDArray[np.int32], char: int) -> int:
 
 
 class ConversionFailure(Exception):
-    """Text cannot be sent to a client.
+    """A failure to send text to a client.
 
     Attributes:
-        place: which of some texts.
+        place: number of the text.
         found: the bytes from the character on that cannot be.
     """
 
-    def __init__(self, place: int, found: bytes) -> None:
-        super().__init__(place, found)
-        self.place, self.found = place, found
+    def __init__(self, place: int, rest: bytes) -> None:
+        super().__init__(place, rest)
+        self.place, self.found = place, rest
 
 
 def converted_texts(
     conversion: Conversion, offsets: Int64s, data: NDArray[np.uint8]
 ) -> tuple[Int64s, NDArray[np.uint8]]:
-    """Texts of the database in the client's encoding.
+    """Convert texts of the database to the client's encoding.
 
     Args:
         conversion: from the one to the other.
@@ -190,7 +190,7 @@ def converted_texts(
 
 
 def converted_messages(messages: Messages, database: str, client: str) -> Messages:
-    """Messages of text in the client's encoding.
+    """Convert messages of text to the client's encoding.
 
     Raises:
         DecodingError: one has a character that cannot be sent; with its LSN.
@@ -203,7 +203,7 @@ def converted_messages(messages: Messages, database: str, client: str) -> Messag
 
 
 def converted_text(database: str, client: str, text: bytes, lsn: int) -> bytes:
-    """A single text of a change at an LSN in the client's encoding.
+    """Convert a single text of a change at an LSN to the client's encoding.
 
     Raises:
         DecodingError: it has a character that cannot be sent.
@@ -216,7 +216,7 @@ def converted_text(database: str, client: str, text: bytes, lsn: int) -> bytes:
 
 
 def converted_cells(cells: Cells, conversion: Conversion) -> Cells:
-    """Cells of text in the client's encoding; REFUSED where a character cannot be sent.
+    """Convert cells of text to the client's encoding; REFUSED where a character cannot be sent.
 
     Args:
         cells: whose texts lie without gaps, in their order; their kinds, offsets and lengths are replaced.
@@ -232,29 +232,29 @@ def converted_cells(cells: Cells, conversion: Conversion) -> Cells:
 
 
 def refusal(
-    database: str, client: str, found: bytes, lsn: int, place: str = "", hint: str = ENCODING_HINT
+    database: str, client: str, rest: bytes, lsn: int, place: str = "", hint: str = ENCODING_HINT
 ) -> DecodingError:
-    """The error that text cannot be sent, in the server's words.
+    """Return the error that text cannot be sent, in the server's words.
 
     Args:
         database: its encoding.
         client: the client's.
-        found: bytes from the character on that cannot be.
+        rest: bytes from the character on that cannot be.
         lsn: of the change.
-        place: where it stands; empty for nothing to be said.
+        place: where it stands; empty for an error without that.
         hint: what can be done.
     """
-    message = conversion_error(database, client, found)
+    message = conversion_error(database, client, rest)
     return DecodingError(f"{message}, needed for {place}" if place else message, lsn=lsn, hint=hint)
 
 
 def _is_ascii(data: NDArray[np.uint8]) -> bool:
-    """Whether all bytes stay as they are in any encoding; a zero byte is no text."""
+    """Tell whether all bytes stay as they are in any encoding; a zero byte is no text."""
     return len(data) == 0 or (int(data.max()) < 0x80 and int(data.min()) > 0)
 
 
 def _grown(out: NDArray[np.uint8], used: int) -> NDArray[np.uint8]:
-    """The same bytes in twice the room."""
+    """Return the same bytes in twice the room."""
     larger = np.empty(2 * len(out), np.uint8)
     larger[:used] = out[:used]
     return larger

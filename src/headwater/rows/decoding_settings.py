@@ -12,7 +12,7 @@ from headwater.errors import UsageError
 from headwater.pg.version import VERSIONS
 
 WORK_MEM = 64 << 10
-"""What logical_decoding_work_mem is by default, kilobytes."""
+"""The default of logical_decoding_work_mem, kilobytes."""
 
 _LEAST, _MOST = 64, (1 << 31) - 1
 _UNITS = {"B": Decimal(1) / 1024, "": Decimal(1), "kB": Decimal(1), "MB": Decimal(1 << 10), "GB": Decimal(1 << 20)}
@@ -21,18 +21,18 @@ _MEMORY = re.compile(r"\s*([+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?|[+-]?\.[0-9]{1,30}
 
 
 def work_mem(value: str) -> int:
-    """``logical_decoding_work_mem`` in kilobytes.
+    """Read ``logical_decoding_work_mem``, in kilobytes.
 
     Raises:
         UsageError: the server would not take it.
     """
-    found = _MEMORY.fullmatch(value)
-    if found is None or found[2] not in _UNITS:
+    match = _MEMORY.fullmatch(value)
+    if match is None or match[2] not in _UNITS:
         raise UsageError(
             f'invalid value for parameter "logical_decoding_work_mem": "{value}"',
             hint='valid units for this parameter are "B", "kB", "MB", "GB", and "TB"',
         )
-    kilobytes = int((Decimal(found[1]) * _UNITS[found[2]]).to_integral_value(ROUND_HALF_EVEN))
+    kilobytes = int((Decimal(match[1]) * _UNITS[match[2]]).to_integral_value(ROUND_HALF_EVEN))
     if not _LEAST <= kilobytes <= _MOST:
         raise UsageError(
             f'{kilobytes} kB is outside the valid range for parameter "logical_decoding_work_mem" '
@@ -42,7 +42,7 @@ def work_mem(value: str) -> int:
 
 
 def debug_streaming(value: str, major: int) -> str:
-    """``debug_logical_replication_streaming``: buffered or immediate.
+    """Read ``debug_logical_replication_streaming``: buffered or immediate.
 
     Raises:
         UsageError: the server would not take it.

@@ -2,7 +2,7 @@
 
 An entry point is named after the type's output function as ``TypeInfo.output`` has it, a library's with the library's
 name (``tablefunc:odd_out``); it is an :class:`AddedType`, or the function that is its text form. It is looked for
-behind the types of ``type_forms.py``. It is asked in the tasks that decode, once for each such column of a slice: the
+after the types of ``type_forms.py``. It is asked in the tasks that decode, once for each such column of a slice: the
 package must be installed where they run, and where the plan is made.
 
 Known gap: only for values that are a column's own, not for parts of arrays, composites or ranges.
@@ -35,10 +35,10 @@ class AddedType:
     """The forms of a type.
 
     Attributes:
-        text: what its output function makes of values.
-        send: what its send function makes of them; None if that is not known (pgoutput's option ``binary``).
-        arrow: what values are in a typed column, one of ``type_forms.ARROW_FORMS``; None for text. It must be what the
-            text reads as.
+        text: makes the texts that its output function makes of values.
+        send: makes the bytes that its send function makes; None if they are not known (pgoutput's option ``binary``).
+        arrow: the type of values in a typed column, one of ``type_forms.ARROW_FORMS``; None for text. It must be what
+            the text reads as.
     """
 
     text: TextForm
@@ -52,13 +52,13 @@ def _points() -> dict[str, EntryPoint]:
 
 
 def is_added(output: str) -> bool:
-    """Whether a package brings the text form of types with this output function; empty for none."""
+    """Tell whether a package brings the text form of types with this output function; empty for none."""
     return bool(output) and output in _points()
 
 
 @cache
 def added_type(output: str) -> AddedType:
-    """The forms of types with an output function that :func:`is_added` knows.
+    """Load the forms of types with an output function that :func:`is_added` knows.
 
     Raises:
         PluginError: they cannot be loaded.
@@ -76,12 +76,12 @@ def added_type(output: str) -> AddedType:
 
 
 def print_added(output: str, values: pa.LargeBinaryArray, place: str, *, binary: bool = False) -> pa.LargeBinaryArray:
-    """Texts of values, or their binary forms.
+    """Make texts of values, or their binary forms.
 
     Args:
         output: the output function that :func:`is_added` knows.
         values: large_binary[n] as stored.
-        place: whose they are, for errors.
+        place: the column that they are of, for errors.
         binary: the type's send form, which it has, is wanted.
 
     Raises:
@@ -91,10 +91,10 @@ def print_added(output: str, values: pa.LargeBinaryArray, place: str, *, binary:
     added = added_type(output)
     form = added.send if binary and added.send is not None else added.text
     try:
-        found = form(values)
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-        texts = found.cast(pa.large_binary())
+        made = form(values)
+        if isinstance(made, pa.ChunkedArray):
+            made = made.combine_chunks()
+        texts = made.cast(pa.large_binary())
     except Exception as error:
         raise DecodingError(f'type "{output}" of {GROUP} failed for {place}: {type(error).__name__}') from error
     if len(texts) != len(values) or texts.null_count:
@@ -110,10 +110,10 @@ def replace_values(
     """Put other bytes in the place of some pieces of a buffer.
 
     Args:
-        text: uint8[] n pieces, one behind the other.
+        text: uint8[] n pieces, one after the other.
         lengths: int64[n] their lengths.
         chosen: bool[n] which are replaced.
-        texts: large_binary[k] by what.
+        texts: large_binary[k] the bytes that replace them.
 
     Returns:
         uint8[] the new buffer, int64[n+1] where its pieces begin.
@@ -132,7 +132,7 @@ def replace_values(
 def chosen_values(
     text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> pa.LargeBinaryArray:
-    """large_binary[k] the pieces of a buffer at some offsets, of some lengths."""
+    """Return the pieces of a buffer at some offsets, of some lengths: large_binary[k]."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
     return pa.LargeBinaryArray.from_buffers(

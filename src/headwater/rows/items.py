@@ -1,4 +1,4 @@
-"""The tables a decode slice is made of: items (changes in output order), cells (their text), transactions, literals.
+"""The tables of a decode slice: items (changes in output order), cells (their text), transactions, literals.
 
 Every table is a :class:`typing.NamedTuple` of flat NumPy arrays, so that kernels take it as it is. Offsets are bytes,
 times microseconds since 2000-01-01 00:00 UTC, LSNs bytes.
@@ -109,7 +109,7 @@ class Transactions(NamedTuple):
 
 
 class Literals(NamedTuple):
-    """Messages made before the kernels run (truncate, logical messages, origins, what begins and ends prepared ones).
+    """Messages made before the kernels run (truncate, logical messages, origins, beginning and end of prepared ones).
 
     Attributes:
         first: int64[l+1] literal i is the messages ``[first[i], first[i+1])``.
@@ -133,7 +133,8 @@ class Conditions(NamedTuple):
 
     Attributes:
         kind: uint8[c] GIVEN, HELD, DEPENDENT or COUNTED.
-        number: int64[c] what they share with messages of other slices; counts_as: int64[c] the other one, if COUNTED.
+        number: int64[c] the number they share with messages of other slices; counts_as: int64[c] the other one, if
+            COUNTED.
         first: int64[c] the first message; messages: int64[c] how many.
     """
 
@@ -149,7 +150,7 @@ NO_CONDITIONS = Conditions(np.empty(0, np.uint8), *(np.empty(0, np.int64) for _ 
 
 @dataclass(frozen=True)
 class Messages:
-    """What an output plugin wrote, in order, k messages.
+    """The messages that an output plugin wrote, in order, k of them.
 
     Attributes:
         lsn: int64[k] the location column of ``pg_logical_slot_peek_changes``.
@@ -168,7 +169,7 @@ class Messages:
     filtered: int = 0
 
     def take(self, which: NDArray[np.int64]) -> Messages:
-        """Some of the messages, in their order, without conditions.
+        """Take some of the messages, in their order, without conditions.
 
         Args:
             which: int64[j] ascending.

@@ -1,7 +1,7 @@
 """Fast defaults as the kernels want them: payloads without varlena headers, decompressed.
 
-In: the datum that ``pg_attribute.attmissingval`` holds. Mirrors ``AttrMissing`` of ``access/tupdesc_details.h``; what
-is stored out of line is none that a server keeps there.
+In: the datum that ``pg_attribute.attmissingval`` holds. Mirrors ``AttrMissing`` of ``access/tupdesc_details.h``; no
+server keeps a value there that is stored out of line.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headwater.rows._compression import decompress, raw_size
 
 
 def missing_payload(column: Column, label: str) -> bytes | None:
-    """The payload of a column's fast default, None if it has none.
+    """Return the payload of a column's fast default, None if it has none.
 
     Args:
         column: a table's column, or a composite's attribute.
-        label: what an error calls it.
+        label: its name in an error.
 
     Raises:
         CatalogError: the datum is malformed.
@@ -36,7 +36,7 @@ def missing_payload(column: Column, label: str) -> bytes | None:
 
 
 def varlena_payload(datum: bytes) -> bytes | None:
-    """A varlena's payload, decompressed; None if it is malformed or out of line (access/varatt.h)."""
+    """Return a varlena's payload, decompressed; None if it is malformed or out of line (access/varatt.h)."""
     if not datum or datum[0] == 1:
         return None
     if datum[0] & 1:
@@ -54,5 +54,5 @@ def _decompressed(payload: bytes) -> bytes | None:
 
 
 def joined(pieces: Sequence[bytes]) -> NDArray[np.uint8]:
-    """The pieces one after the other, in an array that may be written to (read-only ones are another kernel type)."""
+    """Join the pieces in an array that may be written to (read-only ones are another kernel type)."""
     return np.frombuffer(bytearray(b"".join(pieces)), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""How the locale lc_monetary writes an amount, as strings around and between its digits.
+"""The way the locale lc_monetary writes an amount, as strings around and between its digits.
 
 PostgreSQL: ``cash.c`` (cash_out), ``pg_locale.c`` (PGLC_localeconv). "C" and "POSIX" are known here; any other locale
 is the machine's own, asked for in a process of its own, as a process has but one locale at a time. It may be of another
@@ -36,10 +36,10 @@ print(json.dumps({**locale.localeconv(), "codeset": locale.nl_langinfo(locale.CO
 
 @dataclass(frozen=True)
 class MoneyFormat:
-    """How amounts are written.
+    """The way amounts are written.
 
     Attributes:
-        decimals: digits behind the decimal point, 0 to 10.
+        decimals: digits after the decimal point, 0 to 10.
         group: digits between two separators, 1 to 6.
         pieces: bytes before and after an amount, before and after one below zero, the decimal point, the separator: in
             the order of ``MONEY_*`` of ``_text_codes``.
@@ -55,7 +55,7 @@ _OTHER_LOCALE = f"print by another one: {option('set', 'lc_monetary=C')}"
 
 @lru_cache(maxsize=16)
 def money_format(name: str, encoding: str) -> MoneyFormat:
-    """What lc_monetary of this name means in a database of this encoding.
+    """Return the format that lc_monetary of this name means in a database of this encoding.
 
     Raises:
         UsageError: the machine does not have the locale, or its signs have no form in the encoding.
@@ -76,15 +76,15 @@ def money_format(name: str, encoding: str) -> MoneyFormat:
 
 
 def _ask(name: str) -> dict[str, Any]:
-    """The machine's conventions of a locale."""
+    """Ask for the machine's conventions of a locale."""
     if name and "\0" not in name:
         command = [sys.executable, "-I", "-X", "utf8=0", "-c", _ASK, name]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+            finished = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise UsageError(f'the locale "{name}" of lc_monetary could not be looked up: {error}') from None
-        if done.returncode == 0:
-            return dict(json.loads(done.stdout))
+        if finished.returncode == 0:
+            return dict(json.loads(finished.stdout))
     raise UsageError(
         f'amounts of type money are printed by the locale "{name}" of lc_monetary, which this machine does not have',
         hint=ways("install it (locale -a lists those there are)", _OTHER_LOCALE),
@@ -92,11 +92,11 @@ def _ask(name: str) -> dict[str, Any]:
 
 
 def format_of(conventions: Mapping[str, Any], encoded: Callable[[str], bytes]) -> MoneyFormat:
-    """The choices that cash_out makes.
+    """Make the choices that cash_out makes.
 
     Args:
-        conventions: as ``locale.localeconv`` names them; what is missing is unset.
-        encoded: text as it is in the database.
+        conventions: as ``locale.localeconv`` names them; missing ones are unset.
+        encoded: gives text as it is in the database.
     """
     decimals = conventions.get("frac_digits", _UNSET)
     group = next(iter(conventions.get("mon_grouping", ())), 0)
@@ -120,7 +120,7 @@ _PLACES = ("sign_posn", "cs_precedes", "sep_by_space")
 
 
 def _around(symbol: bytes, sign: bytes, sign_place: int, symbol_first: int, space: int) -> tuple[bytes, bytes]:
-    """What stands before and after the digits, by the fields of struct lconv."""
+    """Return the text before and after the digits, by the fields of struct lconv."""
     by_symbol, by_sign = b" " if space == 1 else b"", b" " if space == 2 else b""
     if sign_place == 0:
         return (b"(" + symbol + by_symbol, b")") if symbol_first else (b"(", by_symbol + symbol + b")")

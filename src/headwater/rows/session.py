@@ -43,7 +43,7 @@ from headwater.rows.timezones import TimeZone, load_timezone
 UNKNOWN_TYPES = ("error", "hex", "null")
 
 SERVER_VERSION = "server_version"
-"""The setting that says which release the server is, its minor too."""
+"""The setting that names the server's release, its minor too."""
 
 _FIELDS = {
     "timezone": "timezone",
@@ -67,7 +67,7 @@ INTERVAL_STYLES = {
     "iso_8601": INTERVALS_ISO,
 }
 FLOAT_DIGITS = range(-15, 4)
-"""What extra_float_digits may be."""
+"""Values that extra_float_digits may have."""
 
 # Words of a DateStyle, those of the server's that it knows by their beginning as well.
 _WORDS = re.compile(
@@ -82,7 +82,7 @@ class SessionSettings:
 
     Attributes:
         timezone: an IANA name, a POSIX specification, a number of hours east of Greenwich, or ``INTERVAL '-08:30'``.
-        datestyle: ISO, SQL, Postgres or German, and the order of fields: MDY, DMY or YMD. What is not said of it is
+        datestyle: ISO, SQL, Postgres or German, and the order of fields: MDY, DMY or YMD. Parts that are left out are
             ISO and MDY, with German DMY.
         intervalstyle: postgres, postgres_verbose, sql_standard or iso_8601.
         extra_float_digits: 1 to 3 (shortest exact form), or -15 to 0 (so many digits less than 6 or 15).
@@ -92,13 +92,13 @@ class SessionSettings:
         server_version: the same with its minor release, such as ``15.20``; empty for the newest that is known.
         encoding: the database's, in which names and labels are printed.
         client_encoding: the one that the client asks for; by default UTF8, whatever the database has.
-        text_encoding: what the text of a database in SQL_ASCII, which knows no encoding, is taken to be in; empty for
-            the client's.
+        text_encoding: the encoding that the text of a database in SQL_ASCII, which knows none, is taken to be in; empty
+            for the client's.
         search_path: the schemas whose types and other objects are printed without them; ``$user`` in it is none.
         logical_decoding_work_mem: with more in memory, transactions in progress are streamed to a plugin that wants so;
             a number of kilobytes, or of another unit.
         debug_logical_replication_streaming: ``immediate``: with anything in memory (16 and newer).
-        unknown_types: what becomes of values whose type has no text form here: error, hex (the bytes of the value as
+        unknown_types: the treatment of values whose type has no text form here: error, hex (the bytes of the value as
             they are stored, detoasted, as ``\x...``) or null (NULL, with a warning).
 
     Raises:
@@ -143,7 +143,7 @@ class SessionSettings:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], major: int = 18, encoding: str = "UTF8") -> SessionSettings:
-        """Settings by the server's names, in any case; other settings that do not change output are ignored.
+        """Read settings by the server's names, in any case; ignore other settings that do not change output.
 
         Raises:
             UsageError: an unknown setting or an unsupported value.
@@ -173,7 +173,7 @@ class SessionSettings:
 
     @property
     def is_utf8(self) -> bool:
-        """Text that is sent is what Arrow, Parquet and Spark take for text."""
+        """True if text that is sent is what Arrow, Parquet and Spark take for text."""
         return self.client_encoding == UTF8
 
     @property
@@ -187,9 +187,10 @@ class SessionSettings:
         return self.text_encoding or self.encoding
 
     def of_rows(self) -> SessionSettings:
-        """The same for rows, whose text is UTF8: what a client asks of a database in SQL_ASCII, its text is in.
+        """Return the settings for rows, whose text is UTF8.
 
-        A server sends such a client the bytes that are stored, if they are text of the client's encoding.
+        The encoding that a client asks of a database in SQL_ASCII is the one that its text is in. A server sends such a
+        client the bytes that are stored, if they are text of the client's encoding.
 
         Raises:
             UsageError: the client asks for something else.
@@ -213,7 +214,7 @@ class SessionSettings:
         return replace(self, text_encoding=self.client_encoding, client_encoding=UTF8)
 
     def encoded(self, name: str) -> bytes:
-        """A name or label as the database holds it."""
+        """Encode a name or label as the database holds it."""
         return encode_name(name, self.encoding)
 
     @property
@@ -228,7 +229,7 @@ class SessionSettings:
 
     @property
     def is_day_first(self) -> bool:
-        """Whether the day stands before the month in the styles SQL and Postgres."""
+        """True if the day stands before the month in the styles SQL and Postgres."""
         return self.datestyle.endswith("DMY")
 
     @property
@@ -237,12 +238,12 @@ class SessionSettings:
         return INTERVAL_STYLES[self.intervalstyle]
 
     def float_digits(self, digits: int) -> int:
-        """Significant digits of a float that is sure of so many (FLT_DIG, DBL_DIG); 0 for the shortest exact form."""
+        """Return the digits of a float that is sure of so many (FLT_DIG, DBL_DIG); 0 for the shortest exact form."""
         return 0 if self.extra_float_digits > 0 else max(digits + self.extra_float_digits, 1)
 
     @property
     def money(self) -> MoneyFormat:
-        """How amounts of money are written.
+        """The way amounts of money are written.
 
         Raises:
             UsageError: this machine does not have the locale.
@@ -264,24 +265,24 @@ def _choice(name: str, value: str, choices: Collection[str]) -> str:
 
 
 def _client_encoding(value: str, database: str, major: int) -> str:
-    """The name of an encoding that a client of this database can ask for (check_client_encoding)."""
-    found = find_encoding(value)
-    if found is None or (found == MULE_INTERNAL and not VERSIONS[major].has_mule_internal):
+    """Return the name of an encoding that a client of this database can ask for (check_client_encoding)."""
+    encoding = find_encoding(value)
+    if encoding is None or (encoding == MULE_INTERNAL and not VERSIONS[major].has_mule_internal):
         raise UsageError(
             f'invalid value for parameter "client_encoding": "{value}"',
             hint=f"expected one of {', '.join(CLIENT_ENCODINGS)}",
         )
-    if not can_send(database, found):
+    if not can_send(database, encoding):
         raise UsageError(
-            f"conversion between {found} and {database} is not supported",
+            f"conversion between {encoding} and {database} is not supported",
             hint=f"ask for another encoding with {option('client-encoding')}: {database} or SQL_ASCII gives the bytes "
             "of the database",
         )
-    return found
+    return encoding
 
 
 def datestyle_over(value: str, base: str) -> str:
-    """A DateStyle as a server takes it that has another one already: what it does not name stays.
+    """Read a DateStyle as a server takes it that has another one already: what it does not name stays.
 
     Args:
         value: the DateStyle.
@@ -294,7 +295,7 @@ def datestyle_over(value: str, base: str) -> str:
 
 
 def _datestyle(value: str, base: str = "ISO, MDY") -> str:
-    """The canonical spelling of a DateStyle: its style and its order (check_datestyle)."""
+    """Return the canonical spelling of a DateStyle: its style and its order (check_datestyle)."""
     styles, orders = set(), set()
     for word in value.lower().split(",") if value.strip() else ():
         match = _WORDS.fullmatch(_unquoted(word))
@@ -313,7 +314,7 @@ def _datestyle(value: str, base: str = "ISO, MDY") -> str:
 
 
 def _unquoted(word: str) -> str:
-    """An element of a list of identifiers (SplitIdentifierString)."""
+    """Read an element of a list of identifiers (SplitIdentifierString)."""
     word = word.strip()
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
 

@@ -1,10 +1,10 @@
-"""The flat tables from which the kernels print columns; which form each type has, ``type_forms.py`` says.
+"""The flat tables from which the kernels print columns; ``type_forms.py`` has the form of each type.
 
 With `binary`, values of types that have a send function are given codes of binary forms instead of text forms.
 
-The tables have an entry for each column, and behind those one for each type that the columns' types are made of.
-Under settings that make another text of a common type than the usual one, that type has another code: the kernels of
-the usual text need not ask. A column that is to be read back (``exact``) has the usual code whatever the settings are.
+The tables have an entry for each column, and after those one for each type that the columns' types are made of. Under
+settings that make another text of a common type than the usual one, that type has another code: the kernels of the
+usual text need not ask. A column that is to be read back (``exact``) has the usual code whatever the settings are.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
 _FLT_DIG, _DBL_DIG = 6, 15
 
 MAX_NESTING = 32
-"""How deep arrays, composites, ranges and multiranges may lie inside one another."""
+"""Depth to which arrays, composites, ranges and multiranges may lie inside one another."""
 
 _UNTOLD = ("UTF8", "SQL_ASCII")
 """Encodings of which xml's declaration says nothing (print_xml_decl)."""
 
 
 class TextTables(NamedTuple):
-    """What :func:`headwater.rows.text._text.type_text` needs to know of c columns, in e entries; all arrays are flat.
+    """The tables that :func:`headwater.rows.text._text.type_text` needs of c columns, in e entries; arrays are flat.
 
     Attributes:
         code: int32[e] type code (``_text_codes``, or ``_send_codes`` for what is sent in binary form); 0 for a dropped
@@ -49,7 +49,7 @@ class TextTables(NamedTuple):
         length: int32[e] its typlen (a dropped attribute's attlen).
         align: int32[e] its alignment in bytes.
         delimiter: uint8[e] between an array's elements.
-        first_child: int64[e+1] what entry i is made of is ``[first_child[i], first_child[i+1])``: an array's elements,
+        first_child: int64[e+1] the parts of entry i are ``[first_child[i], first_child[i+1])``: an array's elements,
             a range's or a multirange's bounds, a composite's attributes.
         child: int32[k] entries.
         child_oid: uint32[k] OIDs of a composite's attributes' types as declared, be they domains; 0 for a dropped one.
@@ -62,14 +62,14 @@ class TextTables(NamedTuple):
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
         enum_text: uint8[].
-        encoding: uint8[] the client's, by name, which xml in binary form tells; empty where it does not.
+        encoding: uint8[] the client's, by name, which xml in binary form states; empty where it does not.
         conversion: of text in values that are sent in binary form; empty where there is none to do.
         tz_at: int64[n] the session zone's transitions.
         tz_offset: int32[n+1].
         tz_label: int32[n+1] the numbers of the abbreviations before, between and after them.
         tz_labels: uint8[k * LABEL_SIZE] abbreviations.
         money_at: int64[MONEY_PIECES + 1] where each piece ``MONEY_*`` begins in money; zeros if no column holds any.
-        money: uint8[] what stands around and between the digits of an amount.
+        money: uint8[] the bytes around and between the digits of an amount.
         settings: int64[SETTINGS], slots ``SET_*`` of ``_text_codes``.
     """
 
@@ -101,7 +101,7 @@ class TextTables(NamedTuple):
 
 
 def base_type(type: TypeInfo) -> TypeInfo:
-    """The type itself, or what a domain is over."""
+    """Return the type itself, or the one that a domain is over."""
     return type.base if type.base is not None else type
 
 
@@ -125,7 +125,7 @@ class _Part:
 
 
 def _whole(type: TypeInfo | None) -> _Part:
-    """A column's own type, or that of elements or bounds."""
+    """Return a column's own type, or that of elements or bounds, as a part."""
     if type is None:
         return _Part(None, 0, "c")
     base = base_type(type)
@@ -133,7 +133,7 @@ def _whole(type: TypeInfo | None) -> _Part:
 
 
 def _parts(base: TypeInfo | None) -> list[_Part]:
-    """What a type is made of."""
+    """List the parts that a type is made of."""
     if base is None or is_built_in(base):
         return []
     if base.attributes:
@@ -157,7 +157,7 @@ UNKNOWN_TYPES_HINT = ways(
 
 
 def unprintable(type: TypeInfo) -> str | None:
-    """Why values of a type cannot be printed; None if they can.
+    """Say why values of a type cannot be printed; None if they can.
 
     Either the type, or one that it is made of, has no text form here, or they are nested deeper than MAX_NESTING.
     """
@@ -166,7 +166,7 @@ def unprintable(type: TypeInfo) -> str | None:
 
 
 def unsendable(type: TypeInfo) -> str | None:
-    """Why values of a type cannot be made in the form in which they are sent in binary mode; None if they can."""
+    """Say why values of a type cannot be made in the form that is sent in binary mode; None if they can."""
     if not has_send_function(base_type(type)):
         return unprintable(type)
     reason = _lacking(base_type(type), 0, send_code)
@@ -174,7 +174,7 @@ def unsendable(type: TypeInfo) -> str | None:
 
 
 def _lacking(base: TypeInfo, depth: int, code_of: Callable[[TypeInfo], int]) -> str | None:
-    """What stands in the way of printing or sending a type that lies so deep in another; None for nothing."""
+    """Say what stands in the way of printing or sending a type that lies so deep in another; None for nothing."""
     if depth > MAX_NESTING:
         return f": more than {MAX_NESTING} types lie inside one another"
     if code_of is form_code and lacks_names(base):
@@ -188,7 +188,7 @@ def _lacking(base: TypeInfo, depth: int, code_of: Callable[[TypeInfo], int]) -> 
 
 
 def without_send_function(type: TypeInfo) -> str | None:
-    """The first type without a send function that a type is made of, by its name; None if all have one."""
+    """Find the first type without a send function that a type is made of: its name; None if all have one."""
     base = base_type(type)
     if not has_send_function(base):
         return base.display_name
@@ -197,10 +197,10 @@ def without_send_function(type: TypeInfo) -> str | None:
 
 
 def text_code(type: TypeInfo) -> int:
-    """The type code of a type: which kernel prints it.
+    """Return the type code of a type: the kernel that prints it.
 
     Raises:
-        UnsupportedTypeError: none does.
+        UnsupportedTypeError: none prints it.
     """
     reason = unprintable(type)
     if reason is not None:
@@ -222,7 +222,7 @@ def build_text_tables(
     *,
     binary: bool = False,
 ) -> TextTables:
-    """Tables for columns of the types given, one entry each.
+    """Build the tables for columns of the types given, one entry each.
 
     Args:
         types: the columns'; None is a dropped column.
@@ -276,29 +276,29 @@ def build_text_tables(
 
 
 def _codes_of(parts: Sequence[_Part], binary: bool) -> list[int]:
-    """The codes of what columns are made of."""
+    """Return the codes of the parts of columns."""
     code_of = send_code if binary else form_code
     return [code_of(part.type) if part.type is not None else codes.CODE_NONE for part in parts]
 
 
 def _with_parts(columns: Sequence[_Part]) -> tuple[list[_Part], list[list[tuple[_Part, int]]]]:
-    """The columns and behind them what they are made of, equal parts once; for each its parts and their entries."""
+    """Return the columns followed by their parts, equal parts once; and for each its parts and their entries."""
     entries, children = list(columns), []
     known: dict[tuple[TypeInfo | None, int, str], int] = {}
     for entry in entries:  # grows on the way: parts have parts again
-        found = []
+        numbered = []
         for part in _parts(entry.type):
             key = part.type, part.length, part.align
             if key not in known:
                 known[key] = len(entries)
                 entries.append(part)
-            found.append((part, known[key]))
-        children.append(found)
+            numbered.append((part, known[key]))
+        children.append(numbered)
     return entries, children
 
 
 def _delimiter(base: TypeInfo | None) -> int:
-    """Between an array's elements; a comma for what is no array."""
+    """Return the character between an array's elements; a comma for a type that is no array."""
     return ord(base.element.delimiter) if base is not None and base.element is not None else ord(",")
 
 
@@ -307,7 +307,7 @@ def _int32(values: Iterable[int]) -> NDArray[np.int32]:
 
 
 class _Missing(NamedTuple):
-    """Fast defaults of attributes, one behind the other: where each lies, -1 and on if there is none."""
+    """Fast defaults of attributes, one after the other: where each lies, -1 and on if there is none."""
 
     at: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -321,13 +321,13 @@ def _missing_values(parts: Sequence[_Part]) -> _Missing:
 
 
 def _styled(own_codes: Sequence[int], exact: Container[int], session: SessionSettings) -> list[int]:
-    """The codes as the session's settings want them; those of `exact` stay."""
+    """Return the codes as the session's settings want them; those of `exact` stay."""
     styled = _styled_codes(session)
     return [code if i in exact else styled.get(code, code) for i, code in enumerate(own_codes)]
 
 
 def _styled_codes(session: SessionSettings) -> dict[int, int]:
-    """The codes that common types have under unusual settings, by their usual ones."""
+    """Return the codes that common types have under unusual settings, by their usual ones."""
     styled = {}
     if session.date_style != codes.DATES_ISO:
         styled[codes.CODE_DATE] = codes.CODE_STYLED_DATE
@@ -371,23 +371,23 @@ class _Labels(NamedTuple):
 def _labels(
     types: Sequence[TypeInfo | None], session: SessionSettings
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], _Labels]:
-    """Each column's range of labels, and the labels of each distinct enum or kind of objects once, sorted by OID."""
+    """Return each column's range of labels, and the labels of each distinct enum or kind of objects once, by OID."""
     ranges: dict[tuple[tuple[int, str], ...] | ObjectNames | None, tuple[int, int]] = {(): (0, 0), None: (0, 0)}
     oids, texts = [np.empty(0, np.uint32)], list[bytes]()
     spans = np.zeros((len(types), 2), dtype=np.int64)
     for i, type in enumerate(types):
         source = None if type is None else type.names or type.labels
         if source not in ranges:
-            found = _labels_of(source, session)
-            ranges[source] = len(texts), len(texts) + len(found.texts)
-            oids.append(found.oid)
-            texts += found.texts
+            labels = _labels_of(source, session)
+            ranges[source] = len(texts), len(texts) + len(labels.texts)
+            oids.append(labels.oid)
+            texts += labels.texts
         spans[i] = ranges[source]
     return spans[:, 0].copy(), spans[:, 1].copy(), _Labels(np.concatenate(oids), texts)
 
 
 def _labels_of(source: tuple[tuple[int, str], ...] | ObjectNames | None, session: SessionSettings) -> _Labels:
-    """The labels of an enum, or the names of objects."""
+    """Return the labels of an enum, or the names of objects."""
     if isinstance(source, ObjectNames):
         oids = np.frombuffer(source.oids, "<u4").astype(np.uint32)
         return _Labels(oids, session.encoded(source.texts).split(b"\0") if len(oids) else [])

@@ -1,10 +1,10 @@
 """Time zones as flat tables of transitions, equal to what the server's own library computes for any timestamp.
 
-Mirrors ``src/timezone/localtime.c`` (tzload, tzparse, transtime, localsub) and ``check_timezone`` of ``variable.c``:
-a TZif file's 64-bit transitions, then its POSIX footer expanded over one Gregorian cycle of 400 years, after which the
-rule repeats (``TimeZone.cycle``). Names are looked up as the server does, ignoring case; a name with no file may be a
-POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``; a plain number of hours, or an
-interval, has an abbreviation that is made up of its offset (pg_tzset_offset).
+Mirrors ``src/timezone/localtime.c`` (tzload, tzparse, transtime, localsub) and ``check_timezone`` of ``variable.c``.
+A zone is a TZif file's 64-bit transitions, then its POSIX footer expanded over one Gregorian cycle of 400 years. After
+that the rule repeats (``TimeZone.cycle``). Names are looked up as the server does, ignoring case; a name with no file
+may be a POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``; a plain number of hours, or
+an interval, has an abbreviation that is made up of its offset (pg_tzset_offset).
 
 Zone files come from the system (``zoneinfo.TZPATH``), else from the package ``tzdata``. They may be of another tzdata
 release than the server's: this is the one place where output can differ for no fault of the WAL.
@@ -76,7 +76,7 @@ class TimeZone:
         at: int64[n] UTC, microseconds since 2000-01-01, ascending.
         offset: int32[n+1] seconds east of Greenwich before, between and after them.
         cycle: the last 400 years of transitions repeat for ever.
-        label: int32[n+1] which abbreviation holds then, by its number in `labels`.
+        label: int32[n+1] the abbreviation that holds then, by its number in `labels`.
         labels: uint8[k * LABEL_SIZE] abbreviations as they are printed: for each its length and up to 10 bytes.
     """
 
@@ -106,7 +106,7 @@ class _Rule:
 
 
 class _Directory(Protocol):
-    """What a path and a package resource have in common."""
+    """The interface that a path and a package resource have in common."""
 
     name: str
 
@@ -118,14 +118,14 @@ class _Directory(Protocol):
 
 @lru_cache(maxsize=64)
 def load_timezone(value: str) -> TimeZone:
-    """The zone that ``SET TimeZone`` would select.
+    """Load the zone that ``SET TimeZone`` would select.
 
     Raises:
         UsageError: no such zone, or a form that is not supported.
     """
     hours = _hours(value)
     if hours is not None:
-        # What is out of range is refused by _fixed; an infinite number would be no integer.
+        # Hours out of range are refused by _fixed; an infinite number would be no integer.
         east = int(min(max(hours, -1000.0), 1000.0) * 3600)
         return _fixed(value, _Kind(east, _offset_label(east)))
     if (interval := _INTERVAL.fullmatch(value)) is not None:
@@ -146,7 +146,7 @@ def load_timezone(value: str) -> TimeZone:
 
 
 def _hours(value: str) -> float | None:
-    """Hours east of Greenwich, if the value is a number (strtod)."""
+    """Read hours east of Greenwich, if the value is a number (strtod)."""
     if _HOURS.fullmatch(value):
         return float(value)
     try:
@@ -156,7 +156,7 @@ def _hours(value: str) -> float | None:
 
 
 def _interval_seconds(text: str) -> int | None:
-    """Whole seconds of an interval without days and months, in any IntervalStyle; None if it is not one."""
+    """Read whole seconds of an interval without days and months, in any IntervalStyle; None if it is not one."""
     if (bare := _SECONDS.fullmatch(text)) is not None:
         return int(bare[1])
     if (clock := _CLOCK.fullmatch(text)) is not None:
@@ -174,7 +174,7 @@ def _interval_seconds(text: str) -> int | None:
 
 
 def _offset_label(east: int) -> str:
-    """``+HH[:MM[:SS]]`` (pg_tzset_offset)."""
+    """Write ``+HH[:MM[:SS]]`` (pg_tzset_offset)."""
     minutes, seconds = divmod(abs(east), 60)
     hours, minutes = divmod(minutes, 60)
     text = f"{'-' if east < 0 else '+'}{hours:02d}"
@@ -191,7 +191,7 @@ def _fixed(name: str, kind: _Kind) -> TimeZone:
 def _zone(
     name: str, at: NDArray[np.int64], kinds: Sequence[_Kind], which: NDArray[np.intp], *, cycle: bool
 ) -> TimeZone:
-    """A zone by its transitions (microseconds) and the kind of time, of those given, before and after each."""
+    """Make a zone of its transitions (microseconds) and the kind of time, of those given, before and after each."""
     east = np.array([kind.east for kind in kinds], np.int32)
     labels = sorted({kind.label for kind in kinds})
     number = np.array([labels.index(kind.label) for kind in kinds], np.int32)
@@ -203,14 +203,14 @@ def _zone(
 
 
 def _read_zone(name: str) -> bytes | None:
-    """The zone's file, found as the server finds it: part by part, ignoring case, no hidden names."""
+    """Read the zone's file, found as the server finds it: part by part, ignoring case, no hidden names."""
     parts = name.lower().split("/")
     for root in _roots():
-        found: _Directory | None = root
+        entry: _Directory | None = root
         for part in parts:
-            found = _entry(found, part) if found is not None and found.is_dir() else None
-        if found is not None and found.is_file():
-            data = found.read_bytes()
+            entry = _entry(entry, part) if entry is not None and entry.is_dir() else None
+        if entry is not None and entry.is_file():
+            data = entry.read_bytes()
             if data[:4] == b"TZif":
                 return data
     return None
@@ -246,7 +246,7 @@ def _from_tzif(name: str, data: bytes) -> TimeZone:
 
 
 def _parse_tzif(data: bytes) -> tuple[list[int], list[int], list[_Kind], str]:
-    """Transition times, the kinds of time after them, all kinds, and the footer (RFC 9636)."""
+    """Read transition times, the kinds of time after them, all kinds, and the footer (RFC 9636)."""
     header = struct.Struct(">4sc15x6l")
     _, version, isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = header.unpack_from(data)
     base, width = header.size, 4
@@ -285,12 +285,12 @@ def _from_posix(name: str, match: re.Match[str]) -> TimeZone:
 
 
 def _bare(name: str) -> str:
-    """An abbreviation without the angle brackets that it may stand in (getqzname)."""
+    """Return an abbreviation without the angle brackets that it may stand in (getqzname)."""
     return name[1:-1] if name.startswith("<") else name
 
 
 def _seconds(text: str) -> int:
-    """``[+-]hh[:mm[:ss]]`` in seconds (getoffset)."""
+    """Read ``[+-]hh[:mm[:ss]]`` in seconds (getoffset)."""
     parts = [decimal(part) for part in text.lstrip("+-").split(":")] + [0, 0]
     if parts[0] > 167 or parts[1] > 59 or parts[2] > 60:
         raise UsageError(f'invalid offset "{text}" in a time zone specification')
@@ -299,7 +299,7 @@ def _seconds(text: str) -> int:
 
 
 def _rule(match: re.Match[str]) -> _Rule | None:
-    """The daylight saving rule of a POSIX specification, None without one."""
+    """Read the daylight saving rule of a POSIX specification, None without one."""
     if match["dst"] is None:
         return None
     standard = -_seconds(match["stdoff"])
@@ -312,9 +312,9 @@ def _rule(match: re.Match[str]) -> _Rule | None:
 
 
 def _rule_block(rule: _Rule) -> tuple[NDArray[np.int64], NDArray[np.intp]] | None:
-    """One cycle of the rule: transitions in Unix seconds, and what holds after each; None: no transition ever.
+    """Expand one cycle of the rule: transitions in Unix seconds, and what holds after each.
 
-    What holds is _STANDARD or _DAYLIGHT.
+    That is _STANDARD or _DAYLIGHT. None if there is no transition ever.
     """
     at: list[int] = []
     kinds: list[int] = []
@@ -336,7 +336,7 @@ def _rule_block(rule: _Rule) -> tuple[NDArray[np.int64], NDArray[np.intp]] | Non
 def _expand(
     block: tuple[NDArray[np.int64], NDArray[np.intp]], after: int
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The rule's transitions later than `after`, up to one whole cycle past both it and the block."""
+    """Repeat the rule's transitions later than `after`, up to one whole cycle past both it and the block."""
     at, kinds = block
     first = max((after - int(at[0])) // _CYCLE, -18)
     cycles = range(first, max(first + 2, 0) + 1)
@@ -350,7 +350,7 @@ def _is_leap(year: int) -> bool:
 
 
 def _rule_seconds(rule: str, year: int) -> int:
-    """Local seconds since the year's beginning at which a rule takes effect (transtime, getrule)."""
+    """Count local seconds since the year's beginning at which a rule takes effect (transtime, getrule)."""
     day_text, _, time_text = rule.partition("/")
     time = _seconds(time_text) if time_text else 7200
     if day_text.startswith("J"):

@@ -1,9 +1,9 @@
-"""One table of all types: which text, binary and Arrow form the values of each one have.
+"""The forms of all types: the text, binary and Arrow form that the values of each one have.
 
 The server's own types are known by their OID, which never changes; arrays, enums, composites, ranges and multiranges by
-their shape; types of extensions, and of users, by the C functions that print and send them, those of the server's own
-types among them (a user's type may be printed by ``textout``). What other packages print, by the entry point
-``headwater.types`` (``added_types.py``), is looked for behind those.
+their shape. Types of extensions, and of users, are known by the C functions that print and send them. The server's own
+functions are among these (a user's type may be printed by ``textout``). Types that other packages print, by the entry
+point ``headwater.types`` (``extension_types.py``), are looked for after those.
 
 A type that is not known has no text form here: its values are shown as stored bytes, or never printed, as the session
 wants it. pgoutput sends values of a type without a send function as text.
@@ -28,7 +28,7 @@ from headwater.rows.extension_types import GROUP, added_type, is_added
 
 @dataclass(frozen=True, slots=True)
 class ArrowForm:
-    """What values of a type are in a typed column: Arrow's type, and Spark's name of it."""
+    """The form of a type's values in a typed column: Arrow's type, and Spark's name of it."""
 
     type: pa.DataType
     spark: str
@@ -44,7 +44,7 @@ class TypeForm:
             known here.
         output: the C function that prints them (``TypeInfo.output``).
         send: the C function that sends them, empty for none.
-        arrow: what they are in typed columns.
+        arrow: their form in typed columns.
     """
 
     text: int
@@ -70,7 +70,7 @@ _ARROW_FORMS = (
     STRING,
 )
 ARROW_FORMS = {form.type: form for form in _ARROW_FORMS}
-"""What a typed column can be, numerics of a precision apart."""
+"""Types that a typed column can have, numerics of a precision apart."""
 
 _TEXT = sent.SEND_TEXT | codes.CODE_VERBATIM
 _AS_STORED = sent.SEND_BYTES | codes.CODE_VERBATIM
@@ -190,7 +190,7 @@ _BY_SEND = {form.send: form for form in (*_EXTENSIONS, *BUILT_IN.values()) if fo
 
 
 def _own_form(base: TypeInfo) -> TypeForm | None:
-    """The form of one of the server's own types, or of a shape; None for another type."""
+    """Return the form of one of the server's own types, or of a shape; None for another type."""
     form = BUILT_IN.get(base.oid)
     if form is None:
         form = _ARRAY if base.element is not None else _SHAPES.get(base.typtype)
@@ -198,17 +198,20 @@ def _own_form(base: TypeInfo) -> TypeForm | None:
 
 
 def is_built_in(base: TypeInfo) -> bool:
-    """Whether a type is one of the server's own, which is printed as a whole, whatever it is made of."""
+    """Tell whether a type is one of the server's own, which is printed as a whole, whatever it is made of."""
     return base.oid in BUILT_IN
 
 
 def lacks_names(base: TypeInfo) -> bool:
-    """Whether a type's values are printed by names of objects that are not known."""
+    """Tell whether a type's values are printed by names of objects that are not known."""
     return base.oid in BUILT_IN and BUILT_IN[base.oid].text in _OF_NAMES and base.names is None
 
 
 def form_code(base: TypeInfo) -> int:
-    """The type code by a type's own shape, domains looked through, whatever it is made of; CODE_NONE if it has none."""
+    """Return the type code by a type's own shape, domains looked through; CODE_NONE if it has none.
+
+    It does not depend on the parts of the type.
+    """
     form = _own_form(base) or _BY_OUTPUT.get(base.output)
     if lacks_names(base):
         return codes.CODE_NONE
@@ -218,14 +221,15 @@ def form_code(base: TypeInfo) -> int:
 
 
 def has_send_function(base: TypeInfo) -> bool:
-    """Whether a type, domains looked through, has a send function (pg_type.typsend is not 0)."""
+    """Tell whether a type, domains looked through, has a send function (pg_type.typsend is not 0)."""
     return send_code(base) != sent.SEND_NONE
 
 
 def send_code(base: TypeInfo) -> int:
-    """The code of a type's binary form by its own shape, whatever it is made of, domains looked through.
+    """Return the code of a type's binary form by its own shape, domains looked through.
 
-    CODE_NONE if it has a send function that is not known here, SEND_NONE if it has none.
+    It does not depend on the parts of the type. CODE_NONE if it has a send function that is not known here, SEND_NONE
+    if it has none.
     """
     form = _own_form(base)
     if form is not None:
@@ -239,7 +243,7 @@ def send_code(base: TypeInfo) -> int:
 
 
 def arrow_form(base: TypeInfo) -> ArrowForm:
-    """What values of a type are in a typed column, domains looked through.
+    """Return the form of a type's values in a typed column, domains looked through.
 
     Raises:
         PluginError: a package says that they are of another type than :data:`ARROW_FORMS` has.

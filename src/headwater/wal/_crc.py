@@ -28,7 +28,7 @@ HAS_ARM_CRC = _TRIPLE.startswith(("aarch64", "arm64")) and bool(_FEATURES.get("c
 
 
 def _tables() -> NDArray[np.int64]:
-    """int64[8, 256]: table k holds the CRC of one byte followed by k zero bytes."""
+    """Return the tables, int64[8, 256]: table k holds the CRC of one byte followed by k zero bytes."""
     tables = np.zeros((8, 256), np.int64)
     value = np.arange(256, dtype=np.int64)
     for _ in range(8):
@@ -43,7 +43,7 @@ TABLES = _tables()
 
 
 def _instruction(name: str, held: int, taken: int) -> Any:
-    """An instruction that carries a CRC over bytes, as a function of two int64 for kernels.
+    """Make an instruction that carries a CRC over bytes, as a function of two int64 for kernels.
 
     Args:
         name: LLVM's name for it.
@@ -56,8 +56,8 @@ def _instruction(name: str, held: int, taken: int) -> Any:
             function = builder.module.declare_intrinsic(name, (), ir.FunctionType(kinds[0], kinds))
             pairs = zip(arguments, kinds, strict=True)
             given = [value if kind.width == 64 else builder.trunc(value, kind) for value, kind in pairs]
-            found = builder.call(function, given)
-            return found if held == 64 else builder.zext(found, ir.IntType(64))
+            crc = builder.call(function, given)
+            return crc if held == 64 else builder.zext(crc, ir.IntType(64))
 
         return types.int64(types.int64, types.int64), generate
 
@@ -130,7 +130,7 @@ update_low_bytes = _low_bytes if HAS_INSTRUCTION else table_low_bytes
 
 @kernel
 def words_crc(words: NDArray[np.int64], size: int) -> int:
-    """CRC-32C of the first `size` bytes of int64[n] (n * 8 >= size); -1 if the array is too short."""
+    """Return the CRC-32C of the first `size` bytes of int64[n] (n * 8 >= size); -1 if the array is too short."""
     if size < 0 or size > words.shape[0] * 8:
         return -1
     crc = update_words(MASK, words, 0, size // 8)
@@ -141,7 +141,7 @@ def words_crc(words: NDArray[np.int64], size: int) -> int:
 
 @inline_kernel
 def record_crc(words: NDArray[np.int64], at: int, size: int) -> int:
-    """CRC-32C of a record as ``xl_crc`` holds it: bytes [24, size) first, then the header's first 20.
+    """Return the CRC-32C of a record as ``xl_crc`` holds it: bytes [24, size) first, then the header's first 20.
 
     Args:
         words: int64[n] payload.

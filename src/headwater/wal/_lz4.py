@@ -13,7 +13,10 @@ MALFORMED = -1
 
 @inline_kernel
 def _length(nibble: np.int64, source: NDArray[np.uint8], i: int, end: int) -> tuple[np.int64, int]:
-    """A length that begins in a token and, when LONG there, goes on at source[i:end]; (length or MALFORMED, new i)."""
+    """Read a length that begins in a token and, when LONG there, goes on at source[i:end].
+
+    Returns (length or MALFORMED, new i).
+    """
     size = nibble
     more = np.int64(255 if nibble == LONG else 0)
     while more == 255:

@@ -32,7 +32,7 @@ PAGE_UNREAD = 10
 
 
 class PageTable(NamedTuple):
-    """What is kept of the page headers, one entry a page.
+    """The fields of page headers that are needed later, one entry a page.
 
     Attributes:
         status: uint8[p] PAGE_OK or why not.

@@ -8,7 +8,7 @@ from headwater.wal._crc import words_crc
 
 
 def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of `data`, 32 bits."""
+    """Return the CRC-32C (Castagnoli) of `data`, 32 bits."""
     padded = np.zeros(-(-len(data) // 8), np.int64)
     padded.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
     return int(words_crc(padded, len(data)))

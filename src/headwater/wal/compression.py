@@ -1,4 +1,4 @@
-"""What the server compressed (page images, values inside rows), decompressed (``common/pg_lzcompress.c``, LZ4)."""
+"""Decompression of what the server compressed: page images, values inside rows (``common/pg_lzcompress.c``, LZ4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KERNELS = {"pglz": pglz_decompress, "lz4": lz4_decompress}
 
 
 def decompressed(method: str, data: bytes, size: int) -> bytes | None:
-    """What was compressed; None if it does not come out at its size.
+    """Decompress bytes; return None if they do not come out at their size.
 
     Args:
         method: ``pglz`` or ``lz4``, as raw blocks without any header.

@@ -31,11 +31,11 @@ LAST_LSN = 1 << 63
 
 
 class _Layout(NamedTuple):
-    """Where a version has what, in bytes from the start.
+    """The layout of a version's control file: positions in bytes from the start.
 
     Attributes:
-        checkpoint: the copy of the checkpoint; from 19 on its sixth value is whether logical decoding is on.
-        recovery_at: what follows it, of recovery.
+        checkpoint: the copy of the checkpoint; from 19 on its sixth value tells whether logical decoding is on.
+        recovery_at: the fields of recovery, which follow it.
         sizes: of blocks, relation files, WAL pages and segments.
         sizes_at, data_checksums_at, crc_at: where these are.
     """
@@ -58,7 +58,7 @@ _LAYOUTS = {
 
 @dataclass(frozen=True, slots=True)
 class ControlFile:
-    """What the control file says of a cluster.
+    """The contents of a cluster's control file.
 
     Attributes:
         system_identifier: of the cluster.
@@ -186,7 +186,7 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
 
 
 def _major(control_version: int, catalog_version: int, file: str) -> int:
-    """The major version that has both of these numbers."""
+    """Find the major version that has both of these numbers."""
     for version in VERSIONS.values():
         if (version.control_version, version.catalog_version) == (control_version, catalog_version):
             return version.major
@@ -204,14 +204,14 @@ def _check_positions(lsns: Iterable[int], file: str) -> None:
 
 
 def check_next_xid(next_xid: int, *, lsn: int | None = None, file: str | None = None) -> None:
-    """Whether a checkpoint's next transaction id, 64 bits with its epoch, is one that a server can have come to.
+    """Check that a server can have come to a checkpoint's next transaction id, 64 bits with its epoch.
 
     Args:
         next_xid: the id.
-        lsn: of the record that says it; file: which one says it.
+        lsn: of the record that holds it; file: the file that holds it.
 
     Raises:
-        CatalogError: it is not.
+        CatalogError: none can.
     """
     if next_xid >= _LAST_XID:
         raise CatalogError(
@@ -223,6 +223,8 @@ def check_next_xid(next_xid: int, *, lsn: int | None = None, file: str | None = 
 
 
 def _check_crc(data: bytes, at: int, file: str) -> None:
-    found, expected = crc32c(data[:at]), int.from_bytes(data[at : at + 4], "little")
-    if found != expected:
-        raise CatalogError(f"incorrect checksum in control file, found {found:08X}, expected {expected:08X}", file=file)
+    actual, expected = crc32c(data[:at]), int.from_bytes(data[at : at + 4], "little")
+    if actual != expected:
+        raise CatalogError(
+            f"incorrect checksum in control file, found {actual:08X}, expected {expected:08X}", file=file
+        )

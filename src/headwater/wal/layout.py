@@ -19,7 +19,7 @@ CONTRECORD, LONG_HEADER_FLAG = 1, 2
 record that was given up is the version's; higher ones do not exist."""
 
 XID_AT, PREV_AT, INFO_AT, RMID_AT, RECORD_HEADER_SIZE = 4, 8, 16, 17, 24
-"""Offsets of ``xl_xid``, ``xl_prev``, ``xl_info`` and ``xl_rmid``, behind ``xl_tot_len``; SizeOfXLogRecord."""
+"""Offsets of ``xl_xid``, ``xl_prev``, ``xl_info`` and ``xl_rmid``, after ``xl_tot_len``; SizeOfXLogRecord."""
 
 XLR_RMGR_INFO_MASK = 0xF0
 """The bits of ``xl_info`` that are the resource manager's."""
@@ -41,7 +41,7 @@ BKPIMAGE_IS_COMPRESSED_14, BKPIMAGE_APPLY_14 = 0x02, 0x04
 
 
 def image_flags(info: int, names_method: bool) -> int:
-    """``bimg_info`` with the flags of 15 and newer.
+    """Return ``bimg_info`` with the flags of 15 and newer.
 
     Args:
         info: as in the record.
@@ -55,4 +55,4 @@ def image_flags(info: int, names_method: bool) -> int:
 
 XLR_MAX_BLOCK_ID = 32
 XLR_BLOCK_ID_TOPLEVEL_XID, XLR_BLOCK_ID_ORIGIN, XLR_BLOCK_ID_DATA_LONG, XLR_BLOCK_ID_DATA_SHORT = 252, 253, 254, 255
-"""What a header behind the first one is about: up to the maximum, a block."""
+"""The subjects of headers after the first one: up to the maximum, a block."""

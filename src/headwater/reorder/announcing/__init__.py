@@ -1,4 +1,4 @@
-"""What the client knows: when relations are announced to it, and what invalidates that.
+"""The client's knowledge: when relations are announced to it, and what invalidates that.
 
 Mirrors the relation sync cache of pgoutput (pgoutput.c).
 """

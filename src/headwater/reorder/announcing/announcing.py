@@ -1,9 +1,9 @@
-"""Before which changes a relation is announced, where some transactions are streamed in blocks.
+"""The changes before which a relation is announced, where some transactions are streamed in blocks.
 
 PostgreSQL: maybe_send_schema, cleanup_rel_sync_cache of pgoutput.c. A streamed transaction announces for itself,
 whatever others have announced, as it may be applied later. What it has announced counts for all once it has committed;
 from 19 on also once it is prepared, before never if it was. What it had announced before one of its subtransactions was
-rolled back, it announces again. A *stretch* is what lies between two places at which it is forgotten that a relation
+rolled back, it announces again. A *stretch* is the output between two places at which it is forgotten that a relation
 has been announced.
 
 Where a row filter decides whether a change is sent, an announcement before it has a number. Each streamed transaction
@@ -27,12 +27,12 @@ Bools = NDArray[np.bool_]
 
 
 class AnnouncedInMind(NamedTuple):
-    """What has been announced before a window, of m relations, the last one's stretch first.
+    """The announcements before a window, of m relations, the last one's stretch first.
 
     Attributes:
         relations: int64[m] distinct OIDs.
-        published_as: int64[m] by stretch: as which relation each is announced for all, 0 if it is not; number: int64[m]
-            of the announcement, if it may not have been made, else 0.
+        published_as: int64[m] by stretch: the relation that each is announced as for all, 0 if it is not; number:
+            int64[m] of the announcement, if it may not have been made, else 0.
         xid: int64[q] toplevel xids of transactions in progress, each with a relation that it has announced for itself;
             stretch, own_published_as, own_number: int64[q] likewise.
     """
@@ -47,16 +47,16 @@ class AnnouncedInMind(NamedTuple):
 
 
 def announced_in_mind(memory: SchemaMemory) -> AnnouncedInMind:
-    """What a memory says."""
-    announced = {one.relation: one for one in memory.announced}
-    relations = sorted({*announced, *(one.relation for one in memory.streamed)})
+    """Read the announcements that a memory holds."""
+    announced = {announcement.relation: announcement for announcement in memory.announced}
+    relations = sorted({*announced, *(announcement.relation for announcement in memory.streamed)})
     stretch = {relation: len(relations) - 1 - number for number, relation in enumerate(relations)}
     of_all = [announced.get(relation) for relation in reversed(relations)]
     xid, relation, own_published_as, own_number = np.array(memory.streamed, np.int64).reshape(-1, 4).T.copy()
     return AnnouncedInMind(
         relations=np.array(relations, np.int64),
-        published_as=np.array([one.published_as if one else 0 for one in of_all], np.int64),
-        number=np.array([one.number if one else 0 for one in of_all], np.int64),
+        published_as=np.array([announcement.published_as if announcement else 0 for announcement in of_all], np.int64),
+        number=np.array([announcement.number if announcement else 0 for announcement in of_all], np.int64),
         xid=xid,
         stretch=np.array([stretch[oid] for oid in relation.tolist()], np.int64),
         own_published_as=own_published_as,
@@ -65,13 +65,13 @@ def announced_in_mind(memory: SchemaMemory) -> AnnouncedInMind:
 
 
 class Announcers(NamedTuple):
-    """Who announces: number 0 is all that is not streamed, a others go by themselves.
+    """The announcers: number 0 is all that is not streamed, a others go by themselves.
 
     Attributes:
         of: int64[t] the announcer of each replay.
         top: int64[a + 1] toplevel xids.
         ends: int64[a + 1] the replay from which on what it has announced counts for all, t for none.
-        is_open: bool[a + 1] its transaction goes on behind the window, and what it has announced still counts then.
+        is_open: bool[a + 1] its transaction goes on after the window, and what it has announced still counts then.
         tops: int64[s] sorted toplevel xids; first: int64[s] the first announcer of each.
     """
 
@@ -83,21 +83,21 @@ class Announcers(NamedTuple):
     first: Int64s
 
     def known(self, xids: Int64s) -> Int64s:
-        """The first announcer of each of some transactions."""
+        """Return the first announcer of each of some transactions."""
         return lookup(self.tops, self.first, xids)
 
 
 def announcers(txns: Replays, before: Int64s, counts_prepared: bool) -> Announcers:
-    """Those of a window.
+    """Give the announcers of a window their numbers.
 
     Args:
         txns: its replays.
         before: int64[q] toplevel xids of transactions that have announced something before it.
-        counts_prepared: what one has announced counts for all when it is prepared, as if it had committed.
+        counts_prepared: the announcements of one count for all when it is prepared, as if it had committed.
     """
     count = len(txns.xid)
     concerned, own_top, is_sub_abort = _concerned(txns)
-    # Those without a replay in the window stand behind, each with one that is no replay.
+    # Transactions without a replay in the window come last, each with a number that is no replay's.
     others = np.setdiff1d(before, own_top)
     replay, tops = np.append(concerned, np.full(len(others), count)), np.append(own_top, others)
     order = np.argsort(tops, kind="stable")
@@ -120,7 +120,7 @@ def announcers(txns: Replays, before: Int64s, counts_prepared: bool) -> Announce
 
 
 def _concerned(txns: Replays) -> tuple[Int64s, Int64s, Bools]:
-    """Replays of streamed transactions, their toplevel xids, and which of them roll a subtransaction back."""
+    """Find the replays of streamed transactions, their toplevel xids, and which of them roll a subtransaction back."""
     if txns.streamed is None:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_)
     which = np.flatnonzero((txns.streamed.block >= 0) | (txns.kind >= STREAM_COMMITS))
@@ -129,12 +129,12 @@ def _concerned(txns: Replays) -> tuple[Int64s, Int64s, Bools]:
 
 
 def announcement_numbers(txns: Replays, txn: Int64s, lsn: Int64s) -> Int64s:
-    """What to call announcements that are possible from some changes on: by the LSN, and no two alike.
+    """Give announcements that are possible from some changes on their numbers: by the LSN, and no two alike.
 
     A record may lie in several blocks, of which each but the first begins with another change of it.
 
     Args:
-        txns: what is replayed.
+        txns: the replays.
         txn: int64[n]; lsn: int64[n] the changes.
     """
     if txns.streamed is None:
@@ -160,10 +160,10 @@ class Touched(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What was announced before the window, q of them.
+    """The announcements before the window, q of them.
 
     Attributes:
-        stretch: int64[q]; announcer: int64[q] who has announced it; each pair once.
+        stretch: int64[q]; announcer: int64[q] that has announced it; each pair once.
         number: int64[q] of the announcement, if it may not have been made, else 0.
     """
 
@@ -173,16 +173,16 @@ class Known(NamedTuple):
 
 
 class AnnouncedBy(NamedTuple):
-    """What is or may be announced in a window, by touches or, below 0, by what was known before it (the last is -1).
+    """The announcements made or possible in a window, by touches or, below 0, by those known before it (last: -1).
 
     Attributes:
         sends: bool[n] touches before which the schema goes for sure.
         tentative: int64[n] the number of the announcement that may go before a touch, else 0.
         common: int64[c] stretches that are announced for all at the end; by: int64[c]; number: int64[c] of the
             announcement, if it may not have been made, else 0.
-        own: int64[2, o] stretches, and who has announced each for itself; own_by, own_number: int64[o] likewise.
-        counted: int64[3, k] replays at which streamed transactions commit, the number of what one of them may have
-            announced, and that of the announcement for all that this counts as.
+        own: int64[2, o] stretches, and the announcer of each for itself; own_by, own_number: int64[o] likewise.
+        counted: int64[3, k] replays at which streamed transactions commit; the number of an announcement that one of
+            them may have made; and that of the announcement for all that this counts as.
     """
 
     sends: Bools
@@ -197,11 +197,11 @@ class AnnouncedBy(NamedTuple):
 
 
 def announced_by(touched: Touched, who: Announcers, known: Known) -> AnnouncedBy:
-    """Which touches announce their relation, or may.
+    """Find the touches that announce their relation, or may.
 
     Args:
-        touched: them; who: the announcers.
-        known: what these had announced before the window.
+        touched: the touches; who: the announcers.
+        known: their announcements before the window.
     """
     pairs = _pairs(touched, who, known)
     common = _common(pairs, touched.txn, who)
@@ -233,17 +233,17 @@ _NEVER = int(np.iinfo(np.int64).max)
 
 
 def _time(touch: Int64s) -> Int64s:
-    """When touches are, where a commit before touch i is at 2 i, and what was known at -1."""
+    """Return the times of touches, where a commit before touch i is at 2 i, and all known before is at -1."""
     return np.where(touch < 0, -1, 2 * touch + 1)
 
 
 class _Pairs(NamedTuple):
-    """Stretches and who announces them, p of them.
+    """Stretches and their announcers, p of them.
 
     Attributes:
         of: int64[n] the pair of each touch.
         stretch: int64[p]; announcer: int64[p].
-        first: int64[p] the touch before which it may be announced first or, below 0, what was known.
+        first: int64[p] the touch before which it may be announced first or, below 0, an announcement that was known.
         number: int64[p] of that announcement, if it may not be made, else 0; left: int64[p] the same at the end.
         sure: int64[p] the first certain touch, n for none.
     """
@@ -260,9 +260,9 @@ class _Pairs(NamedTuple):
 def _pairs(touched: Touched, who: Announcers, known: Known) -> _Pairs:
     before, size, count = len(known.number), len(who.top), len(touched.txn)
     keys = np.append(known.stretch * size + known.announcer, touched.stretch * size + who.of[touched.txn])
-    found = distinct(keys)
-    stretch, announcer = np.divmod(found.values, size)
-    first, of = found.first - before, found.number[before:]
+    pairs = distinct(keys)
+    stretch, announcer = np.divmod(pairs.values, size)
+    first, of = pairs.first - before, pairs.number[before:]
     numbers = np.append(np.where(touched.is_certain, 0, touched.number), known.number)
     number, sure = numbers[first], np.full(len(first), count, np.int64)
     if number.any():
@@ -275,7 +275,7 @@ class _Common(NamedTuple):
     """Stretches that come to be announced for all, or may, c of them.
 
     Attributes:
-        stretch: int64[c] sorted; by: int64[c] by what, as of :class:`AnnouncedBy`.
+        stretch: int64[c] sorted; by: int64[c] the touch or the known one, as of :class:`AnnouncedBy`.
         number: int64[c] of the announcement, if it may not be made.
         until: int64[c] the time from which on it is sure, :data:`_NEVER` for none.
         counted: see :class:`AnnouncedBy`.
@@ -289,9 +289,10 @@ class _Common(NamedTuple):
 
 
 def _common(pairs: _Pairs, txn: Int64s, who: Announcers) -> _Common:
-    """A stretch is announced for all at a touch of no streamed transaction, or where one that has announced it commits.
+    """Find the stretches that come to be announced for all.
 
-    Whichever may be the first of these has the number; what others may have announced when they commit counts as that.
+    That is at a touch of no streamed transaction, or where one that has announced it commits. Whichever may be the
+    first of these has the number; what others may have announced when they commit counts as that.
     """
     never, end = len(who.of), who.ends[pairs.announcer]
     for_all, commits = np.flatnonzero(pairs.announcer == 0), np.flatnonzero((pairs.announcer > 0) & (end < never))

@@ -2,7 +2,7 @@
 
 In: where caches are invalidated (:class:`InvalidationPlaces`), what commits distributed, the transactions of a window.
 Out: for places of the output, where what the plugin goes by was looked up. What was in the caches before the window
-counts as looked up before all places; what is in them at the end is what no place behind its look-up has invalidated.
+counts as looked up before all places; what is in them at the end is what no place after its look-up has invalidated.
 
 Invalidations that a commit distributes to running transactions (ReorderBufferAddDistributedInvalidations) are not
 written out for every receiver: 3,000 transactions side by side that change catalogs would give 9,000,000 places. Of two
@@ -17,7 +17,7 @@ a later transaction     the latest such commit before the first one ended is com
 a block that streams    as above; what came before the block was applied at the end of the block before
 ======================  ==================================================================================
 
-A transaction that is handed on more messages than the server keeps for one forgets everything at its end instead
+A transaction that is handed more messages than the server keeps for one forgets everything at its end instead
 (ReorderBufferAddDistributedInvalidations; servers from August 2025 on).
 """
 
@@ -43,7 +43,7 @@ Bools = NDArray[np.bool_]
 NO_TRANSACTIONS = np.empty(0, np.int64)
 
 MAX_MESSAGES = (8 << 20) // 16
-"""With so many messages handed on to it, a transaction is no longer told which (MAX_DISTR_INVAL_MSG_PER_TXN)."""
+"""With so many messages handed on to it, a transaction no longer gets them one by one (MAX_DISTR_INVAL_MSG_PER_TXN)."""
 
 
 class Places(NamedTuple):
@@ -60,16 +60,16 @@ class Places(NamedTuple):
     passed: Int64s
 
     def take(self, which: Int64s) -> Places:
-        """Those that ``which`` names."""
+        """Return the places that ``which`` names."""
         return Places(self.txn[which], self.lsn[which], self.passed[which])
 
 
 class LookedUp(NamedTuple):
-    """Where what some askers go by was looked up.
+    """The places at which something that some askers go by was looked up.
 
     Attributes:
         source: int64[k] for each asker: which of the askers looked it up, or -1 - number of the one that was known.
-        kept: int64[d] sorted subjects that are in mind at the end; kept_source: int64[d] likewise.
+        kept: int64[d] sorted subjects that are remembered at the end; kept_source: int64[d] likewise.
     """
 
     source: Int64s
@@ -78,13 +78,13 @@ class LookedUp(NamedTuple):
 
 
 class CacheInvalidation:
-    """Where the plugin and the caches that it asks forget.
+    """The places at which the plugin and the caches that it asks forget.
 
     Args:
         forgets: places.
-        given: what is handed on, by commits of before the window too.
-        txns: what is replayed in the window; decoded: bool[t] those replays whose changes the server decodes.
-        restarted: int64[n] transactions by number before which everything is forgotten, their count for behind all.
+        given: the subjects that are handed on, by commits of before the window too.
+        txns: the replays of the window; decoded: bool[t] those replays whose changes the server decodes.
+        restarted: int64[n] transactions by number before which everything is forgotten, their count for after all.
         max_messages: with so many handed on to it, a transaction forgets everything at its end.
 
     Attributes:
@@ -115,11 +115,11 @@ class CacheInvalidation:
 
     @property
     def transactions(self) -> int:
-        """How many there are."""
+        """The number of transactions."""
         return len(self._base) - 1
 
     def _messages(self) -> Int64s:
-        """int64[t] how many messages each transaction is handed on."""
+        """Count the messages that each transaction is handed: int64[t]."""
         before = np.append(0, np.cumsum(self.given.messages))
         first = np.searchsorted(self.given.commit, self._base, "right")
         last = np.maximum(np.searchsorted(self.given.commit, self._commit, "left"), first)
@@ -127,7 +127,7 @@ class CacheInvalidation:
         return messages[:-1]
 
     def at(self, txn: Int64s, lsn: Int64s) -> Places:
-        """Places, in order.
+        """Make places, in order.
 
         Args:
             txn: int64[n]; lsn: int64[n].
@@ -135,10 +135,12 @@ class CacheInvalidation:
         return Places(txn, lsn, places_passed(txn, lsn, self.places))
 
     def phases(self, memories: Sequence[int], txn: Int64s, lsn: Int64s, relations: Int64s) -> Int64s:
-        """Numbers that grow from place to place wherever something about one of these relations, or all, is forgotten.
+        """Return numbers that grow wherever something about one of these relations, or all, is forgotten.
+
+        They are one for each place.
 
         Args:
-            memories: those by relation that matter.
+            memories: memories by relation that matter.
             txn: int64[n]; lsn: int64[n] places in order.
             relations: int64[r] OIDs.
         """
@@ -168,22 +170,22 @@ class CacheInvalidation:
         named: Callable[[Int64s], Int64s] = lambda subjects: subjects,
         is_written: Bools | None = None,
     ) -> LookedUp:
-        """Where what is gone by at some places was looked up: at the first of them since it was forgotten.
+        """Find where things used at some places were looked up: at the first of them since they were forgotten.
 
         Args:
-            memory: what is asked.
-            known: int64[m] distinct subjects that were in mind before the window.
-            subject: int64[k] what is asked for at each of some places; at: in order.
+            memory: the memory that is asked.
+            known: int64[m] distinct subjects that were remembered before the window.
+            subject: int64[k] the subject asked for at each of some places; at: in order.
             named: from subjects to what they are when they are forgotten.
-            is_written: bool[k] where it is looked up anew, whatever is in mind.
+            is_written: bool[k] where it is looked up again, whatever is remembered.
         """
-        # Askers of one subject, in order of their places, with "before the window" in front and "at the end" behind:
+        # Askers of one subject, in order of their places, with "before the window" in front and "at the end" last:
         #
         #   subject 16384   before   (3, 0/100)   (3, 0/180)   (7, 0/140)   at the end
         #   invalidated            x                         x
         #   looked up by    -        (3, 0/100)   (3, 0/100)   (7, 0/140)   (7, 0/140)
         #
-        # Whoever follows an invalidation looks up anew, and leads all up to the next one.
+        # The first asker after an invalidation looks up again, and leads all up to the next one.
         subjects = distinct(np.concatenate([known, subject]))
         numbers = np.concatenate([subjects.number, np.arange(len(subjects.values))])
         everything = self._around(len(known), at, len(subjects.values))
@@ -200,56 +202,59 @@ class CacheInvalidation:
         leader[order] = order[starts][np.cumsum(starts) - 1]
         ends = len(known) + len(subject)
         source = np.where(leader < len(known), -1 - leader, leader - len(known))
-        kept = np.flatnonzero(leader[ends:] < ends)
-        return LookedUp(source[len(known) : ends], subjects.values[kept], source[ends:][kept])
+        remembered = np.flatnonzero(leader[ends:] < ends)
+        return LookedUp(source[len(known) : ends], subjects.values[remembered], source[ends:][remembered])
 
     def _around(self, before: int, at: Places, after: int) -> Places:
-        """Places with others before and after all."""
+        """Add places before and after all."""
         edges = ((-1, self.transactions), (AT_START, AT_END), (0, len(self.places)))
         columns = zip(edges, at, strict=True)
-        return Places(*(np.concatenate([np.full(before, a), one, np.full(after, b)]) for (a, b), one in columns))
+        return Places(*(np.concatenate([np.full(before, a), column, np.full(after, b)]) for (a, b), column in columns))
 
     def _forgotten(self, memory: int, subject: Int64s, earlier: Places, later: Places) -> Bools:
-        """bool[n]: whether subjects are forgotten between two places each, itself or with all."""
+        """Tell whether subjects are forgotten between two places each, itself or with all: bool[n]."""
         f, g = self._forgets, self.given
         of = np.flatnonzero(f.memory == memory)
         places = _Latest.of(f.subject[of], self._place[of])
         of = np.flatnonzero(g.memory == memory)
         given = _Latest.of(g.subject[of], g.lsn[of])
-        found = np.zeros(len(subject), np.bool_)
+        is_forgotten = np.zeros(len(subject), np.bool_)
         # Subject 0 is everything: a message about it invalidates every subject.
         for named in (subject, np.zeros_like(subject)):
             if len(places.keys):
-                found |= places.before(named, later.passed) >= earlier.passed
+                is_forgotten |= places.before(named, later.passed) >= earlier.passed
             if len(given.keys) and self.transactions:
-                found |= self._handed_on(given, named, earlier, later)
-        return found
+                is_forgotten |= self._handed_on(given, named, earlier, later)
+        return is_forgotten
 
     def _handed_on(self, given: _Latest, subject: Int64s, earlier: Places, later: Places) -> Bools:
-        """bool[n]: whether a commit hands subjects on between two places each."""
+        """Tell whether a commit hands subjects on between two places each: bool[n]."""
         since = np.where(earlier.txn == later.txn, earlier.lsn, -1)
-        # The second place's transaction has received the commit if that came behind its base snapshot and before the
-        # place; inside one transaction, only what came behind the first place counts.
-        found: Bools = given.before(subject, later.lsn) > np.maximum(self._inside[later.txn], since)
+        # The second place's transaction has received the commit if that came after its base snapshot and before the
+        # place; inside one transaction, only what came after the first place counts.
+        is_handed_on: Bools = given.before(subject, later.lsn) > np.maximum(self._inside[later.txn], since)
         first = np.maximum(earlier.txn, 0)
         latest = given.before(subject, self._commit[first])
         across = np.flatnonzero((earlier.txn < later.txn) & (latest >= 0))
         # Transactions in between, and the first one itself, apply at their ends what they received: one whose base
         # snapshot is older than the commit has received it. The oldest base snapshot of them all decides.
         bases = least_between(self._base, first[across], later.txn[across])
-        found[across] |= bases < latest[across]
-        return found
+        is_handed_on[across] |= bases < latest[across]
+        return is_handed_on
 
 
 def _streamed_before(streamed: Streamed) -> Int64s:
-    """int64[t + 1] up to where a transaction was streamed in earlier blocks: what it received is behind it."""
+    """Return up to where a transaction was streamed in earlier blocks: int64[t + 1].
+
+    Messages that it received come after that.
+    """
     return np.append(np.append(streamed.blocks.lo, 0)[streamed.block], 0)
 
 
 def _with_everything(
     forgets: InvalidationPlaces, txns: Int64s, lsn: int, memories: Sequence[int]
 ) -> InvalidationPlaces:
-    """InvalidationPlaces, and at one place inside some transactions all of these memories."""
+    """Return the places, and at one place inside some transactions all of these memories."""
     memory, txn = np.repeat(np.array(memories, np.int64), len(txns)), np.tile(txns, len(memories))
     return InvalidationPlaces(
         np.append(forgets.memory, memory),
@@ -261,7 +266,7 @@ def _with_everything(
 
 @dataclass(frozen=True)
 class _Latest:
-    """Values by subject: which is the latest one before another value.
+    """Values by subject, to find the latest one before another value.
 
     Attributes:
         subjects: int64[s] sorted, distinct; ranks: int64[v] sorted, distinct values.
@@ -275,14 +280,14 @@ class _Latest:
 
     @classmethod
     def of(cls, subject: Int64s, value: Int64s) -> _Latest:
-        """Of pairs in any order."""
+        """Index pairs in any order."""
         subjects, number = np.unique(subject, return_inverse=True)
         ranks, rank = np.unique(value, return_inverse=True)
         keys = np.unique(number * (len(ranks) + 1) + rank + 1)
         return cls(subjects, ranks, keys, ranks[keys % (len(ranks) + 1) - 1] if len(keys) else keys)
 
     def before(self, subject: Int64s, value: Int64s) -> Int64s:
-        """int64[n]: of each subject the latest value below another, -1 if there is none."""
+        """Find of each subject the latest value below another, -1 if there is none: int64[n]."""
         number = lookup(self.subjects, np.arange(len(self.subjects)), subject)
         first = number * (len(self.ranks) + 1)
         at = np.searchsorted(self.keys, first + np.searchsorted(self.ranks, value, "left"), "right") - 1
@@ -291,7 +296,7 @@ class _Latest:
 
 
 def least_between(values: Int64s, low: Int64s, high: Int64s) -> Int64s:
-    """The least of ``values[low:high]`` for each pair, NEVER for none, in n log n steps.
+    """Find the least of ``values[low:high]`` for each pair, NEVER for none, in n log n steps.
 
     Args:
         values: int64[n].

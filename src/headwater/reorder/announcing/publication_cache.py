@@ -1,20 +1,20 @@
-"""What the plugin goes by when it is asked how a relation is published (PostgreSQL: get_rel_sync_entry of pgoutput.c).
+"""The plugin's sources when it is asked how a relation is published (PostgreSQL: get_rel_sync_entry of pgoutput.c).
 
-In: the changes at which it makes an entry of a relation. Out: its answers, and what is in mind at the end of a window.
+In: the changes at which it makes an entry of a relation. Out: its answers, and the memory at the end of a window.
 
 An answer is put together from things that are kept longer than an entry. The publications are loaded at the first entry
-of any relation after a message about any publication, but from catalog caches: which publication a name is stays there
-until a message has that name, and a publication's row until one has its OID. Each was read at the first loading since,
-so a name may be that of a later time and the row that of an earlier one. Which publications a relation or a schema is
-in is looked up at the first entry that asks for it after a message about their members: the entry of another relation
-may have asked before, one of the same schema or of the same partitioned table. What a publication says of a relation
-comes into the cache with the relation's publications, over what it said before, and stays until a message has that
-relation and that publication: so the column list may be one of a later time, of a publication that has only the schema.
+of any relation after a message about any publication, but from catalog caches. There the publication of a name stays
+until a message has that name, and a publication's row until one has its OID. Each was read at the first loading since.
+So a name may be that of a later time and the row that of an earlier one. The publications of a relation or a schema are
+looked up at the first entry that asks for them after a message about their members: the entry of another relation may
+have asked before, one of the same schema or of the same partitioned table. What a publication says of a relation comes
+into the cache with the relation's publications, over what it said before. It stays until a message has that relation
+and that publication: so the column list may be one of a later time, of a publication that has only the schema.
 
-What was looked up at an earlier change of the log than the one that asks is what that one sees itself, for else a
-message would have come between; so the plugin is asked again only where something was looked up later in the log.
-What the plugin refuses to say (a publication is missing) is an error at the first place in the output where it is
-asked, and nowhere else.
+What was looked up at an earlier change of the log than the asking one is what that one sees itself: else a message
+would have come between. So the plugin is asked again only where something was looked up later in the log. What the
+plugin refuses to say (a publication is missing) is an error at the first place in the output where it is asked. It is
+one nowhere else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CatalogInMind:
         publications: by name, as they were loaded.
         relations: by OID, the publications that the relation and its ancestors are in.
         members: by OIDs of relation and publication, what the latter says of it or of an ancestor.
-        schemas: by OID, those that their schemas are in.
+        schemas: by OID, the publications that their schemas are in.
     """
 
     now: HistoricCatalog
@@ -71,11 +71,11 @@ class CatalogInMind:
     schemas: Mapping[int, tuple[int, ...]]
 
     def relation(self, oid: int) -> RelationSchema | None:
-        """The relation with this OID, now."""
+        """Return the relation with this OID, now."""
         return self.now.relation(oid)
 
     def publication(self, name: str) -> Publication | None:
-        """The publication that had the name, as its row was read.
+        """Return the publication that had the name, as its row was read.
 
         Raises:
             PluginError: it had no row where that was read.
@@ -86,24 +86,24 @@ class CatalogInMind:
         return row
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """The publications that a relation was in; negative those that left it out."""
+        """Return the publications that a relation was in; negative those that left it out."""
         return self.relations[oid]
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """What a publication said of a relation."""
+        """Return a publication's entry of a relation."""
         return self.members.get((relation, publication))
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        """The publications that a schema was in."""
+        """Return the publications that a schema was in."""
         return self.schemas[oid]
 
     def locale(self) -> DatabaseLocale:
-        """What the database's text is ordered by, now."""
+        """Return the locale that the database's text is ordered by, now."""
         return self.now.locale()
 
 
 class SchemaSender(Protocol):
-    """The plugin, as it is asked for what it keeps in mind."""
+    """The plugin, as it is asked for its memory."""
 
     @property
     def publication_names(self) -> Sequence[str]:
@@ -111,63 +111,63 @@ class SchemaSender(Protocol):
 
     @property
     def announcements(self) -> int:
-        """What must be forgotten of a relation to have it announced again: ENTRIES or ANNOUNCED."""
+        """The memory from which a relation must go to have it announced again: ENTRIES or ANNOUNCED."""
 
     @property
     def counts_prepared(self) -> bool:
-        """Whether what a streamed transaction has announced counts for all when it is prepared, too."""
+        """True if the announcements of a streamed transaction count for all when it is prepared, too."""
 
     def tracks(self, schema: RelationSchema) -> bool:
-        """Whether it keeps an entry of this relation."""
+        """Tell whether the plugin keeps an entry of this relation."""
 
     def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
-        """OID of the relation that these messages announce a relation as."""
+        """Return the OID of the relation that these messages announce a relation as."""
 
     def renewed(
-        self, schema: RelationSchema, catalog: HistoricCatalog, said: Description, txn: int, lsn: int
+        self, schema: RelationSchema, catalog: HistoricCatalog, description: Description, txn: int, lsn: int
     ) -> Description:
-        """What :meth:`describes` would say now of a relation that is published as it was when its entry was made.
+        """Return what :meth:`describes` would say now of a relation published as it was when its entry was made.
 
         Args:
             schema: the relation now; catalog: now.
-            said: of the entry.
+            description: that of the entry.
             txn: transaction of the change; lsn: its LSN.
         """
 
     def require_sendable(
         self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int
     ) -> None:
-        """Told of a change of a relation that is sent as another one than it was announced as.
+        """Check that a change can be sent as of another relation than the one that was announced.
 
         Args:
             schema: the relation now; catalog: now.
-            relations: OIDs of that which it was announced as, and of that which it is sent as.
+            relations: OIDs of the relation that it was announced as, and of that which it is sent as.
             txn: transaction of the change; lsn: its LSN.
 
         Raises:
-            HeadwaterError: what the server sends then cannot be told.
+            HeadwaterError: what the server sends then cannot be known.
         """
 
     def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
-        """Told that it loads its publications at the change at an LSN.
+        """Check the publications that are loaded at the change at an LSN.
 
         Args:
-            catalog: what it loads.
+            catalog: the catalog that it loads them from.
             txn: transaction of the change; lsn: its LSN.
             warned: names of publications of whose absence it has warned.
 
         Returns:
-            those of which it has now.
+            the names of those whose absence it has warned of now.
 
         Raises:
             HeadwaterError: the server would stop there.
         """
 
     def describes(self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int) -> Description:
-        """What it says of a relation.
+        """Describe a relation.
 
         Args:
-            schema: the relation; catalog: what it asks.
+            schema: the relation; catalog: the catalog that it asks.
             txn: transaction of the change; lsn: its LSN.
 
         Raises:
@@ -184,7 +184,7 @@ class Asked:
         resolver: looks at the catalog.
         forgetting: where things are forgotten.
         sender: the plugin.
-        memory: what it had in mind before the window.
+        memory: its memory before the window.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Asked:
         self._schemas = self._look_up(SCHEMAS, memory.schemas, *schemas)
 
     def anew(self) -> Iterator[tuple[int, Description]]:
-        """Which of them the plugin answers otherwise than as the change sees things, or had refused to, and how.
+        """Give the changes that the plugin answers otherwise than as they see things, or had refused to; and answers.
 
         Raises:
             HeadwaterError: of the first one at which it refuses.
@@ -232,11 +232,11 @@ class Asked:
                 yield asker, self._sender.describes(uses[int(self._resolution[asker])].schema, catalog, txn, lsn)
 
     def remembered(self, lsn: int, entries: tuple[Entry, ...], announced: tuple[Announced, ...]) -> SchemaMemory:
-        """What is in mind at the end of the window; to be asked for after the answers.
+        """Return the memory at the end of the window; to be asked for after the answers.
 
         Args:
             lsn: the end.
-            entries: of relations; announced: of them.
+            entries: of relations; announced: the relations announced.
         """
         was, now = self._memory, self._resolver.view(-1, lsn)
         names = self._sender.publication_names
@@ -276,13 +276,13 @@ class Asked:
         return tuple(now.publication(name) for name in self._sender.publication_names)
 
     def _look_up_names(self) -> Lookups:
-        """Which publications each loading finds (get_publication_oid), by numbers of their names from 1."""
+        """Find the publications that each loading finds (get_publication_oid), by numbers of their names from 1."""
         count = len(self._sender.publication_names)
         numbers = np.tile(np.arange(1, count + 1), len(self._loads))
         return self._look_up(NAMES, self._memory.names, np.repeat(self._loads, count), numbers)
 
     def _named(self) -> Int64s:
-        """int64[k] OIDs of the publications that were looked up by name, 0 where there was none."""
+        """Return the OIDs of the publications that were looked up by name, 0 where there was none: int64[k]."""
         names, known = self._sender.publication_names, self._memory.names
         looked_up = zip(self._names.subject.tolist(), self._names.source.tolist(), strict=True)
         oids = [
@@ -292,15 +292,15 @@ class Asked:
         return np.array(oids, np.int64)
 
     def _look_up_rows(self) -> Lookups:
-        """The rows of these publications (GetPublication), by OID."""
-        found = np.flatnonzero(self._oid)
-        return self._look_up(ROWS, self._memory.rows, self._names.asker[found], self._oid[found])
+        """Look up the rows of these publications (GetPublication), by OID."""
+        existing = np.flatnonzero(self._oid)
+        return self._look_up(ROWS, self._memory.rows, self._names.asker[existing], self._oid[existing])
 
     def _look_up(self, memory: int, known: Sequence[tuple[Any, ...]], asker: Int64s, subject: Int64s) -> Lookups:
         return look_up(memory, known, (asker, subject), self._places, self._forgetting)
 
     def _subjects(self) -> tuple[tuple[Int64s, Int64s], tuple[Int64s, Int64s]]:
-        """(asker, OID) of the relations and their ancestors, and of the schemas of all these, by asker."""
+        """Return (asker, OID) of the relations and their ancestors, and of the schemas of all these, by asker."""
         schemas = [use.schema for use in self._resolver.resolutions]
         relation = np.array([schema.oid for schema in schemas] or [0], np.int64)[self._resolution]
         namespace = np.array([schema.namespace_oid for schema in schemas] or [0], np.int64)[self._resolution]
@@ -316,15 +316,15 @@ class Asked:
         return _by_asker(relation, more), _by_asker(namespace, more_namespaces)
 
     def _latest(self) -> Int64s:
-        """int64[a] LSN of the latest change at which something was looked up that each one goes by."""
+        """Find the latest change at which something was looked up that each one goes by: int64[a] LSN."""
         lsn = np.append(self._places.lsn, self._memory.latest)
         of_load = np.zeros(len(lsn), np.int64)
         of_load[-1] = self._memory.latest
-        for found in (self._names, self._rows):
-            np.maximum.at(of_load, found.asker, lsn[np.maximum(found.source, -1)])
+        for lookups in (self._names, self._rows):
+            np.maximum.at(of_load, lookups.asker, lsn[np.maximum(lookups.source, -1)])
         latest = of_load[np.maximum(self._loaded.source, -1)]
-        for found in (self._relations, self._members, self._schemas):
-            np.maximum.at(latest, found.asker, lsn[np.maximum(found.source, -1)])
+        for lookups in (self._relations, self._members, self._schemas):
+            np.maximum.at(latest, lookups.asker, lsn[np.maximum(lookups.source, -1)])
         return latest
 
     def _catalog(self, asker: int) -> CatalogInMind:
@@ -345,7 +345,7 @@ class Asked:
         return CatalogInMind(self._view(asker), publications, relations, members, schemas)
 
     def _publications(self, load: int) -> dict[str, RowInMind]:
-        """The publications as loaded by one of the askers, or as they were in mind."""
+        """Return the publications as loaded by one of the askers, or as they were remembered."""
         names = self._sender.publication_names
         if load < 0:
             loaded = [RowInMind(_oid(row), row) for row in self._memory.loaded or ()]
@@ -357,19 +357,19 @@ class Asked:
         return dict(zip(names, [rows[oid] for oid in self._oid[low:high].tolist()], strict=True))
 
     def _relation_publications(self, asker: int, oid: int) -> tuple[int, ...]:
-        """Those that can be asked what they say of a relation."""
-        return tuple(one for one in self._view(asker).relation_publications(oid) if one > 0)
+        """Return the publications that can be asked what they say of a relation."""
+        return tuple(publication for publication in self._view(asker).relation_publications(oid) if publication > 0)
 
     def _member(self, catalog: HistoricCatalog, number: int) -> PublicationMember:
-        """What a publication says of a relation, by their number, where it is known to say something."""
+        """Return a publication's entry of a relation, by their number, where it is known to have one."""
         oid, publication = self._pairs[number]
-        found = catalog.publication_member(oid, publication)
-        if found is None:
+        member = catalog.publication_member(oid, publication)
+        if member is None:
             raise DecodingError(
                 f"publication {publication} no longer names relation {oid}, expected a row of pg_publication_rel",
                 lsn=catalog.lsn,
             )
-        return found
+        return member
 
     def _view(self, asker: int) -> HistoricCatalog:
         return self._resolver.view(*self._place(asker))
@@ -383,7 +383,7 @@ def _oid(publication: Publication | None) -> int:
 
 
 def _by_asker(own: Int64s, more: Sequence[tuple[int, int]]) -> tuple[Int64s, Int64s]:
-    """(asker, subject) by asker.
+    """Sort (asker, subject) by asker.
 
     Args:
         own: int64[a] a subject of each; more: other pairs.

@@ -1,15 +1,15 @@
-"""What a schema-sending plugin knows of a relation, and since when (PostgreSQL: RelationSyncEntry of pgoutput.c).
+"""The knowledge of a schema-sending plugin about relations, and since when (PostgreSQL: RelationSyncEntry, pgoutput.c).
 
-In: changes and truncates of a window, where the plugin forgets, and what it had in mind before
-(:class:`~headwater.reorder.announced_schemas.SchemaMemory`). Out: what each is decoded and announced as, and what it
-has in mind at the end. Wherever the log is cut into windows, the outputs are those of the whole.
+In: changes and truncates of a window, where the plugin forgets, and what it remembered before
+(:class:`~headwater.reorder.announced_schemas.SchemaMemory`). Out: what each is decoded and announced as, and what the
+plugin remembers at the end. Wherever the log is cut into windows, the outputs are those of the whole.
 
-The plugin asks the catalog how a relation is published when it first meets it after it was told to forget it, and goes
-by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
-would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
-first touch decides what is wanted (:mod:`headwater.reorder.announcing.publication_cache`). The schema goes before the
-first wanted change since it was forgotten that it has been sent: from 15 on that is an entry's first one. In 14 entries
-outlive changes of the relation, and a schema that was sent those of publications; each is forgotten by itself.
+The plugin asks the catalog how a relation is published when it first meets it after an invalidation. It goes by that
+answer until the next one. So does every change in between, even one whose transaction began earlier and would see
+another state of the publications. Touches of one relation between two forgettings share an *entry*: its first touch
+decides what is wanted (:mod:`headwater.reorder.announcing.publication_cache`). The schema goes before the first wanted
+change since it was forgotten that it has been sent: from 15 on that is an entry's first one. In 14 entries outlive
+changes of the relation, and a schema that was sent those of publications; each is forgotten by itself.
 
 A row filter decides, in a task, whether a wanted change gives a message: then the announcement is tentative, and has a
 number, the LSN of the first change that it could go before. :mod:`headwater.pipeline.slices.tentative_messages` finds
@@ -49,7 +49,7 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _Answer = tuple[Description, bool]
-"""What the plugin says of a relation, and whether it said so at all (:class:`RelationUse`)."""
+"""The plugin's description of a relation, and whether it gave one at all (:class:`RelationUse`)."""
 
 ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
 """Kinds of changes that the output plugin is called for."""
@@ -90,7 +90,7 @@ class SyncedRows:
 
 
 def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
-    """Candidates and other touches as a plugin takes them that keeps nothing in mind.
+    """Return candidates and other touches as a plugin takes them that remembers nothing.
 
     Args:
         resolved: the candidates as of the change; others: the other touches.
@@ -120,11 +120,11 @@ def sync_rows(
         resolver: its resolutions are numbered on.
         forgetting: where the plugin forgets.
         sender: the plugin.
-        memory: what it had in mind before the window.
+        memory: its memory before the window.
         end: LSN where the window ends: what committed before it is visible there.
 
     Returns:
-        the rows, and what it has in mind at the end.
+        the rows, and the memory at the end.
 
     Raises:
         HeadwaterError: of the first touch in the output at which the plugin refuses.
@@ -140,28 +140,30 @@ def sync_rows(
     uses, kinds = resolver.resolutions, candidates.kinds[touched]
 
     def gives(wants: Int64s) -> Bools:
-        """bool[n] touches of which some change gives a message, by the WANT_* bits of each resolution."""
-        found = np.empty(len(taken), np.bool_)
-        found[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
-        found[rows_at] = kinds & wanted_kinds(wants)[taken[rows_at]] != 0
-        return found
+        """Tell of which touches some change gives a message, by the WANT_* bits of each resolution: bool[n]."""
+        is_given = np.empty(len(taken), np.bool_)
+        is_given[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
+        is_given[rows_at] = kinds & wanted_kinds(wants)[taken[rows_at]] != 0
+        return is_given
 
     # Without row filters each wanted change gives a message. With one, a task finds out, so "wanted" and "certain" are
     # two answers, and announcements between them are tentative.
     wanted = gives(np.array([use.wants for use in uses] + [0], np.int64))
     are_filtered = any(use.filters is not None for use in uses)
     certain = gives(np.array([use.certain for use in uses] + [0], np.int64)) if are_filtered else wanted
-    found = session.announce(wanted, certain, taken)
-    session.require_sendable(wanted, taken, found)
-    announce = found.before.take(rows_at).spread(len(resolution), touched)
+    announcing = session.announce(wanted, certain, taken)
+    session.require_sendable(wanted, taken, announcing)
+    announce = announcing.before.take(rows_at).spread(len(resolution), touched)
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
-    left = session.asked.remembered(end, session.entries(), session.announced(found.at_end))
-    left = replace(left, streamed=session.streamed(found.own))
-    return SyncedRows(synced, taken[others_at], announce, found.before.take(others_at), own, found.counted), left
+    left = session.asked.remembered(end, session.entries(), session.announced(announcing.at_end))
+    left = replace(left, streamed=session.streamed(announcing.own))
+    return SyncedRows(
+        synced, taken[others_at], announce, announcing.before.take(others_at), own, announcing.counted
+    ), left
 
 
 def _merged(rows: Touches, others: Touches) -> tuple[Touches, Int64s | slice, Int64s]:
-    """Touches of both kinds in order, and which of them are rows, and others.
+    """Merge touches of both kinds in order, and tell which of them are rows, and others.
 
     Args:
         rows: many; others: few, in any order.
@@ -186,7 +188,7 @@ def _merged(rows: Touches, others: Touches) -> tuple[Touches, Int64s | slice, In
 
 
 def _with_own_spans(candidates: Candidates, resolution: Int64s, spans: Int64s, odd: Int64s) -> Resolved:
-    """Resolutions, and spans of which all rows of some transactions have their own."""
+    """Return resolutions, and spans of which all rows of some transactions have their own."""
     which = np.flatnonzero(np.isin(candidates.txn, odd))
     columns = (candidates.txn, candidates.locator, candidates.first, resolution)
     more = np.stack([column[which] for column in columns])
@@ -197,11 +199,11 @@ def _with_own_spans(candidates: Candidates, resolution: Int64s, spans: Int64s, o
 def _with_changed(
     candidates: Candidates, resolved: Resolved, touched: Int64s | slice, taken: Int64s, own: Bools
 ) -> tuple[Resolved, Bools]:
-    """Candidates, some of which are taken as something else, and transactions with spans of their own.
+    """Return candidates, some of which are taken as something else, and transactions with spans of their own.
 
     Args:
-        candidates: them; resolved: as of the change.
-        touched: int64[m] or all: some of them; taken: int64[m] what these are taken as.
+        candidates: the candidates; resolved: as of the change.
+        touched: int64[m] or all: some of them; taken: int64[m] the resolutions these are taken as.
         own: bool[t] transactions that have spans of their own anyway.
     """
     changed = np.flatnonzero(taken != resolved.resolution[touched])
@@ -218,8 +220,8 @@ class _Session:
     """A window as the plugin goes through it.
 
     Touches with one resolution between the same two places of forgetting are alike: the first of them, a *head*,
-    stands for them. An entry is that of the head at which it begins, or one that was in mind before the window; so is
-    an announcement, the stretch of touches that the schema is sent once for.
+    stands for them. An entry is that of the head at which it begins, or one that was remembered before the window; so
+    is an announcement, the stretch of touches that the schema is sent once for.
 
     Args:
         touches: of relations that the plugin tracks, n of them.
@@ -268,97 +270,104 @@ class _Session:
         self._said = self._decide(firsts)
 
     def _decide(self, firsts: Int64s) -> Int64s:
-        """int64[m + h] what each entry says: those from before the window, the last one first, and those of heads."""
-        said = self._own[self._resolution]
+        """Return the answers of entries: from before the window, the last one first, and of heads: int64[m + h]."""
+        decided = self._own[self._resolution]
         for asked, description in self.asked.anew():
-            said[firsts[asked]] = self._numbers([(description, True)])[0]
+            decided[firsts[asked]] = self._numbers([(description, True)])[0]
         before = [(entry.said, True) for entry in reversed(self._before)]
-        return np.concatenate([self._numbers(before), said])
+        return np.concatenate([self._numbers(before), decided])
 
     def _numbers(self, answers: Sequence[_Answer]) -> Int64s:
-        """Equal numbers for equal answers, whatever the schema."""
+        """Give equal answers equal numbers, whatever the schema."""
         known = self._answers
         return np.array([known.setdefault(answer, len(known)) for answer in answers], np.int64)
 
     def resolutions(self) -> Int64s:
-        """int64[n] what each touch is decoded and announced as."""
-        resolution, said = self._resolution.copy(), self._said[self._entry_of]
+        """Return the resolution that each touch is decoded and announced as: int64[n]."""
+        resolution, answer_of = self._resolution.copy(), self._said[self._entry_of]
         # Most touches are taken as the catalog has them at their own place. Only where the entry says something else,
         # as it was made earlier, another resolution is needed.
-        differs = np.flatnonzero(self._own[resolution] != said)
+        differs = np.flatnonzero(self._own[resolution] != answer_of)
         if not len(differs):
             return self._touches.resolution
         # How an entry that outlives changes of the relation is announced depends on the touch.
         which = self._heads[differs] if self._is_apart else np.zeros(len(differs), np.int64)
-        kinds, number = distinct_rows(np.stack([resolution[differs], said[differs], which]))
+        kinds, number = distinct_rows(np.stack([resolution[differs], answer_of[differs], which]))
         answers = list(self._answers)
         taken = [self._as(use, answers[answer], touch) for use, answer, touch in kinds.T.tolist()]
         resolution[differs] = np.array(taken, np.int64)[number]
         return resolution[self._head_of]
 
     def _as(self, use: int, answer: _Answer, touch: int) -> int:
-        was, (said, _) = self._resolver.resolutions[use], answer
-        if self._is_apart and said.wants:
+        was, (description, _) = self._resolver.resolutions[use], answer
+        if self._is_apart and description.wants:
             txn, lsn = int(self._touches.txn[touch]), int(self._touches.lsn[touch])
-            said = self._sender.renewed(was.schema, self._resolver.view(txn, lsn), said, txn, lsn)
+            description = self._sender.renewed(was.schema, self._resolver.view(txn, lsn), description, txn, lsn)
         return self._resolver.numbered(
-            replace(was, wants=said.wants, messages=said.messages, filters=said.filters, is_decided=True)
+            replace(
+                was,
+                wants=description.wants,
+                messages=description.messages,
+                filters=description.filters,
+                is_decided=True,
+            )
         )
 
     def announce(self, wanted: Bools, certain: Bools, taken: Int64s) -> _Announcing:
-        """Before which touches the schema goes: the first wanted one of every announcement that was not sent yet.
+        """Find the touches before which the schema goes.
 
-        Where row filters decide whether that one gives a message, the announcement has a number, which all wanted
-        touches have up to the first certain one: the schema goes before whichever of them is the first that gives one.
+        That is the first wanted one of every announcement that was not sent yet. Where row filters decide whether that
+        one gives a message, the announcement has a number. All wanted touches have it up to the first certain one: the
+        schema goes before whichever of them is the first that gives a message.
 
         Args:
             wanted: bool[n] of some change of a touch a message is wanted; certain: bool[n] whatever is in its row.
-            taken: int64[n] what each touch is decoded and announced as.
+            taken: int64[n] the resolution that each touch is decoded and announced as.
         """
         at_end, who = self._announced_before.longer(len(self._announcement_of)), self._announcers
-        one, of_all = self._announcement_of[self._head_of], np.flatnonzero(at_end.published_as)
+        stretch_of, of_all = self._announcement_of[self._head_of], np.flatnonzero(at_end.published_as)
         known = Known(
             stretch=np.append(of_all, self._in_mind.stretch),
             announcer=np.append(np.zeros(len(of_all), np.int64), who.known(self._in_mind.xid)),
             number=np.append(at_end.number[of_all], self._in_mind.own_number),
         )
         known_as = np.append(at_end.published_as[of_all], self._in_mind.own_published_as)
-        may_be = ((at_end.published_as == 0) | (at_end.number != 0))[one]
+        may_be = ((at_end.published_as == 0) | (at_end.number != 0))[stretch_of]
         if self._resolver.txns.streamed is not None:
             may_be |= who.of[self._touches.txn] > 0
         which = np.flatnonzero(wanted & may_be)
-        found = announced_by(self._touched(which, one, certain), who, known)
-        by, own_by = (self._announced_as(by, taken[which], known_as) for by in (found.by, found.own_by))
-        at_end.published_as[found.common], at_end.number[found.common] = by, found.number
-        before = Announcements.of(len(wanted), which, found.sends, found.tentative)
-        stretch, announcer = found.own
-        return _Announcing(before, at_end, _Own(stretch, announcer, own_by, found.own_number), found.counted)
+        by_touch = announced_by(self._touched(which, stretch_of, certain), who, known)
+        by, own_by = (self._announced_as(by, taken[which], known_as) for by in (by_touch.by, by_touch.own_by))
+        at_end.published_as[by_touch.common], at_end.number[by_touch.common] = by, by_touch.number
+        before = Announcements.of(len(wanted), which, by_touch.sends, by_touch.tentative)
+        stretch, announcer = by_touch.own
+        return _Announcing(before, at_end, _Own(stretch, announcer, own_by, by_touch.own_number), by_touch.counted)
 
-    def _touched(self, which: Int64s, one: Int64s, certain: Bools) -> Touched:
-        """Some touches, as those that may announce."""
+    def _touched(self, which: Int64s, stretch_of: Int64s, certain: Bools) -> Touched:
+        """Return some touches, as those that may announce."""
         txn, lsn = self._touches.txn[which], self._touches.lsn[which]
-        return Touched(one[which], txn, certain[which], announcement_numbers(self._resolver.txns, txn, lsn))
+        return Touched(stretch_of[which], txn, certain[which], announcement_numbers(self._resolver.txns, txn, lsn))
 
     def _announced_as(self, by: Int64s, taken: Int64s, known: Int64s) -> Int64s:
-        """int64[n] OIDs of the relations that were announced by wanted touches or, below 0, known before the window."""
-        found, is_new = np.empty(len(by), np.int64), by >= 0
-        found[~is_new] = known[by[~is_new]]
-        found[is_new] = self._published_as(taken[by[is_new]])
-        return found
+        """Return OIDs of relations announced by wanted touches or, below 0, known before the window: int64[n]."""
+        oids, is_new = np.empty(len(by), np.int64), by >= 0
+        oids[~is_new] = known[by[~is_new]]
+        oids[is_new] = self._published_as(taken[by[is_new]])
+        return oids
 
     def _published_as(self, taken: Int64s) -> Int64s:
-        """int64[n] OIDs of the relations that some are announced as."""
+        """Return the OIDs of the relations that some are announced as: int64[n]."""
         uses, number = np.unique(taken, return_inverse=True)
-        found = [self._resolver.resolutions[use] for use in uses.tolist()]
-        oids = [self._sender.published_as(use.schema, use.messages) for use in found]
+        resolutions = [self._resolver.resolutions[use] for use in uses.tolist()]
+        oids = [self._sender.published_as(use.schema, use.messages) for use in resolutions]
         return np.array(oids, np.int64)[number]
 
-    def require_sendable(self, wanted: Bools, taken: Int64s, found: _Announcing) -> None:
+    def require_sendable(self, wanted: Bools, taken: Int64s, announcing: _Announcing) -> None:
         """Stop at a wanted touch that is sent as another relation than it was announced as, if that cannot be done.
 
         Args:
-            wanted: bool[n]; taken: int64[n] what each touch is decoded and announced as.
-            found: what is announced.
+            wanted: bool[n]; taken: int64[n] the resolution that each touch is decoded and announced as.
+            announcing: the announcements.
 
         Raises:
             HeadwaterError: as :meth:`SchemaSender.require_sendable`.
@@ -366,7 +375,7 @@ class _Session:
         if not self._is_apart:
             return
         which = np.flatnonzero(wanted)
-        sent_as, announced_as = self._published_as(taken[which]), self._known_as(which, found)
+        sent_as, announced_as = self._published_as(taken[which]), self._known_as(which, announcing)
         differs = np.flatnonzero(sent_as != announced_as)
         for at in differs[distinct(self._head_of[which[differs]]).first].tolist():
             schema, touch = self._resolver.resolutions[int(taken[which[at]])].schema, int(which[at])
@@ -374,17 +383,17 @@ class _Session:
             relations = int(announced_as[at]), int(sent_as[at])
             self._sender.require_sendable(schema, self._resolver.view(txn, lsn), relations, txn, lsn)
 
-    def _known_as(self, which: Int64s, found: _Announcing) -> Int64s:
-        """int64[n] OIDs of the relations that wanted touches were announced as: for all, or by their streamed ones."""
+    def _known_as(self, which: Int64s, announcing: _Announcing) -> Int64s:
+        """Return OIDs of relations that wanted touches were announced as, for all or by streamed ones: int64[n]."""
         stretch, announcer = self._announcement_of[self._head_of[which]], self._announcers.of[self._touches.txn[which]]
-        known_as, is_own = found.at_end.published_as[stretch], announcer > 0
-        size, own = len(self._announcers.top), found.own
+        known_as, is_own = announcing.at_end.published_as[stretch], announcer > 0
+        size, own = len(self._announcers.top), announcing.own
         pairs = stretch[is_own] * size + announcer[is_own]
         known_as[is_own] = lookup(own.stretch * size + own.announcer, own.published_as, pairs)
         return known_as
 
     def entries(self) -> tuple[Entry, ...]:
-        """Those in mind at the end."""
+        """Return the entries remembered at the end."""
         answers, before = list(self._answers), self._before[::-1]
         entries = (self._entries.kept_source + len(before)).tolist()
         columns = zip(self._entries.kept.tolist(), entries, self._said[entries].tolist(), strict=True)
@@ -393,7 +402,7 @@ class _Session:
         )
 
     def announced(self, announced: _Announced) -> tuple[Announced, ...]:
-        """Relations that are, or may be, announced at the end; announced: m + h of them."""
+        """Return the relations that are, or may be, announced at the end; announced: m + h of them."""
         at = self._announcements.kept_source + len(self._announced_before.number)
         columns = self._announcements.kept, announced.published_as[at], announced.number[at]
         return tuple(
@@ -403,16 +412,16 @@ class _Session:
         )
 
     def streamed(self, of: _Own) -> tuple[StreamedAnnouncement, ...]:
-        """What transactions in progress have announced at the end, or may have."""
+        """Return the announcements that transactions in progress have made at the end, or may have."""
         if not len(of.stretch):
             return ()
-        kept = self._announcements.kept_source + len(self._announced_before.number)
-        order = stable_order(kept)
-        relation = lookup(kept[order], self._announcements.kept[order], of.stretch)
+        remembered = self._announcements.kept_source + len(self._announced_before.number)
+        order = stable_order(remembered)
+        relation = lookup(remembered[order], self._announcements.kept[order], of.stretch)
         which = np.flatnonzero((relation >= 0) & self._announcers.is_open[of.announcer])
         top = self._announcers.top[of.announcer]
         columns = (column[which].tolist() for column in (top, relation, of.published_as, of.number))
-        return tuple(sorted(StreamedAnnouncement(*one) for one in zip(*columns, strict=True)))
+        return tuple(sorted(StreamedAnnouncement(*announcement) for announcement in zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -428,13 +437,13 @@ class _Announced:
     number: Int64s
 
     def longer(self, more: int) -> _Announced:
-        """With so many more, which were not made."""
+        """Return the announcements with so many more, which were not made."""
         nothing = np.zeros(more, np.int64)
         return _Announced(np.concatenate([self.published_as, nothing]), np.concatenate([self.number, nothing]))
 
 
 class _Own(NamedTuple):
-    """What streamed transactions have announced for themselves, or may have, o of them.
+    """The announcements that streamed transactions have made for themselves, or may have, o of them.
 
     Attributes:
         stretch, announcer: int64[o].
@@ -448,10 +457,10 @@ class _Own(NamedTuple):
 
 
 class _Announcing(NamedTuple):
-    """What is announced in a window.
+    """The announcements of a window.
 
     Attributes:
-        before: which touches.
+        before: the touches that they come before.
         at_end: m + h announcements, for all; own: those of streamed transactions.
         counted: see :class:`headwater.reorder.announcing.announcing.AnnouncedBy`.
     """
@@ -463,7 +472,7 @@ class _Announcing(NamedTuple):
 
 
 def _heads(touches: Touches, phase: Int64s, resolutions: int) -> tuple[Int64s, Int64s]:
-    """The first touch of each resolution in each phase, in order, and int64[n] which of them stands for each touch.
+    """Find the first touch of each resolution in each phase, in order; and the one standing for each touch: int64[n].
 
     Args:
         touches: n of them.

@@ -1,7 +1,7 @@
 """Kernel: what the events of a window do to the reorder buffer (PostgreSQL: decode.c, snapbuild.c).
 
 Events in the order of the WAL: changes and what else is queued, commits with SnapBuildCommitTxn and
-SnapBuildDistributeSnapshotAndInval, PREPAREs, aborts, assignments, and what RUNNING_XACTS tells. What the buffer does
+SnapBuildDistributeSnapshotAndInval, PREPAREs, aborts, assignments, and what RUNNING_XACTS says. What the buffer does
 with what it is given, and what it gives out for it, is :mod:`headwater.reorder.commits._reorder_buffer`.
 """
 
@@ -70,7 +70,7 @@ def _change(e: Int, rules: Rules, b: Buffer) -> None:
 
 @borrowing_kernel
 def _queue_other(e: Int, rules: Rules, b: Buffer) -> None:
-    """Truncates and messages, which are sent; invalidations and command ids, which are not."""
+    """Queue truncates and messages, which are sent; or invalidations and command ids, which are not."""
     v, t, kind = b.events, b.events[TXN, e], b.events[KIND, e]
     top = b.txns[TOP, t]
     if kind in (TRUNCATES, SENDS):
@@ -82,7 +82,7 @@ def _queue_other(e: Int, rules: Rules, b: Buffer) -> None:
 
 @borrowing_kernel
 def _hand_out(txn: Int, rules: Rules, b: Buffer) -> None:
-    """SnapBuildDistributeSnapshotAndInval: a new snapshot, and its invalidations, go to all that run."""
+    """Hand a new snapshot, and its invalidations, to all that run (SnapBuildDistributeSnapshotAndInval)."""
     x, place, invals = b.txns, b.counts[NOW], b.txns[INVALS, txn]
     snapshot = rules.change_size + rules.snapshot_size + 4 * b.counts[N_COMMITTED]
     top = b.counts[TOP_HEAD]
@@ -102,7 +102,7 @@ def _add_committed(t: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def _build_snapshot(e: Int, b: Buffer) -> None:
-    """SnapBuildCommitTxn: what changed the catalog is in the snapshots that follow (SnapBuildAddCommittedTxn)."""
+    """Add what changed the catalog to the snapshots that follow (SnapBuildCommitTxn, SnapBuildAddCommittedTxn)."""
     x, number = b.txns, b.events[LIST, e]
     for i in range(b.list_starts[number], b.list_starts[number + 1]):
         sub = b.list_values[i]
@@ -113,7 +113,7 @@ def _build_snapshot(e: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def _join_listed(e: Int, b: Buffer) -> None:
-    """ReorderBufferCommitChild."""
+    """Join the subtransactions that an event lists (ReorderBufferCommitChild)."""
     number = b.events[LIST, e]
     for i in range(b.list_starts[number], b.list_starts[number + 1]):
         sub = b.list_values[i]
@@ -123,7 +123,7 @@ def _join_listed(e: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def _commit(e: Int, rules: Rules, b: Buffer) -> None:
-    """DecodeCommit; KINDS says whether the transaction is output."""
+    """Commit a transaction (DecodeCommit); KINDS says whether the transaction is output."""
     x, t = b.txns, b.events[TXN, e]
     _join_listed(e, b)
     if x[FLAGS, t] & CATALOG != 0:
@@ -137,7 +137,7 @@ def _commit(e: Int, rules: Rules, b: Buffer) -> None:
 
 @borrowing_kernel
 def _prepare(e: Int, b: Buffer) -> None:
-    """DecodePrepare; KINDS says whether it is replayed here, or only skipped."""
+    """Prepare a transaction (DecodePrepare); KINDS says whether it is replayed here, or only skipped."""
     x, t = b.txns, b.events[TXN, e]
     x[FLAGS, t] |= IS_PREPARED
     if b.events[KINDS, e] != 0:
@@ -150,7 +150,7 @@ def _prepare(e: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def _abort(e: Int, b: Buffer) -> None:
-    """DecodeAbort: of subtransactions, or of all of it."""
+    """Abort subtransactions, or all of a transaction (DecodeAbort)."""
     number = b.events[LIST, e]
     for i in range(b.list_starts[number], b.list_starts[number + 1]):
         clean_up(b.list_values[i], b)
@@ -164,20 +164,20 @@ def _precedes(xid: Int, other: Int) -> bool:
 
 @borrowing_kernel
 def _running(e: Int, b: Buffer) -> None:
-    """RUNNING_XACTS: SnapBuildPurgeOlderTxn, and ReorderBufferAbortOld."""
-    oldest, kept = b.events[OTHER, e], 0
+    """Handle RUNNING_XACTS: SnapBuildPurgeOlderTxn, and ReorderBufferAbortOld."""
+    oldest, count = b.events[OTHER, e], 0
     for i in range(b.counts[N_COMMITTED]):
         if not _precedes(b.committed[i], oldest):
-            b.committed[kept] = b.committed[i]
-            kept += 1
-    b.counts[N_COMMITTED] = kept
+            b.committed[count] = b.committed[i]
+            count += 1
+    b.counts[N_COMMITTED] = count
     while b.counts[TOP_HEAD] != NONE and _precedes(b.txns[XID, b.counts[TOP_HEAD]], oldest):
         clean_up(b.counts[TOP_HEAD], b)
 
 
 @borrowing_kernel
 def _see(e: Int, b: Buffer) -> None:
-    """What an xid was met with: a base snapshot, a change of the catalog (ReorderBufferXidSetCatalogChanges)."""
+    """Note what an xid was met with: a base snapshot, a change of the catalog (ReorderBufferXidSetCatalogChanges)."""
     x, t, bits = b.txns, b.events[TXN, e], b.events[KINDS, e]
     show(t, b)
     if bits & HAS_BASE:
@@ -216,7 +216,7 @@ def account_events(rules: Rules, b: Buffer) -> Int:
     """Let events happen, from event ``counts[EVENT]`` on.
 
     Args:
-        rules: what decides.
+        rules: the rules of streaming.
         b: changed.
 
     Returns:

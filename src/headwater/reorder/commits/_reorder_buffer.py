@@ -5,7 +5,7 @@ What is queued goes through the server's own steps: ReorderBufferQueueChange, ..
 Nothing is kept but sizes and flags.
 
 A row that stands for several changes is queued as a whole at its first one: as long as no size reaches the limit, that
-is an upper bound, and the sums behind the row are right. Where one does, the cell of the grid is noted: it has to be
+is an upper bound, and the sums after the row are right. Where one does, the cell of the grid is noted: it has to be
 gone through change by change, and what follows here is an estimate.
 
 Known gap: of (sub)transactions of one size the first is spilled, in the order in which they showed; the server takes
@@ -60,7 +60,7 @@ NONE = -1
 
 
 class Rules(NamedTuple):
-    """What decides.
+    """The rules of streaming: the limit, and what a transaction must have.
 
     Attributes:
         limit: bytes (logical_decoding_work_mem).
@@ -90,7 +90,7 @@ class Buffer(NamedTuple):
         txns: int64[TXN_FIELDS, t].
         committed: int64[] xids that changed the catalog and are in the builder's snapshots.
         blocks: int64[BLOCK_FIELDS, b].
-        is_exact: bool[c] which cells of the grid have no row of several changes; is_noted: bool[c] which need to.
+        is_exact: bool[c] cells of the grid without a row of several changes; is_noted: bool[c] cells that must be so.
         counts: int64[COUNTS].
     """
 
@@ -134,7 +134,7 @@ def _unlink(t: Int, after: Int, before: Int, head: Int, tail: Int, b: Buffer) ->
 
 @borrowing_kernel
 def show(t: Int, b: Buffer) -> None:
-    """A transaction is met (ReorderBufferTXNByXid): as a toplevel one, as long as nothing else is known."""
+    """Meet a transaction (ReorderBufferTXNByXid): as a toplevel one, as long as nothing else is known."""
     if b.txns[IS_ALIVE, t] == 0:
         b.txns[IS_ALIVE, t] = 1
         b.txns[TOP, t] = t
@@ -159,7 +159,10 @@ def _drop_base(t: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def _transfer_base(top: Int, sub: Int, b: Buffer) -> None:
-    """ReorderBufferTransferSnapToParent: the older of two base snapshots, and its place, are the toplevel one's."""
+    """Give the toplevel transaction the older of two base snapshots (ReorderBufferTransferSnapToParent).
+
+    It gets that one's place, too.
+    """
     x, base = b.txns, b.txns[BASE, sub]
     if base != 0 and (x[BASE, top] == 0 or base < x[BASE, top]):
         _drop_base(top, b)
@@ -180,7 +183,7 @@ def _transfer_base(top: Int, sub: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def join(sub: Int, top: Int, b: Buffer) -> None:
-    """One is a subtransaction of another (ReorderBufferAssignChild)."""
+    """Make one transaction a subtransaction of another (ReorderBufferAssignChild)."""
     x = b.txns
     show(top, b)
     if x[IS_ALIVE, sub] != 0:
@@ -224,7 +227,7 @@ def _forget(t: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def clean_up(t: Int, b: Buffer) -> None:
-    """ReorderBufferCleanupTXN: with all of its subtransactions."""
+    """Remove a transaction with all of its subtransactions (ReorderBufferCleanupTXN)."""
     if t == NONE or b.txns[IS_ALIVE, t] == 0:
         return
     while b.txns[CHILD, t] != NONE:
@@ -243,7 +246,7 @@ def _truncate_one(t: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def truncate(top: Int, b: Buffer) -> None:
-    """ReorderBufferTruncateTXN: a toplevel transaction and its subtransactions have nothing queued."""
+    """Drop all that a toplevel transaction and its subtransactions have queued (ReorderBufferTruncateTXN)."""
     _truncate_one(top, b)
     sub = b.txns[CHILD, top]
     while sub != NONE:
@@ -253,7 +256,7 @@ def truncate(top: Int, b: Buffer) -> None:
 
 @inline_kernel
 def _take_in(t: Int, block: Int, b: Buffer) -> None:
-    """A (sub)transaction's part in a block."""
+    """Add a (sub)transaction's part to a block."""
     x, blocks = b.txns, b.blocks
     if x[QUEUED, t] == 0:
         return
@@ -261,14 +264,14 @@ def _take_in(t: Int, block: Int, b: Buffer) -> None:
         blocks[B_FIRST, block] = x[OLDEST, t]
         blocks[B_ORIGIN, block] = x[ORIGIN_ID, t]
     blocks[B_LAST, block] = max(blocks[B_LAST, block], x[NEWEST, t])
-    # Of what was spilled, no more than this is left in memory where the server looks.
+    # Of spilled changes, no more than this many are left in memory where the server looks.
     if x[SINCE, t] == 0 and (x[FLAGS, t] & SERIALIZED == 0 or x[QUEUED, t] <= RESTORED):
         x[SINCE, t] = blocks[B_PLACE, block]
 
 
 @borrowing_kernel
 def stream(top: Int, is_last: bool, b: Buffer) -> None:
-    """ReorderBufferStreamTXN: all that is queued of a toplevel transaction goes out."""
+    """Send out all that is queued of a toplevel transaction (ReorderBufferStreamTXN)."""
     x, blocks, block = b.txns, b.blocks, b.counts[BLOCKS]
     b.counts[BLOCKS] = block + 1
     blocks[B_TXN, block] = top
@@ -292,7 +295,7 @@ def stream(top: Int, is_last: bool, b: Buffer) -> None:
 
 @borrowing_kernel
 def note_unsure(top: Int, rules: Rules, b: Buffer) -> None:
-    """If rows of several changes leave it open whether the last change is partial, note the cell that tells."""
+    """Note the cell that decides whether the last change is partial, if rows of several changes leave that open."""
     x, decided = b.txns, b.txns[DECIDED, top]
     if x[MAY_SET, top] > decided or (x[FLAGS, top] & PARTIAL != 0 and x[MAY_CLEAR, top] > decided):
         cell = max(x[MAY_SET, top], x[MAY_CLEAR, top]) // rules.grid - rules.first_cell
@@ -301,38 +304,41 @@ def note_unsure(top: Int, rules: Rules, b: Buffer) -> None:
 
 @borrowing_kernel
 def _largest_streamable(rules: Rules, b: Buffer) -> Int:
-    """ReorderBufferLargestStreamableTopTXN (ReorderBufferLargestTopTXN of 14 and 15)."""
-    x, found, largest = b.txns, np.int64(NONE), np.int64(0)
+    """Find the largest streamable transaction.
+
+    That is ReorderBufferLargestStreamableTopTXN (ReorderBufferLargestTopTXN of 14 and 15).
+    """
+    x, largest_txn, largest = b.txns, np.int64(NONE), np.int64(0)
     t = b.counts[BASE_HEAD]
     while t != NONE:
         if x[FAMILY_SIZE, t] > largest and (not rules.needs_streamable or x[FLAGS, t] & STREAMABLE != 0):
             note_unsure(t, rules, b)
             if x[FLAGS, t] & PARTIAL == 0:
-                found, largest = t, x[FAMILY_SIZE, t]
+                largest_txn, largest = t, x[FAMILY_SIZE, t]
         t = x[BASE_NEXT, t]
-    return found
+    return largest_txn
 
 
 @borrowing_kernel
 def _largest(b: Buffer) -> Int:
-    """ReorderBufferLargestTXN: of transactions and subtransactions."""
-    x, found, largest = b.txns, np.int64(NONE), np.int64(0)
+    """Find the largest of transactions and subtransactions (ReorderBufferLargestTXN)."""
+    x, largest_txn, largest = b.txns, np.int64(NONE), np.int64(0)
     top = b.counts[TOP_HEAD]
     while top != NONE:
         if x[OWN_SIZE, top] > largest:
-            found, largest = top, x[OWN_SIZE, top]
+            largest_txn, largest = top, x[OWN_SIZE, top]
         sub = x[CHILD, top]
         while sub != NONE:
             if x[OWN_SIZE, sub] > largest:
-                found, largest = sub, x[OWN_SIZE, sub]
+                largest_txn, largest = sub, x[OWN_SIZE, sub]
             sub = x[NEXT, sub]
         top = x[NEXT, top]
-    return found
+    return largest_txn
 
 
 @inline_kernel
 def _grow(t: Int, size: Int, b: Buffer) -> None:
-    """ReorderBufferChangeMemoryUpdate."""
+    """Add to the sizes of a transaction, its family and the queue (ReorderBufferChangeMemoryUpdate)."""
     b.counts[QUEUE_SIZE] += size
     b.txns[FAMILY_SIZE, b.txns[TOP, t]] += size
     b.txns[OWN_SIZE, t] += size
@@ -340,7 +346,7 @@ def _grow(t: Int, size: Int, b: Buffer) -> None:
 
 @borrowing_kernel
 def _spill(t: Int, b: Buffer) -> None:
-    """ReorderBufferSerializeTXN: also of all subtransactions, if it has some."""
+    """Spill a transaction, and all of its subtransactions, if it has some (ReorderBufferSerializeTXN)."""
     x = b.txns
     _grow(t, -x[OWN_SIZE, t], b)
     x[FLAGS, t] |= SERIALIZED
@@ -359,26 +365,29 @@ def _is_over(rules: Rules, b: Buffer) -> bool:
 
 @borrowing_kernel
 def _evict(t: Int, size: Int, rules: Rules, b: Buffer) -> None:
-    """ReorderBufferCheckMemoryLimit, once it is reached, when a (sub)transaction has got changes of a size."""
+    """Stream or spill once the limit is reached, when a (sub)transaction has got changes of a size.
+
+    That is ReorderBufferCheckMemoryLimit.
+    """
     above = b.counts[QUEUE_SIZE] - rules.limit
     while _is_over(rules, b):
-        found = np.int64(NONE)
+        largest = np.int64(NONE)
         if b.counts[NOW] >= rules.streams_from:
-            found = _largest_streamable(rules, b)
-        if found != NONE:
-            stream(found, False, b)
+            largest = _largest_streamable(rules, b)
+        if largest != NONE:
+            stream(largest, False, b)
         else:
             _spill(_largest(b), b)
     if not b.is_exact[b.counts[NOW_CELL]]:
         b.is_noted[b.counts[NOW_CELL]] = True
         if above > 0 and b.txns[OWN_SIZE, t] == 0:
-            # An estimate: what of the row comes behind the change that reached the limit is still queued.
+            # An estimate: the part of the row that comes after the change that reached the limit is still queued.
             _grow(t, min(above % rules.limit, size), b)
 
 
 @borrowing_kernel
 def _completes(t: Int, rules: Rules, b: Buffer) -> bool:
-    """Whether a (sub)transaction that was spilled can be streamed, as its changes are complete."""
+    """Tell whether a (sub)transaction that was spilled can be streamed, as its changes are complete."""
     x, top = b.txns, b.txns[TOP, t]
     if x[FLAGS, t] & SERIALIZED == 0 or x[BASE, top] == 0 or b.counts[NOW] < rules.streams_from:
         return False
@@ -390,7 +399,7 @@ def _completes(t: Int, rules: Rules, b: Buffer) -> bool:
 
 @borrowing_kernel
 def queue(t: Int, size: Int, count: Int, first: Int, last: Int, origin: Int, rules: Rules, b: Buffer) -> None:
-    """ReorderBufferQueueChange, behind what the change itself says of its transaction."""
+    """Queue changes, after noting what the change itself says of its transaction (ReorderBufferQueueChange)."""
     x = b.txns
     if x[QUEUED, t] == 0:
         x[OLDEST, t], x[NEWEST, t], x[ORIGIN_ID, t] = first, last, origin
@@ -415,7 +424,7 @@ def _decide(top: Int, place: Int, is_partial: bool, b: Buffer) -> None:
 
 @borrowing_kernel
 def note_partial(top: Int, kinds: Int, first: Int, last: Int, b: Buffer) -> None:
-    """ReorderBufferProcessPartialChange: whether TOAST chunks or a speculative insert wait for what completes them.
+    """Note whether TOAST chunks or a speculative insert wait for completion (ReorderBufferProcessPartialChange).
 
     Of a row of several records it is not always known which was the last that decides; deletions decide nothing, nor
     does a MULTI_INSERT that others follow.
@@ -455,25 +464,25 @@ def restore(at: Int64s, top: Int64s, size: Int64s, base: Int64s, b: Buffer) -> N
 
 
 @kernel
-def list_open(found: Int64s, b: Buffer) -> Int:
-    """Fill ``found`` with the numbers of open transactions, in the order of the accounting; how many there are."""
+def list_open(numbers: Int64s, b: Buffer) -> Int:
+    """Fill ``numbers`` with those of open transactions, in the order of the accounting; return how many there are."""
     count, top = np.int64(0), b.counts[TOP_HEAD]
     while top != NONE:
-        found[count] = top
+        numbers[count] = top
         start, sub = count + 1, b.txns[CHILD, top]
         count += 1
         while sub != NONE:
-            found[count] = sub
+            numbers[count] = sub
             count += 1
             sub = b.txns[NEXT, sub]
-        found[start:count].sort()
+        numbers[start:count].sort()
         top = b.txns[NEXT, top]
     return count
 
 
 @kernel
 def note_all_unsure(rules: Rules, b: Buffer) -> None:
-    """What the next window begins with has to be known."""
+    """Note the cells that decide what is open at the end: what the next window begins with has to be known."""
     top = b.counts[TOP_HEAD]
     while top != NONE:
         note_unsure(top, rules, b)

@@ -1,12 +1,12 @@
-"""Which parts of which transactions PostgreSQL streams before they end, by its own accounting of memory.
+"""The parts of transactions that PostgreSQL streams before they end, by its own accounting of memory.
 
 In: the rows of a window, with those of transactions that were open before it, and what was queued then
 (:class:`Accounting`). Out: :class:`Streams`, or the stretches of WAL that have to be indexed one change a row. All
-events of the window are put in the order of the WAL, transactions are numbered, and the kernel
+events of the window are put in the order of the WAL, and transactions are numbered. The kernel
 (:mod:`headwater.reorder.commits._accounting`) lets them happen as reorderbuffer.c does.
 
-Only cells of the grid in which the limit can be reached are looked at change by change: a first index has none of them,
-a second those that an estimate has found, a third all from the first one on that was lacking still. So a window is
+Only cells of the grid in which the limit can be reached are looked at change by change. A first index has none of them,
+a second those that an estimate has found. A third has all from the first one on that was lacking still. So a window is
 indexed three times at most.
 
 What the server queued before the session began it spilled, or has in memory: that goes by the rows of transactions that
@@ -45,7 +45,7 @@ OID_SIZE = 4
 
 @dataclass(frozen=True)
 class StreamRules:
-    """What a session asks for.
+    """The settings of a session that streams.
 
     Attributes:
         limit: bytes of ``logical_decoding_work_mem``.
@@ -76,18 +76,18 @@ def account(
     detailed: Stretches,
     rules: StreamRules,
 ) -> Streams:
-    """What of a window is streamed.
+    """Find out which blocks of a window are streamed.
 
     Args:
-        before: what was queued where it begins.
-        rows: of the window, behind those of transactions that were open before it.
+        before: the changes queued where it begins.
+        rows: of the window, after those of transactions that were open before it.
         running: its RUNNING_XACTS records.
         lo, hi: where it begins and ends.
         grid: the index's.
         detailed: stretches that were indexed one change a row.
         rules: what the session asks for.
     """
-    # The kernel goes through what reorderbuffer.c would be told, in the order of the WAL, and adds up bytes:
+    # The kernel goes through the events that reorderbuffer.c would get, in the order of the WAL, and adds up bytes:
     #
     #   place   event             memory of xid 700   of xid 701   in all
     #   0/100   CHANGES  700      40                  -            40
@@ -109,7 +109,7 @@ def account(
 
 
 class _Events:
-    """What happens in a window, as the kernel takes it.
+    """The events of a window, as the kernel takes them.
 
     Attributes:
         xids: int64[t] sorted: all transactions and subtransactions, whose places here are their numbers.
@@ -123,7 +123,10 @@ class _Events:
         self.xids = np.unique(np.concatenate(seen))
 
     def table(self) -> tuple[Int64s, Ragged]:
-        """int64[EVENT_FIELDS, e] in the order of the WAL, and the lists of subtransactions that they name."""
+        """Return the events in the order of the WAL, and the lists of subtransactions that they name.
+
+        The table is int64[EVENT_FIELDS, e].
+        """
         rows, ends, prepares = self._rows, self._rows.ends, self._rows.prepares
         parts = [
             self._part(k.ASSIGNS, rows.assigns.lsn, rows.assigns.xid, OTHER=self._numbers(rows.assigns.top)),
@@ -150,16 +153,16 @@ class _Events:
         return Ragged(subs.starts, self._numbers(subs.values))
 
     def _part(self, kind: int, place: Int64s, xids: Integers | None, **columns: Any) -> Int64s:
-        """Events of one kind that are not in the accounting yet, of transactions that are known."""
-        found = np.zeros((k.EVENT_FIELDS, len(place)), np.int64)
-        found[k.KIND], found[k.PLACE], found[k.TAKEN] = kind, place, EVERY
-        found[k.FIRST], found[k.LAST] = place, place
+        """Return events of one kind that are not in the accounting yet, of transactions that are known."""
+        events = np.zeros((k.EVENT_FIELDS, len(place)), np.int64)
+        events[k.KIND], events[k.PLACE], events[k.TAKEN] = kind, place, EVERY
+        events[k.FIRST], events[k.LAST] = place, place
         for name, column in columns.items():
-            found[getattr(k, name)] = column
-        found[k.TXN] = 0 if xids is None else self._numbers(xids)
+            events[getattr(k, name)] = column
+        events[k.TXN] = 0 if xids is None else self._numbers(xids)
         # Rows of open transactions come again with each window; what the accounting has seen it must not count twice.
-        keep = (found[k.PLACE] >= self._since) & (found[k.TXN] >= 0)
-        return found if keep.all() else found[:, keep]
+        keep = (events[k.PLACE] >= self._since) & (events[k.TXN] >= 0)
+        return events if keep.all() else events[:, keep]
 
     def _changes(self) -> Int64s:
         table = _unfiltered(self._rows.changes, self._rules)
@@ -188,7 +191,7 @@ class _Events:
         return self._part(k.SENDS, table.lsn, table.xid, SIZE=table.memory, FIRST=table.end, LAST=table.end)
 
     def _invalidations(self) -> Int64s:
-        """One event a record."""
+        """Return one event a record."""
         table = self._rows.invals
         table = table.take(np.flatnonzero(table.xid)) if len(table) else table
         first = np.flatnonzero(np.diff(table.lsn, prepend=-1))
@@ -197,13 +200,16 @@ class _Events:
         return self._part(k.INVALIDATES, table.lsn[first], table.xid[first], SIZE=size, COUNT=count)
 
     def _prepares(self) -> Int64s:
-        """Those that the plugin wants then; what lies before output begins, or is not output, is skipped."""
+        """Return the prepared transactions that the plugin wants at PREPARE.
+
+        Transactions before output begins, or not output, are skipped.
+        """
         rules, two_phase = self._rules, self._rules.two_phase
         if two_phase is None:
             return np.empty((k.EVENT_FIELDS, 0), np.int64)
         table = self._rows.prepares
         named = zip(table.xid.tolist(), gids(table), strict=True)
-        at = np.array([i for i, one in enumerate(named) if not two_phase.is_filtered(*one)], np.int64)
+        at = np.array([i for i, transaction in enumerate(named) if not two_phase.is_filtered(*transaction)], np.int64)
         table = table.take(at)
         is_replayed = (table.lsn >= max(rules.streams_from, two_phase.at)) & (table.database == rules.database)
         if rules.filters_origins:
@@ -211,7 +217,7 @@ class _Events:
         return self._part(k.PREPARES, table.lsn, table.xid, KINDS=is_replayed, LIST=at)
 
     def _ends(self) -> Int64s:
-        """Also commits that are not output; of those nothing can have been streamed, but for origins."""
+        """Return the ends, also of commits that are not output; these can have streamed nothing, but for origins."""
         ends, rules = self._rows.ends, self._rules
         is_commit = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
         is_output = (ends.lsn >= rules.streams_from) & np.isin(ends.database, (0, rules.database))
@@ -222,13 +228,13 @@ class _Events:
 
 
 def _unfiltered(table: Any, rules: StreamRules) -> Any:
-    """Rows of origins that are not left out."""
+    """Return the rows of origins that are not left out."""
     is_out = rules.filters_origins & (table.origin != 0)
     return table.take(np.flatnonzero(~is_out)) if is_out.any() else table
 
 
 def _taken(table: ChangeTable) -> Int64s:
-    """How many changes of its record are queued with each row; rows of one record are tuples of a MULTI_INSERT."""
+    """Count the changes of its record queued with each row; rows of one record are tuples of a MULTI_INSERT."""
     at = np.arange(len(table))
     is_first = np.append(True, np.diff(table.first) != 0)[: len(at)]
     is_last = np.append(is_first[1:], True)[: len(at)]
@@ -241,14 +247,20 @@ def _joined(first: Ragged, then: Ragged) -> Ragged:
 
 
 def _number_cells(table: Int64s, lo: int, hi: int, grid: int) -> tuple[int, int]:
-    """Give every event its cell; the number of the first one, and how many there are. What lies before is in cell 0."""
+    """Give every event its cell; return the number of the first one, and how many there are.
+
+    Events before the first cell are in cell 0.
+    """
     first = lo // grid
     table[k.CELL] = np.maximum(table[k.PLACE] // grid - first, 0)
     return first, max(hi // grid - first, int(table[k.CELL].max(initial=0))) + 1
 
 
 def _exact_cells(table: Int64s, detailed: Stretches, first: int, cells: int, grid: int) -> Bools:
-    """bool[c]: no row of the cell stands for several changes. What is asked for in detail is whole cells."""
+    """Find the cells in which no row stands for several changes: bool[c].
+
+    Stretches asked for in detail are whole cells.
+    """
     # A row that stands for many changes says what they weigh together, not when. Where the limit could be reached
     # inside one, the kernel notes its cell, and the caller indexes that cell again, one change a row.
     is_exact = np.ones(cells, np.bool_)
@@ -331,24 +343,24 @@ def _run(buffer: buf.Buffer, rules: buf.Rules) -> buf.Buffer:
 
 
 def _blocks(buffer: buf.Buffer) -> Blocks:
-    found = buffer.blocks[:, : buffer.counts[buf.BLOCKS]]
+    table = buffer.blocks[:, : buffer.counts[buf.BLOCKS]]
     return Blocks(
-        xid=buffer.txns[buf.XID, found[buf.B_TXN]],
-        place=found[buf.B_PLACE].copy(),
-        lo=found[buf.B_LO].copy(),
-        lo_taken=found[buf.B_LO_TAKEN].copy(),
-        hi=found[buf.B_HI].copy(),
-        hi_taken=found[buf.B_HI_TAKEN].copy(),
-        is_first=found[buf.B_IS_FIRST] != 0,
-        is_last=found[buf.B_IS_LAST] != 0,
-        first=found[buf.B_FIRST].copy(),
-        last=found[buf.B_LAST].copy(),
-        origin=found[buf.B_ORIGIN].astype(np.uint16),
+        xid=buffer.txns[buf.XID, table[buf.B_TXN]],
+        place=table[buf.B_PLACE].copy(),
+        lo=table[buf.B_LO].copy(),
+        lo_taken=table[buf.B_LO_TAKEN].copy(),
+        hi=table[buf.B_HI].copy(),
+        hi_taken=table[buf.B_HI_TAKEN].copy(),
+        is_first=table[buf.B_IS_FIRST] != 0,
+        is_last=table[buf.B_IS_LAST] != 0,
+        first=table[buf.B_FIRST].copy(),
+        last=table[buf.B_LAST].copy(),
+        origin=table[buf.B_ORIGIN].astype(np.uint16),
     )
 
 
 def _marked(buffer: buf.Buffer, is_top: bool) -> tuple[Int64s, Int64s]:
-    """(Sub)transactions that were streamed, and where first."""
+    """Return (sub)transactions that were streamed, and where first."""
     x = buffer.txns
     chosen = np.flatnonzero((x[buf.SINCE] != 0) & ((x[buf.TOP] == np.arange(x.shape[1])) == is_top))
     return x[buf.XID, chosen], x[buf.SINCE, chosen]
@@ -371,7 +383,7 @@ def _accounting(buffer: buf.Buffer, hi: int) -> Accounting:
 
 
 def _lacking(is_noted: Bools, first: int, grid: int, detailed: Stretches) -> Stretches:
-    """Which cells have to be detailed: those that were noted, or all from the first of them on."""
+    """Find the cells that have to be detailed: those that were noted, or all from the first of them on."""
     noted = np.flatnonzero(is_noted)
     if not len(noted):
         return ()

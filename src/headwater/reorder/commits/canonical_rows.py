@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 
 def settled(rows: Rows, lo: int, ended: Int64s, grid: int) -> Rows:
-    """Join what an index might have kept in one row.
+    """Join rows that an index might have kept in one.
 
     Args:
         rows: with all events of the transactions that they are of.
@@ -38,7 +38,10 @@ def settled(rows: Rows, lo: int, ended: Int64s, grid: int) -> Rows:
 
 
 def _settled_xids(table: XidTable) -> XidTable:
-    """Where each xid was met first, and once more where it got HAS_BASE, if later; the first row has the other bits."""
+    """Return where each xid was met first, and once more where it got HAS_BASE, if later.
+
+    The first row of an xid has the other bits.
+    """
     (xid,), number = distinct_rows(table.xid[np.newaxis])
     never = np.iinfo(np.int64).max
     first, base = np.full(len(xid), never), np.full(len(xid), never)
@@ -81,7 +84,7 @@ def _settled_changes(rows: Rows, lo: int, ended: Int64s, grid: int) -> ChangeTab
 
 
 def _goes_on(rows: Rows, c: ChangeTable, lo: int, ended: Int64s, grid: int) -> Bools:
-    """bool[n-1]: which rows, sorted by (xid, file, LSN), could have grown to what the next one holds."""
+    """Tell which rows, sorted by (xid, file, LSN), could have grown to what the next one holds: bool[n-1]."""
     same: Bools = (c.xid[1:] == c.xid[:-1]) & (c.locator[1:] == c.locator[:-1]) & (c.origin[1:] == c.origin[:-1])
     same &= (c.first[1:] // grid == c.first[:-1] // grid) & (c.first[1:] >= lo)
     same &= np.searchsorted(ended, c.last[:-1]) == np.searchsorted(ended, c.first[1:])

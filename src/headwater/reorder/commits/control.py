@@ -1,4 +1,4 @@
-"""What control records tell while the log is read in order: where decoding begins, wal_level, which xids are alive.
+"""Control records, while the log is read in order: they tell where decoding begins, wal_level, which xids are alive.
 
 In: the kept records of an index and what was known before them. Out: :class:`Control`, a value that goes from window to
 window, and the catalog rolled forward: catalog records go to the store in the same pass. This is the only step that
@@ -45,13 +45,13 @@ from headwater.wal.records.record import Record, parse_record
 
 @dataclass(frozen=True)
 class Control:
-    """What is known of the server at an LSN.
+    """The known facts about the server at an LSN.
 
     Attributes:
         configured_level: wal_level as the server was started: 0 minimal, 1 replica, 2 logical.
         next_xid: no xid from this one on has been met.
         oldest_running_xid: transactions before it that have not ended never will: their server crashed.
-        builder: where decoding begins, again behind a gap.
+        builder: where decoding begins, again after a gap.
         raised: LSN where wal_level rose to what is needed last, None if it never did.
         gap: since the level fell below that, once decoding had begun; None if it did not, or has risen again.
         has_begun: decoding had begun before the level fell last.
@@ -78,49 +78,51 @@ class Control:
 
     @property
     def wal_level(self) -> int:
-        """What the server writes (effective_wal_level): 0 minimal, 1 replica, 2 logical."""
+        """The level that the server writes (effective_wal_level): 0 minimal, 1 replica, 2 logical."""
         is_raised = self.is_switched_on and self.configured_level == WAL_LEVEL_REPLICA
         return WAL_LEVEL_LOGICAL if is_raised else self.configured_level
 
     @property
     def is_high_enough(self) -> bool:
-        """The WAL has what decoding needs."""
+        """True if the WAL has all that decoding needs."""
         return self.wal_level >= self.needed
 
     def decodable(self, stop: int = NEVER) -> tuple[Decodable, ...]:
-        """The stretch that decoding is in, up to an LSN; none if it has not begun."""
+        """Return the stretch that decoding is in, up to an LSN; none if it has not begun."""
         builder = self.builder
         return (Decodable(self.raised or 0, builder.start_decoding_at, stop),) if builder.is_consistent else ()
 
     def shut_down(self, lsn: int) -> Control:
-        """A server that ran with wal_level = logical was down when the log was at ``lsn``."""
-        return replace(self, builder=self.builder.clean_shutdown(lsn, [one.xid for one in self.prepared]))
+        """Note that a server that ran with wal_level = logical was down when the log was at ``lsn``."""
+        return replace(
+            self, builder=self.builder.clean_shutdown(lsn, [transaction.xid for transaction in self.prepared])
+        )
 
     def level_changed(self, lsn: int, level: int) -> Control:
-        """The server was started with a wal_level, which is another one or was not known before."""
-        found = replace(self, configured_level=level)
-        if not found.is_high_enough:
-            return found._fallen(lsn)
+        """Note that the server was started with a wal_level, which is another one or was not known before."""
+        changed = replace(self, configured_level=level)
+        if not changed.is_high_enough:
+            return changed._fallen(lsn)
         if self.is_high_enough:
-            return found
+            return changed
         # The level is logged by a server that has just started: nothing runs yet.
-        return replace(found, raised=lsn, gap=None).shut_down(lsn)
+        return replace(changed, raised=lsn, gap=None).shut_down(lsn)
 
     def switched(self, lsn: int, is_on: bool) -> Control:
-        """The server began or ceased to write what logical decoding needs, while it ran.
+        """Note that the server began or ceased to write what logical decoding needs, while it ran.
 
-        Transactions that run go on as they began, so that decoding can begin as behind a backup only. What a control
+        Transactions that run go on as they began, so that decoding can begin as after a backup only. What a control
         file said may have been so since this record.
         """
-        found = replace(self, is_switched_on=is_on)
-        if not found.is_high_enough:
-            return found._fallen(lsn)
+        changed = replace(self, is_switched_on=is_on)
+        if not changed.is_high_enough:
+            return changed._fallen(lsn)
         if self.configured_level >= self.needed:
-            return found
-        return replace(found, raised=lsn, gap=None, builder=SnapBuilder(start_decoding_at=lsn))
+            return changed
+        return replace(changed, raised=lsn, gap=None, builder=SnapBuilder(start_decoding_at=lsn))
 
     def _fallen(self, lsn: int) -> Control:
-        """The level is too low: decoding has to begin once more, if it had begun."""
+        """Note that the level is too low: decoding has to begin once more, if it had begun."""
         builder, gap = self.builder, self.gap
         if gap is None and builder.is_consistent:
             gap = LevelGap(self.wal_level, lsn)
@@ -129,29 +131,29 @@ class Control:
         has_begun = self.has_begun or builder.is_consistent
         return replace(self, builder=SnapBuilder(builder.start_decoding_at), gap=gap, has_begun=has_begun)
 
-    def was_prepared(self, one: PreparedTransaction) -> Control:
-        """A transaction was prepared of which the log at hand has not all."""
-        return self if self.builder.is_consistent else replace(self, prepared=(*self.prepared, one))
+    def was_prepared(self, transaction: PreparedTransaction) -> Control:
+        """Note that a transaction was prepared of which the log at hand has not all."""
+        return self if self.builder.is_consistent else replace(self, prepared=(*self.prepared, transaction))
 
     def prepared_ended(self, lsn: int, xid: int) -> Control:
-        """A transaction that had been prepared was committed or rolled back."""
-        found = next((one for one in self.prepared if one.xid == xid), None)
-        if found is None:
+        """Note that a transaction that had been prepared was committed or rolled back."""
+        ended = next((transaction for transaction in self.prepared if transaction.xid == xid), None)
+        if ended is None:
             return self
-        rest = tuple(one for one in self.prepared if one is not found)
+        rest = tuple(transaction for transaction in self.prepared if transaction is not ended)
         builder = self.builder.prepared_ended(lsn, xid)
-        return replace(self, prepared=rest, ended=(*self.ended, (found, lsn)), builder=builder)
+        return replace(self, prepared=rest, ended=(*self.ended, (ended, lsn)), builder=builder)
 
 
 @dataclass(frozen=True)
 class Followed:
-    """What a window's records have told.
+    """The facts that a window's records have told.
 
     Attributes:
         control: at its end.
         levels: (LSN, wal_level from there on), the first at its start.
         decodable: where its transactions can be decoded.
-        gaps: WAL that cannot, though decoding had begun before it; of one that goes on behind it the end is not known.
+        gaps: WAL that cannot, though decoding had begun before it; of one that goes on after it the end is not known.
         touched: xids that changed the catalog in it.
         running: (LSN, oldest xid that runs, its low half) of its RUNNING_XACTS records.
         completed_at: LSN of the record by which a copy of files was complete; None if that was before, or comes yet.
@@ -167,14 +169,14 @@ class Followed:
 
 
 def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
-    """What a catalog tells of the server when it was taken.
+    """Make the control of a server from its catalog as of when that was taken.
 
     Args:
         store: the catalog, not rolled forward.
         whole: xids of transactions that the index has all of, though they began before.
         needed: the lowest wal_level that is decoded.
     """
-    prepared = tuple(one for one in store.origin.prepared if one.xid not in whole)
+    prepared = tuple(transaction for transaction in store.origin.prepared if transaction.xid not in whole)
     origin = store.origin
     builder = SnapBuilder(start_decoding_at=origin.consistent_lsn)
     before = _from_before(prepared, store)
@@ -191,8 +193,8 @@ def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = W
 
 
 def _from_before(prepared: tuple[PreparedTransaction, ...], store: CatalogStore) -> tuple[PreparedTransaction, ...]:
-    """Those that had begun when the catalog was taken."""
-    return tuple(one for one in prepared if xid_precedes(one.xid, store.origin.next_xid))
+    """Return the transactions that had begun when the catalog was taken."""
+    return tuple(transaction for transaction in prepared if xid_precedes(transaction.xid, store.origin.next_xid))
 
 
 def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:
@@ -208,22 +210,22 @@ def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:
         CatalogError: the catalog cannot follow a record.
     """
     follower = _Follower(control, store, index.lo, _prepared_ends(index, store))
-    for kept in index.kept:
-        follower.take(parse_record(kept.data, kept.lsn, kept.end_lsn, store.major))
+    for record in index.kept:
+        follower.take(parse_record(record.data, record.lsn, record.end_lsn, store.major))
     return follower.followed(index)
 
 
 def _prepared_ends(index: WalIndex, store: CatalogStore) -> list[tuple[int, int]]:
-    """(LSN, xid) of the ends of prepared transactions that had begun when the catalog was taken, the last one first."""
+    """Return (LSN, xid) of the ends of prepared transactions begun before the catalog was taken, last one first."""
     ends = index.rows.ends
     before = (ends.xid - store.origin.next_xid) & 0xFFFFFFFF >= 0x80000000
     ends = ends.take(np.flatnonzero(((ends.kind == COMMIT_PREPARED) | (ends.kind == ABORT_PREPARED)) & before))
-    found = zip(ends.lsn.tolist(), ends.xid.tolist(), strict=True)
-    return sorted(found, reverse=True)
+    pairs = zip(ends.lsn.tolist(), ends.xid.tolist(), strict=True)
+    return sorted(pairs, reverse=True)
 
 
 class _Follower:
-    """One call of :func:`follow`."""
+    """A run of :func:`follow`."""
 
     def __init__(self, control: Control, store: CatalogStore, lo: int, prepared_ends: list[tuple[int, int]]) -> None:
         self.control = control
@@ -237,7 +239,7 @@ class _Follower:
         self._ends = prepared_ends
 
     def take(self, record: Record) -> None:
-        """One kept record, in LSN order."""
+        """Take one kept record, in LSN order."""
         if self._ends:
             self._pass_ends(record.lsn)
         self._pass_export(record.lsn)
@@ -264,7 +266,7 @@ class _Follower:
             self.control = self.control.prepared_ended(*self._ends.pop())
 
     def _pass_export(self, lsn: int) -> None:
-        """Whatever an exported catalog shows has happened before this LSN."""
+        """Complete the files at an LSN if all that an exported catalog shows has happened before it."""
         store = self.store
         if store.origin.is_exported and not store.files.is_complete and lsn >= store.origin.consistent_lsn:
             store.files.complete()
@@ -294,7 +296,7 @@ class _Follower:
         self.store.files.complete()
 
     def _restarted(self, lsn: int, level: int) -> None:
-        """The server was started with a wal_level."""
+        """Note that the server was started with a wal_level."""
         before = self.control
         if not (self.store.files.is_complete or self.store.origin.is_shutdown):
             # The copy may have got its pg_control after this record: what it was before is not known.
@@ -302,7 +304,7 @@ class _Follower:
         self._set(lsn, before, before.level_changed(lsn, level))
 
     def _set(self, lsn: int, before: Control, control: Control) -> None:
-        """The server writes more, or less, from here on."""
+        """Note that the server writes more, or less, from here on."""
         self.control = control
         self.levels.append((lsn, control.wal_level))
         if not control.is_high_enough:
@@ -324,14 +326,14 @@ class _Follower:
     def _prepare(self, record: Record) -> None:
         prepare = parse_prepare(record.main_data, record.lsn, self.store.major)
         if prepare.database == self.store.database_oid:
-            for one in _from_before((PreparedTransaction.of_record(prepare),), self.store):
-                self.control = self.control.was_prepared(one)
+            for transaction in _from_before((PreparedTransaction.of_record(prepare),), self.store):
+                self.control = self.control.was_prepared(transaction)
 
     def _met(self, next_xid: int) -> None:
         self.control = replace(self.control, next_xid=max(self.control.next_xid, next_xid))
 
     def followed(self, index: WalIndex) -> Followed:
-        """All of it, once every record was taken."""
+        """Return all that was learned, once every record was taken."""
         self._pass_ends(index.hi)
         self._pass_export(index.hi)
         if len(index.rows.xids):
@@ -349,5 +351,5 @@ class _Follower:
 
 
 def once_consistent(control: Control) -> Control:
-    """Without what only tells why decoding could not begin earlier."""
+    """Return the control without what only tells why decoding could not begin earlier."""
     return replace(control, prepared=(), ended=()) if control.builder.is_consistent else control

@@ -38,7 +38,7 @@ class HandedOn:
     count: Int64s
 
     def check_parts(self) -> None:
-        """Whether its columns are of one length.
+        """Check that the columns are of one length.
 
         Raises:
             ValueError: they are not.
@@ -46,7 +46,7 @@ class HandedOn:
         check_lengths([self.lsn, self.id, self.db, self.value, self.count])
 
     def messages(self) -> InvalidationTable:
-        """As an index has them, with the LSNs of the commits."""
+        """Return the messages as an index has them, with the LSNs of the commits."""
         return InvalidationTable(
             xid=np.ones(len(self.lsn), np.int64),
             lsn=self.lsn,
@@ -56,16 +56,16 @@ class HandedOn:
         )
 
     def counts(self) -> Int64s:
-        """int64[2, c] commits and how many messages each hands on."""
+        """Count the messages that each commit hands on: int64[2, c] commits and counts."""
         commits, number = np.unique(self.lsn, return_inverse=True)
         return np.stack([commits, np.bincount(number, self.count, len(commits)).astype(np.int64)])
 
     def followed_by(self, rows: Rows, txns: CommittedTransactions, since: int) -> HandedOn:
-        """These, and those of a window, that come from commits behind an LSN.
+        """Return these messages, and those of a window, that come from commits after an LSN.
 
         Args:
             rows: of the window, with those of transactions that were open before it.
-            txns: that committed in it.
+            txns: transactions that committed in it.
             since: where the oldest base snapshot of an open transaction was taken.
         """
         table = rows.invals
@@ -73,9 +73,9 @@ class HandedOn:
         which = np.flatnonzero(giver >= 0)
         columns = (table.id, table.db, table.value)
         new = np.stack([txns.commit_lsn[giver[which]], *(column[which].astype(np.int64) for column in columns)])
-        found, number = distinct_rows(new)
-        count = np.bincount(number, minlength=found.shape[1])
-        parts = zip((self.lsn, self.id, self.db, self.value, self.count), (*found, count), strict=True)
+        distinct, number = distinct_rows(new)
+        count = np.bincount(number, minlength=distinct.shape[1])
+        parts = zip((self.lsn, self.id, self.db, self.value, self.count), (*distinct, count), strict=True)
         both = [np.concatenate(pair).astype(np.int64) for pair in parts]
         keep = np.flatnonzero(both[0] > since)
         return HandedOn(*(column[keep] for column in both))

@@ -1,4 +1,4 @@
-"""Where the plugin is told to forget, so that a relation's schema must be sent again.
+"""The places where the plugin's caches are invalidated, so that a relation's schema must be sent again.
 
 In: the invalidation messages of an index, and what is replayed of it. Out: :class:`InvalidationPlaces`, places of
 the output, and what commits hand on to the transactions that run then.
@@ -44,7 +44,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Concerns:
-    """What invalidation messages are about, one row a message and subject, m of them, in LSN order.
+    """The subjects of invalidation messages, one row a message and subject, m of them, in LSN order.
 
     Attributes:
         xid: int64[m] of the message, 0 for none; lsn: int64[m] of its record.
@@ -62,10 +62,10 @@ class Concerns:
 
 @dataclass(frozen=True)
 class InvalidationPlaces:
-    """Where things that the plugin keeps in mind are looked up anew, f of them, in no order.
+    """The places where things that the plugin remembers are looked up again, f of them, in no order.
 
     Attributes:
-        memory: int64[f]; subject: int64[f] what is forgotten.
+        memory: int64[f]; subject: int64[f] the thing that is forgotten.
         txn: int64[f] the replay by number; their count stands for what follows the last one.
         lsn: int64[f] the place inside, or AT_START, AT_END.
     """
@@ -79,21 +79,21 @@ class InvalidationPlaces:
 def concerns(
     messages: InvalidationTable, database: int, heeded: Set[int], forgets: Callable[[Message], Iterable[Subject]]
 ) -> Concerns:
-    """What the messages of one database, and of shared catalogs, are about.
+    """Find the subjects of the messages of one database, and of shared catalogs.
 
     Args:
         messages: of an index.
         database: its OID.
         heeded: ids of the messages that are about anything.
-        forgets: what a message is about; asked once for equal ones.
+        forgets: gives the subjects of a message; asked once for equal ones.
     """
     ours = (messages.db == 0) | (messages.db == database)
     which = np.flatnonzero(ours & np.isin(messages.id, np.array(sorted(heeded), np.int64)))
     key = messages.id[which].astype(np.int64) << 32 | messages.value[which]
     keys, number = np.unique(key, return_inverse=True)
-    found = [set(forgets(Message(one >> 32, one & 0xFFFFFFFF))) for one in keys.tolist()]
-    counts = np.array([len(subjects) for subjects in found], np.int64)
-    memory, subject = np.array([one for subjects in found for one in subjects], np.int64).reshape(-1, 2).T
+    subjects_of = [set(forgets(Message(message >> 32, message & 0xFFFFFFFF))) for message in keys.tolist()]
+    counts = np.array([len(subjects) for subjects in subjects_of], np.int64)
+    memory, subject = np.array([pair for subjects in subjects_of for pair in subjects], np.int64).reshape(-1, 2).T
     of_message = counts[number]
     at = np.repeat((np.cumsum(counts) - counts)[number], of_message) + within_groups(of_message)
     row = np.repeat(which, of_message)
@@ -101,30 +101,32 @@ def concerns(
 
 
 def find_forgets(
-    found: Concerns, toplevel: Callable[[Int64s], Int64s], txns: Replays, decoded: Bools
+    concerned: Concerns, toplevel: Callable[[Int64s], Int64s], txns: Replays, decoded: Bools
 ) -> tuple[InvalidationPlaces, Given]:
-    """The places at which something is forgotten, but for those where it is handed on; and what is handed on.
+    """Find the places at which something is forgotten, but for those where it is handed on; and what is handed on.
 
     Args:
-        found: of the index.
+        concerned: of the index.
         toplevel: from xids to their toplevel xids.
-        txns: what is replayed.
+        txns: the replays.
         decoded: bool[t] replays whose changes the server decodes, even if nothing is output of them.
     """
-    what, at_once = np.stack([found.memory, found.subject]), found.xid == 0
-    member = np.where(at_once, -1, txns.replay_of(found.xid, found.lsn))
+    what, at_once = np.stack([concerned.memory, concerned.subject]), concerned.xid == 0
+    member = np.where(at_once, -1, txns.replay_of(concerned.xid, concerned.lsn))
     now = np.flatnonzero(at_once)
     inside = np.flatnonzero(np.append(decoded, False)[member])
-    ended, row = _ended(found.xid, found.lsn, toplevel, txns)
+    ended, row = _ended(concerned.xid, concerned.lsn, toplevel, txns)
     received, _ = distinct_rows(np.stack([ended, *what[:, row]]))
     txn, what_received = received[0], received[1:]
     memory, subject = np.concatenate([what[:, inside], what[:, now], what_received], axis=1)
-    after_now = np.searchsorted(txns.place, found.lsn[now], "right")
+    after_now = np.searchsorted(txns.place, concerned.lsn[now], "right")
     places = np.concatenate([member[inside], after_now, txn])
     start, end = np.full(len(now), AT_START, np.int64), np.full(len(txn), AT_END, np.int64)
-    lsns = np.concatenate([found.lsn[inside], start, end])
+    lsns = np.concatenate([concerned.lsn[inside], start, end])
     gives = txns.commits[txn]
-    counts = np.bincount(_ended(found.message_xid, found.message_lsn, toplevel, txns)[0], minlength=len(txns.xid))
+    counts = np.bincount(
+        _ended(concerned.message_xid, concerned.message_lsn, toplevel, txns)[0], minlength=len(txns.xid)
+    )
     givers = np.flatnonzero((counts > 0) & txns.commits)
     given = Given.of(
         np.stack([txns.place[txn[gives]], *what_received[:, gives]]), np.stack([txns.place[givers], counts[givers]])
@@ -133,11 +135,11 @@ def find_forgets(
 
 
 def _ended(xid: Int64s, lsn: Int64s, toplevel: Callable[[Int64s], Int64s], txns: Replays) -> tuple[Int64s, Int64s]:
-    """All replays behind some messages of their transactions: their numbers, and which of the messages each is for."""
+    """Find all replays after some messages of their transactions: numbers, and the message that each is for."""
     return txns.ends_of(np.where(xid == 0, -1, toplevel(xid)), lsn)
 
 
 def committed_with(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions) -> Int64s:
-    """int64[n] the committed transactions that the toplevel xids of some xids are, -1 for none."""
+    """Find the committed transactions that the toplevel xids of some xids are, -1 for none: int64[n]."""
     order = stable_order(txns.xid)
     return np.where(xid == 0, -1, lookup(txns.xid[order], order, toplevel(xid)))

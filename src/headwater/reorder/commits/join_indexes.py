@@ -49,7 +49,9 @@ def merge_indexes(indexes: Sequence[WalIndex], left: Rows = NO_ROWS) -> WalIndex
 
 
 def with_detailed(left: Rows, again: Rows, since: int) -> Rows:
-    """Rows that were left, with finer ones of changes of the transactions that have none before an LSN.
+    """Return the rows that were left, with finer rows of changes of some transactions.
+
+    These are the transactions that have no changes before an LSN.
 
     Args:
         left: of open transactions.

@@ -1,11 +1,11 @@
-"""What a window leaves behind of transactions that have not ended, and the fates of those that have.
+"""The rows that a window leaves of transactions that have not ended, and the fates of those that have.
 
-In: the rows of a window, with those that the windows before it left behind. Out: the rows that the next window needs;
+In: the rows of a window, with those that the windows before it left. Out: the rows that the next window needs;
 and for the catalog: which of the xids that changed it committed, and which did not. A transaction that a crash of the
 server cut off has no end in the log: it is given up once a RUNNING_XACTS record shows that nothing as old as it runs
 (PostgreSQL: ReorderBufferAbortOld, called by standby_decode).
 
-What is left behind does not depend on where windows were cut (:mod:`headwater.reorder.commits.canonical_rows`).
+The rows left do not depend on where windows were cut (:mod:`headwater.reorder.commits.canonical_rows`).
 
 Rows have the low halves of xids that lie within 2^31 of :attr:`Control.next_xid`, which has all 64 bits.
 """
@@ -36,13 +36,13 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OpenTransactions:
-    """What is known of transactions that have not ended.
+    """The known facts about transactions that have not ended.
 
     Attributes:
         rows: their index rows; no transaction ends in them.
-        last_event: LSN of the last commit that handed invalidations on: no row of changes goes on behind it.
-        handed_on: what transactions that committed while one of these ran have handed on.
-        catalog_commits: int64[n] sorted LSNs of commits behind the oldest of them that changed the catalog.
+        last_event: LSN of the last commit that handed invalidations on: no row of changes goes on after it.
+        handed_on: the messages that transactions that committed while one of these ran have handed on.
+        catalog_commits: int64[n] sorted LSNs of commits after the oldest of them that changed the catalog.
     """
 
     rows: Rows
@@ -52,18 +52,18 @@ class OpenTransactions:
 
     @property
     def first_lsn(self) -> int | None:
-        """Where the oldest of them first showed, None if there is none."""
+        """The LSN where the oldest of them first showed, None if there is none."""
         lsns = np.append(self.rows.xids.lsn, self.rows.assigns.lsn)
         return int(lsns.min()) if len(lsns) else None
 
     @property
     def oldest_base(self) -> int:
-        """Where the oldest base snapshot of one was taken, NEVER for none."""
+        """The LSN where the oldest base snapshot of one was taken, NEVER for none."""
         with_base = self.rows.xids.lsn[self.rows.xids.bits & HAS_BASE != 0]
         return int(with_base.min(initial=NEVER))
 
     def commits_behind(self, txns: CommittedTransactions) -> Int64s:
-        """int64[n] sorted LSNs of commits that changed the catalog: those known here, and those of a window."""
+        """Return sorted LSNs of commits that changed the catalog: those known here, and those of a window: int64[n]."""
         return np.sort(np.append(self.catalog_commits, txns.commit_lsn[txns.changes_catalog]))
 
 
@@ -77,12 +77,12 @@ def still_open(
     control: Control,
     accounting: Sequence[Accounting] = (),
 ) -> OpenTransactions:
-    """What a window leaves behind.
+    """Return what a window leaves of open transactions.
 
     Args:
-        before: what those before it left behind.
+        before: the transactions that the windows before it left.
         index: of the window, joined with that.
-        txns: that committed in it.
+        txns: transactions that committed in it.
         control: what is known at its end.
         accounting: what is queued at its end, for each output.
     """
@@ -98,23 +98,23 @@ def still_open(
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
     events = np.append(before.last_event, common_events(rows, index.lo))
     parts = [left]
-    for one in accounting:
-        parts = [own for part in parts for own in _by_output(part, one, toplevel)]
+    for queued in accounting:
+        parts = [rows_of for part in parts for rows_of in _by_output(part, queued, toplevel)]
     joined = (settled(part, index.lo, events, index.grid) for part in parts)
-    found = OpenTransactions(_together(*joined), int(events[-1]))
+    still = OpenTransactions(_together(*joined), int(events[-1]))
     commits = before.commits_behind(txns)
-    since = NEVER if found.first_lsn is None else found.first_lsn
+    since = NEVER if still.first_lsn is None else still.first_lsn
     return replace(
-        found,
-        handed_on=before.handed_on.followed_by(rows, txns, found.oldest_base),
+        still,
+        handed_on=before.handed_on.followed_by(rows, txns, still.oldest_base),
         catalog_commits=commits[commits > since],
     )
 
 
 def _by_output(left: Rows, accounting: Accounting, toplevel: Callable[[Int64s], Int64s]) -> list[Rows]:
-    """Rows with the changes that have been streamed, and with all others: no row may have of both.
+    """Split rows into those with the changes that have been streamed, and with all others: no row may have of both.
 
-    Another session streams all of them anew, so none is given up.
+    Another session streams all of them again, so none is given up.
     """
     changes = left.changes
     tops = np.flatnonzero(accounting.xid == accounting.top)
@@ -128,21 +128,21 @@ def _by_output(left: Rows, accounting: Accounting, toplevel: Callable[[Int64s], 
 
 
 def _together(first: Rows, *rest: Rows) -> Rows:
-    """The same rows, with the changes of all of them."""
+    """Return the same rows, with the changes of all of them."""
     if not rest:
         return first
-    changes = join_rows([replace(NO_ROWS, changes=one.changes, locators=one.locators) for one in (first, *rest)])
+    changes = join_rows([replace(NO_ROWS, changes=part.changes, locators=part.locators) for part in (first, *rest)])
     order = np.argsort(changes.changes.first, kind="stable")
     return replace(rest[0], changes=changes.changes.take(order), locators=changes.locators).with_used_files()
 
 
 def common_events(rows: Rows, lo: int) -> Int64s:
-    """LSNs from ``lo`` on that no row of changes crosses: commits that hand invalidations on."""
+    """Return the LSNs from ``lo`` on that no row of changes crosses: commits that hand invalidations on."""
     ends = rows.ends
     is_commit = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
     giving = is_commit & np.isin(ends.xid, toplevel_of(rows)(rows.invals.owner))
-    found: Int64s = ends.lsn[(ends.invals > 0) | giving]
-    return found[np.searchsorted(found, lo) :]
+    events: Int64s = ends.lsn[(ends.invals > 0) | giving]
+    return events[np.searchsorted(events, lo) :]
 
 
 def settle(
@@ -151,9 +151,9 @@ def settle(
     """Tell the catalog the fate of every xid that changed it, and of those that ran when it was taken.
 
     Args:
-        rows: of the window, joined with what those before it left behind.
-        txns: that committed in the window.
-        before: what was known at its start; followed: what it has told.
+        rows: of the window, joined with what those before it left.
+        txns: transactions that committed in the window.
+        before: the facts known at its start; followed: what its records have told.
         store: the catalog; changed in place.
 
     Returns:
@@ -175,12 +175,12 @@ def settle(
 
 
 def _aborted(ends: EndTable) -> Int64s:
-    """Transactions and subtransactions that abort records name."""
+    """Return the transactions and subtransactions that abort records name."""
     aborts = ends.take(np.flatnonzero((ends.kind == ABORT) | (ends.kind == ABORT_PREPARED)))
     return np.concatenate([aborts.xid, aborts.subs.values])
 
 
 def began_before(xids: Int64s, store: CatalogStore, control: Control) -> NDArray[np.bool_]:
-    """bool[t]: which xids had been given out already when the catalog was taken."""
+    """Tell which xids had been given out already when the catalog was taken: bool[t]."""
     before: NDArray[np.bool_] = full_xids(xids, control.next_xid) < store.origin.next_full_xid
     return before

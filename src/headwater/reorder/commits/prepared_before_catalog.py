@@ -1,8 +1,9 @@
 """Transactions that were prepared before the catalog was taken, decoded from WAL of before that.
 
 In: an index that begins before the catalog's LSN. Out: the same without what lies before, but for transactions that
-were prepared at that LSN and are whole: the WAL shows that they had not begun where the index begins, they changed no
-catalog themselves, and nobody else changed one since, or wal_level. Then the catalog is the one that they saw.
+were prepared at that LSN and are whole. Of these the WAL shows that they had not begun where the index begins. They
+changed no catalog themselves, and nobody else changed one since, or wal_level. Then the catalog is the one that they
+saw.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from headwater.wal.records.record import parse_record
 
 
 def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None:
-    """The first xid that had not been given out at a record, if it tells; None for most.
+    """Return the first xid that had not been given out at a record, if it tells; None for most.
 
     An online checkpoint does not: what it says was so at some time before.
     """
@@ -41,7 +42,7 @@ def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None
 
 
 def xids_told(frames: Frames, major: int) -> Iterator[tuple[int, int]]:
-    """(LSN, next xid) of the records that tell it."""
+    """Give (LSN, next xid) of the records that tell it."""
     at = frames.positions
     rmid, info = frames.data[at + RMID_AT], frames.data[at + INFO_AT] & XLR_RMGR_INFO_MASK
     likely = ((rmid == STANDBY) & (info == RUNNING_XACTS)) | ((rmid == XLOG) & (info == CHECKPOINT_SHUTDOWN))
@@ -63,21 +64,21 @@ def without_earlier(index: WalIndex, store: CatalogStore) -> tuple[WalIndex, fro
     """
     if index.lo >= store.start_lsn:
         return index, frozenset()
-    whole = frozenset(one.xid for one in store.origin.prepared if _is_whole(one, index, store))
+    whole = frozenset(prepared.xid for prepared in store.origin.prepared if _is_whole(prepared, index, store))
     return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=index.kept.since(store.start_lsn)), whole
 
 
-def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) -> bool:
+def _is_whole(prepared: PreparedTransaction, index: WalIndex, store: CatalogStore) -> bool:
     earlier = [record for record in index.kept if record.lsn < store.start_lsn]
-    told = ((r.lsn, next_xid_at(r.data, r.lsn, r.end_lsn, store.major)) for r in earlier)
-    before = [lsn for lsn, next_xid in told if next_xid is not None and not xid_precedes(one.xid, next_xid)]
-    if one.changes_catalog or not before:
+    next_xids = ((r.lsn, next_xid_at(r.data, r.lsn, r.end_lsn, store.major)) for r in earlier)
+    before = [lsn for lsn, next_xid in next_xids if next_xid is not None and not xid_precedes(prepared.xid, next_xid)]
+    if prepared.changes_catalog or not before:
         return False
     since, ends = before[-1], index.rows.ends
     commits = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
     commits &= (ends.lsn > since) & (ends.lsn < store.start_lsn) & (ends.invals > 0)
     commits &= (ends.database == 0) | (ends.database == store.database_oid)
-    return not commits.any() and not any(one.lsn > since and _sets_level(one.data) for one in earlier)
+    return not commits.any() and not any(entry.lsn > since and _sets_level(entry.data) for entry in earlier)
 
 
 def _sets_level(record: bytes) -> bool:
@@ -86,6 +87,6 @@ def _sets_level(record: bytes) -> bool:
 
 
 def _rows(rows: Rows, lsn: int, whole: Collection[int]) -> Rows:
-    """Rows from an LSN on, and those of these transactions."""
+    """Return the rows from an LSN on, and those of these transactions."""
     toplevel, xids = toplevel_of(rows), np.array(sorted(whole), np.int64)
     return rows.of_transactions(lambda xid: np.isin(toplevel(xid), xids), lsn)

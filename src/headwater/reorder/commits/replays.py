@@ -1,4 +1,4 @@
-"""What is replayed to the plugin, and when: transactions at their commit, or prepared ones at PREPARE already.
+"""The replays to the plugin, and their places: transactions at their commit, or prepared ones at PREPARE already.
 
 Blocks of transactions in progress are put among them by :mod:`headwater.reorder.commits.streamed_replays`.
 
@@ -8,7 +8,7 @@ and DecodeAbort of decode.c; ReorderBufferReplay, ReorderBufferFinishPrepared of
 commits alone (:mod:`headwater.reorder.commits.transactions`).
 
 A transaction that was prepared before ``two_phase_at`` was not replayed then: that is made up for at its COMMIT
-PREPARED. One that was prepared behind it, and before the window, has been replayed by an earlier window or session.
+PREPARED. One that was prepared after it, and before the window, has been replayed by an earlier window or session.
 """
 
 from __future__ import annotations
@@ -81,38 +81,38 @@ class Replays(Members):
 
     @property
     def commits(self) -> Bools:
-        """bool[t]: at which of them others learn what the transaction did to the catalogs."""
-        found: Bools = (self.kind == WHOLE) | (self.kind == COMMITS_PREPARED) | (self.kind == STREAM_COMMITS)
-        return found
+        """The replays at which others learn what the transaction did to the catalogs: bool[t]."""
+        is_commit: Bools = (self.kind == WHOLE) | (self.kind == COMMITS_PREPARED) | (self.kind == STREAM_COMMITS)
+        return is_commit
 
     def replay_of(self, xids: Integers, places: Int64s, numbers: Int64s | int = 0) -> Int64s:
-        """The replay that has what an xid did at a place, -1 for none.
+        """Find the replay that has what an xid did at a place, -1 for none.
 
         Args:
             xids: int64[n]; places: int64[n] starts of the records.
             numbers: int64[n] which change of its record each is.
         """
-        found = self.txn_of(xids)
+        replay = self.txn_of(xids)
         if self.streamed is None:
-            return found
-        return np.where(self.streamed.is_streamed(xids), self.streamed.replay_of(xids, places, numbers), found)
+            return replay
+        return np.where(self.streamed.is_streamed(xids), self.streamed.replay_of(xids, places, numbers), replay)
 
     def ends_of(self, tops: Int64s, places: Int64s) -> tuple[Int64s, Int64s]:
-        """What is replayed of transactions from a place on.
+        """Find the replays of transactions from a place on.
 
         Args:
             tops: int64[n] toplevel xids; places: int64[n].
 
         Returns:
-            int64[k] replays, and int64[k] for which of the n each is.
+            int64[k] replays, and int64[k] the one of the n that each is for.
         """
         order = stable_order(self._top)
         low, high = (np.searchsorted(self._top[order], tops, side) for side in ("left", "right"))
         counts = high - low
         asker = np.repeat(np.arange(len(tops)), counts)
         replay = order[np.repeat(low, counts) + within_groups(counts)]
-        is_behind = self.place[replay] >= places[asker]
-        return replay[is_behind], asker[is_behind]
+        is_later = self.place[replay] >= places[asker]
+        return replay[is_later], asker[is_later]
 
     @cached_property
     def family(self) -> Int64s:
@@ -121,9 +121,9 @@ class Replays(Members):
         return itself if self.streamed is None else self.streamed.firsts(itself)
 
     def family_of(self, xids: Integers) -> Int64s:
-        """The first replay that has changes of each xid's transaction, -1 for none."""
-        found = self.txn_of(xids)
-        return found if self.streamed is None else np.where(found < 0, self.streamed.first_of(xids), found)
+        """Find the first replay that has changes of each xid's transaction, -1 for none."""
+        replay = self.txn_of(xids)
+        return replay if self.streamed is None else np.where(replay < 0, self.streamed.first_of(xids), replay)
 
     @cached_property
     def _top(self) -> Int64s:
@@ -133,7 +133,7 @@ class Replays(Members):
         return np.where(self.xid == self.streamed.top, self.xid, 0)
 
     def members(self, txn: int) -> Int64s:
-        """The xids whose changes are replayed, the toplevel one included."""
+        """Return the xids whose changes are replayed, the toplevel one included."""
         if self.streamed is None or self.streamed.block[txn] < 0:
             return super().members(txn)
         return self.streamed.members(txn)
@@ -141,12 +141,13 @@ class Replays(Members):
 
 @dataclass(frozen=True)
 class TwoPhase:
-    """How prepared transactions are decoded at PREPARE.
+    """The rules for decoding prepared transactions at PREPARE.
 
     Attributes:
         at: ``two_phase_at``: where this was switched on.
-        is_filtered: whether the plugin has one with this xid and name decoded at its commit only (filter_prepare_cb).
-        finishes_empty: how those ended that have no changes is told, too.
+        is_filtered: tells whether the plugin has one with this xid and name decoded at its commit only
+            (filter_prepare_cb).
+        finishes_empty: the ends of those that have no changes are reported, too.
     """
 
     at: int
@@ -155,7 +156,7 @@ class TwoPhase:
 
 
 def replays_of_commits(commits: CommittedTransactions) -> Replays:
-    """Each at its commit."""
+    """Replay each transaction at its commit."""
     count = len(commits.xid)
     return Replays(
         kind=np.full(count, WHOLE, np.uint8),
@@ -179,14 +180,14 @@ def replays_of_commits(commits: CommittedTransactions) -> Replays:
 def replays_with_prepared(
     rows: Rows, commits: CommittedTransactions, two_phase: TwoPhase, lo: int, decodable: tuple[Decodable, ...]
 ) -> Replays:
-    """Prepared transactions at PREPARE, all others at their commit.
+    """Replay prepared transactions at PREPARE, all others at their commit.
 
     Args:
         rows: of a window, with those of transactions that were open before it.
-        commits: that committed in it.
+        commits: transactions that committed in it.
         two_phase: how prepared ones are decoded.
         lo: where the window begins.
-        decodable: where output is wanted, and can be had.
+        decodable: where output is wanted, and available.
     """
     prepared = _Prepared.of(rows, two_phase)
     if not len(prepared.at):
@@ -219,10 +220,10 @@ class _Prepared:
 
     @classmethod
     def of(cls, rows: Rows, two_phase: TwoPhase) -> _Prepared:
-        """Those that are not filtered."""
+        """Take the transactions that are not filtered."""
         table = rows.prepares
         named = zip(table.xid.tolist(), gids(table), strict=True)
-        at = np.array([i for i, one in enumerate(named) if not two_phase.is_filtered(*one)], np.int64)
+        at = np.array([i for i, names in enumerate(named) if not two_phase.is_filtered(*names)], np.int64)
         order = stable_order(rows.ends.xid)
         end = lookup(rows.ends.xid[order], order, table.xid[at])
         return cls(rows, table.take(at), at, end)
@@ -234,21 +235,21 @@ class _Prepared:
 
     @property
     def is_committed(self) -> Bools:
-        """bool[p]: which of them have been."""
-        found: Bools = np.append(self.rows.ends.kind, ABORT_PREPARED)[self.end] == COMMIT_PREPARED
-        return found
+        """The transactions that have been committed: bool[p]."""
+        is_commit: Bools = np.append(self.rows.ends.kind, ABORT_PREPARED)[self.end] == COMMIT_PREPARED
+        return is_commit
 
     def replayed(self, lo: int, decodable: tuple[Decodable, ...]) -> Bools:
-        """bool[p]: those that were prepared in this window, where it is decoded."""
+        """Tell which were prepared in this window, where it is decoded: bool[p]."""
         return (self.table.lsn >= lo) & lies_in(self.table.lsn, decodable)
 
     def made_up(self, two_phase_at: int) -> Bools:
-        """bool[p]: those that were committed, and prepared before ``two_phase_at``."""
-        made_up: Bools = self.is_committed & (self.table.lsn < two_phase_at)
-        return made_up
+        """Tell which were committed, and prepared before ``two_phase_at``: bool[p]."""
+        is_made_up: Bools = self.is_committed & (self.table.lsn < two_phase_at)
+        return is_made_up
 
     def replays(self, which: Int64s, places: Int64s) -> Replays:
-        """All of some of them, as PREPARE says, at places int64[p]."""
+        """Replay all of some of the prepared transactions, as PREPARE says, at places int64[p]."""
         table = self.table.take(which)
         first, base, changes_catalog = first_seen(self.rows, table.xid)
         member_xid, member_txn = members_of(table.xid, table.subs)
@@ -271,7 +272,7 @@ class _Prepared:
         )
 
     def finishes(self, finishes_empty: bool) -> Replays:
-        """That they were committed, or rolled back; also of those that have no base snapshot, if that is told."""
+        """Replay the ends of prepared transactions; also of those without a base snapshot, if that is wanted."""
         which = np.flatnonzero(self.end >= 0)
         ends = self.rows.ends.take(self.end[which])
         first, base, changes_catalog = first_seen(self.rows, ends.xid)
@@ -301,13 +302,13 @@ class _Prepared:
 
 
 def gids(table: PrepareTable) -> list[bytes]:
-    """The names of prepared transactions."""
+    """Return the names of prepared transactions."""
     values, starts = table.gid.values.astype(np.uint8).tobytes(), table.gid.starts.tolist()
     return [values[low:high] for low, high in pairwise(starts)]
 
 
 def taken(replays: Replays, which: Int64s) -> Replays:
-    """Some of them, in the same order."""
+    """Take some of the replays, in the same order."""
     number = np.full(len(replays.xid), -1, np.int64)
     number[which] = np.arange(len(which))
     member = number[replays.member_txn]
@@ -316,7 +317,7 @@ def taken(replays: Replays, which: Int64s) -> Replays:
 
 
 def in_order(parts: Sequence[Replays]) -> tuple[Replays, Int64s]:
-    """All of several, by place, of those with one place the earlier part's first; and int64[t] which each was."""
+    """Merge several by place, of those with one place the earlier part's first; and tell which each was: int64[t]."""
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     order = stable_order(columns["place"])
     number = np.empty(len(order), np.int64)

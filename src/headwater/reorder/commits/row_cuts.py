@@ -2,7 +2,7 @@
 
 In: the rows of an index, or of several with those that open transactions brought along. Out: the LSNs of the events;
 an index that is made again with these as cuts has no such row. A run of WAL learns which transaction a subtransaction
-belongs to from the first record of it; of one that began before the run it does not, and so may let a row grow over a
+belongs to from the first record of it; of one that began before the run it does not. So it may let a row grow over a
 command id, an invalidation or a truncate of a sibling (:mod:`headwater.rmgr.index._row_epochs`).
 """
 
@@ -19,7 +19,7 @@ Int64s = NDArray[np.int64]
 
 
 def needed_cuts(rows: Rows, txns: CommittedTransactions) -> Int64s:
-    """Where rows of changes must end and do not, whatever the plugin: what is left behind may serve another one.
+    """Find where rows of changes must end and do not, whatever the plugin: the rows left may serve another one.
 
     Args:
         rows: the index.
@@ -32,7 +32,7 @@ def needed_cuts(rows: Rows, txns: CommittedTransactions) -> Int64s:
 
 
 def crossed_events(rows: Rows) -> Int64s:
-    """Command ids, invalidations and truncates that a row of changes of the same toplevel transaction crosses.
+    """Find command ids, invalidations and truncates that a row of changes of the same toplevel transaction crosses.
 
     Args:
         rows: the index.
@@ -55,7 +55,7 @@ def crossed_events(rows: Rows) -> Int64s:
     events = np.unique(top * (len(lsns) + 1) + rank)
     number = lookup(tops, np.arange(len(tops)), toplevel(rows.changes.owner[long]))
     long, base = long[number >= 0], number[number >= 0] * (len(lsns) + 1)
-    # An event of the row's own first record (below wal_level logical) concerns what comes behind that.
+    # An event of the row's own first record (below wal_level logical) concerns what comes after that.
     start = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.first[long], "right"))
     stop = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.last[long]))
     counts = np.maximum(stop - start, 0)
@@ -64,9 +64,9 @@ def crossed_events(rows: Rows) -> Int64s:
 
 
 def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
-    """LSNs of commits that hand invalidations on without naming any, if rows of changes cross one of them.
+    """Find commits that hand invalidations on without naming any, if rows of changes cross one of them: LSNs.
 
-    What a subtransaction invalidated before it was rolled back is in no commit record, but the server keeps it with the
+    What a subtransaction invalidated before it was rolled back is in no commit record. But the server keeps it with the
     toplevel transaction, and hands it on at the commit. The index learns of it too late to end its rows there.
 
     Args:

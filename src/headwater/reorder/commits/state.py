@@ -19,13 +19,13 @@ from headwater.reorder.commits.stream_rules import NOTHING_QUEUED, Accounting
 
 @dataclass(frozen=True)
 class OutputState:
-    """What is kept for one output, beside what all of them share.
+    """The state of one output, beside what all of them share.
 
     Attributes:
-        asked: its plugin and what was asked of it, in the words of the command line.
-        memory: what the plugin has in mind of the session.
-        two_phase_at: what was prepared from this LSN on has been decoded at PREPARE; None if none was.
-        accounting: what of transactions in progress is queued, of a session that streams them.
+        asked: its plugin and the options it was asked for with, in the words of the command line.
+        memory: the plugin's memory of the session.
+        two_phase_at: transactions prepared from this LSN on have been decoded at PREPARE; None if none was.
+        accounting: the queued part of transactions in progress, of a session that streams them.
     """
 
     asked: str = ""
@@ -41,7 +41,7 @@ class OutputState:
 
 @dataclass(frozen=True)
 class State:
-    """Where decoding stands.
+    """The position of decoding, and all that is needed to go on from it.
 
     Attributes:
         lsn: records that start before it have been read: the end of the last one.
@@ -73,7 +73,7 @@ class State:
         return replace(self, outputs=tuple(output.in_new_session for output in self.outputs))
 
     def going_on(self, asked: Sequence[str]) -> State:
-        """The state as outputs go on with it: with what is kept for each of them, in their order.
+        """Return the state as outputs go on with it: with what is kept for each of them, in their order.
 
         What one output alone has left, any single one goes on with, as a slot may be copied with another plugin. Of
         several, each goes on with its own: what was decoded at PREPARE for one, another has never been given.
@@ -88,16 +88,16 @@ class State:
             return replace(self, outputs=tuple(map(OutputState, asked)))
         if len(self.outputs) == len(asked) == 1:
             return self
-        kept = list(self.outputs)
-        found = []
-        for one in asked:
-            own = next((number for number, output in enumerate(kept) if output.asked == one), None)
-            if own is None:
+        unclaimed = list(self.outputs)
+        outputs = []
+        for wanted in asked:
+            place = next((number for number, output in enumerate(unclaimed) if output.asked == wanted), None)
+            if place is None:
                 names = ", ".join(f'"{output.asked}"' for output in self.outputs)
                 raise UsageError(
-                    f'the state has nothing of the output "{one}", it was kept by a run with {names}',
+                    f'the state has nothing of the output "{wanted}", it was kept by a run with {names}',
                     hint="go on with these outputs, or some of them; begin with another one in a run of its own, "
                     f"with {option('catalog')}",
                 )
-            found.append(kept.pop(own))
-        return replace(self, outputs=tuple(found))
+            outputs.append(unclaimed.pop(place))
+        return replace(self, outputs=tuple(outputs))

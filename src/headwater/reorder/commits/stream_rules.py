@@ -1,4 +1,4 @@
-"""Which parts of which transactions are streamed before they end, as values.
+"""The parts of transactions that are streamed before they end, as values.
 
 Out of :mod:`headwater.reorder.commits.accounting`; PostgreSQL: ReorderBufferStreamTXN of reorderbuffer.c. A block is
 what goes between stream_start and stream_stop: all that is queued of a transaction, and of its subtransactions that
@@ -37,7 +37,7 @@ class Running:
 class Blocks:
     """Blocks of transactions that are streamed, in the order of the output, b of them.
 
-    The last block of a transaction that commits or is prepared may be empty: nothing was queued behind the one before.
+    The last block of a transaction that commits or is prepared may be empty: nothing was queued after the one before.
     Then there is no stream_start and no stream_stop.
 
     Attributes:
@@ -48,7 +48,7 @@ class Blocks:
             ``lo_taken`` changes of the record at ``lo`` (:data:`EVERY` for all).
         hi, hi_taken: int64[b] likewise: how far this one goes.
         is_first: bool[b] it is the first one of its transaction.
-        is_last: bool[b] the transaction is committed or prepared behind it.
+        is_last: bool[b] the transaction is committed or prepared after it.
         first, last: int64[b] ``lsn`` of the first and last queued change of any kind (commands, invalidations,
             snapshots and messages count; a message's is its record's end), as stream_start and stream_stop get them; 0
             for an empty one.
@@ -73,7 +73,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Accounting:
-    """What is queued at an LSN: the reorder buffer, as far as it decides what is streamed next.
+    """The queued changes at an LSN: the reorder buffer, as far as it decides what is streamed next.
 
     A value, the same wherever windows were cut.
 
@@ -109,7 +109,7 @@ class Accounting:
     since: Int64s
 
     def check_parts(self) -> None:
-        """Whether its columns are of one length.
+        """Check that the columns are of one length.
 
         Raises:
             ValueError: they are not.
@@ -118,26 +118,26 @@ class Accounting:
 
     @property
     def in_new_session(self) -> Accounting:
-        """As another session begins with it: what is queued is queued again, and nothing is streamed yet."""
+        """The accounting that another session begins with: all is queued again, and nothing is streamed yet."""
         return replace(NOTHING_QUEUED, committed=self.committed)
 
 
 NOTHING_QUEUED = Accounting(0, *(np.empty(0, np.int64) for _ in range(14)))
-"""What a session begins with that nobody knows anything of."""
+"""The start of a session that nobody knows anything of."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """What of a window is streamed.
+    """The blocks of a window that are streamed.
 
     Attributes:
         blocks: in the order of the output.
         sub_xid: int64[s] sorted: subtransactions of open transactions, or of the window's, that are marked as streamed:
-            their rollback is told; sub_since: int64[s] place of the first block that made them so.
+            their rollback is reported; sub_since: int64[s] place of the first block that made them so.
         top_xid, top_since: int64[s] likewise of toplevel transactions: their first block.
-        accounting: what the next window begins with.
-        lacking: stretches of WAL that have to be indexed one change a row to know (:class:`Refinement`): what is said
-            here is an estimate, unless there are none.
+        accounting: the accounting that the next window begins with.
+        lacking: stretches of WAL that have to be indexed one change a row to know (:class:`Refinement`): this value is
+            an estimate, unless there are none.
     """
 
     blocks: Blocks

@@ -1,9 +1,9 @@
-"""Which block of a transaction that is streamed in pieces a change belongs to.
+"""The block of a transaction streamed in pieces that a change belongs to.
 
 In: the blocks of a window (:class:`headwater.reorder.commits.stream_rules.Blocks`), the index's rows. Out:
 :class:`Streamed`, which answers by xid and place. A block has the changes of its transaction that no block before it
-had, up to the record at which it is streamed, without those of subtransactions that had been rolled back by then. A
-MULTI_INSERT record may lie in two blocks.
+had, up to the record at which it is streamed. Changes of subtransactions that had been rolled back by then are not
+among them. A MULTI_INSERT record may lie in two blocks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Streamed:
 
     @classmethod
     def of(cls, blocks: Blocks, block: Int64s, top: Int64s, ends_stream: NDArray[np.bool_], rows: Rows) -> Streamed:
-        """Of blocks; of the replays what the attributes say; and the index."""
+        """Make the value of blocks, of what the attributes say of the replays, and of the index."""
         tops, family = np.unique(blocks.xid, return_inverse=True)
         lsns, rank = np.unique(blocks.hi, return_inverse=True)
         of_block = np.empty(len(blocks.xid), np.int64)
@@ -66,24 +66,24 @@ class Streamed:
         keys = _key(family, rank, len(lsns), blocks.hi_taken)
         order = np.argsort(keys, kind="stable")
         toplevel = toplevel_of(rows)
-        found = keys[order], of_block[order], lsns, rows.assigns, *_gone(rows)
-        return cls(blocks, block, top, ends_stream, toplevel, tops, *found)
+        columns = keys[order], of_block[order], lsns, rows.assigns, *_gone(rows)
+        return cls(blocks, block, top, ends_stream, toplevel, tops, *columns)
 
     def replay_of(self, xids: Integers, places: Int64s, numbers: Int64s | int = 0) -> Int64s:
-        """The block that each change is in, as a replay, -1 if it is in none.
+        """Find the block that each change is in, as a replay, -1 if it is in none.
 
         Args:
             xids: int64[n]; places: int64[n] starts of the records.
             numbers: int64[n] which change of its record each is.
         """
-        whose: Int64s = xids.astype(np.int64)
-        family = lookup(self.tops, np.arange(len(self.tops)), self.toplevel(whose))
+        owners: Int64s = xids.astype(np.int64)
+        family = lookup(self.tops, np.arange(len(self.tops)), self.toplevel(owners))
         of = np.flatnonzero(family >= 0)
-        found = np.full(len(xids), -1, np.int64)
+        replay = np.full(len(xids), -1, np.int64)
         if len(of):
-            number = np.broadcast_to(np.asarray(numbers, np.int64), whose.shape)[of]
-            found[of] = self._found(whose[of], family[of], places[of], number)
-        return found
+            number = np.broadcast_to(np.asarray(numbers, np.int64), owners.shape)[of]
+            replay[of] = self._found(owners[of], family[of], places[of], number)
+        return replay
 
     def _found(self, xids: Int64s, family: Int64s, places: Int64s, numbers: Int64s) -> Int64s:
         rank = np.searchsorted(self.lsns, places)
@@ -99,45 +99,45 @@ class Streamed:
         return np.where(is_behind & ~is_gone, replay, -1)
 
     def first_of(self, xids: Integers) -> Int64s:
-        """The first block of each xid's transaction, as a replay, -1 for none."""
+        """Find the first block of each xid's transaction, as a replay, -1 for none."""
         order = np.argsort(self.replay, kind="stable")
         tops = self.blocks.xid[self.block[self.replay[order]]]
         keys, at = np.unique(tops, return_index=True)
         return lookup(keys, self.replay[order][at], self.toplevel(xids.astype(np.int64)))
 
     def firsts(self, replays: Int64s) -> Int64s:
-        """For each of all replays the first block of the same transaction; itself if it is none."""
+        """Return for each of all replays the first block of the same transaction; itself if it is none."""
         return np.where(self.block >= 0, self.first_of(self.top), replays)
 
     @property
     def is_empty(self) -> NDArray[np.bool_]:
-        """bool[t]: which replays are blocks of nothing."""
-        found: NDArray[np.bool_] = np.append(self.blocks.first, -1)[self.block] == 0
-        return found
+        """The replays that are blocks of nothing: bool[t]."""
+        is_empty: NDArray[np.bool_] = np.append(self.blocks.first, -1)[self.block] == 0
+        return is_empty
 
     def is_streamed(self, xids: Integers) -> NDArray[np.bool_]:
-        """bool[n]: which xids are of a transaction that has blocks."""
-        found: NDArray[np.bool_] = np.isin(self.toplevel(xids.astype(np.int64)), self.tops)
-        return found
+        """Tell which xids are of a transaction that has blocks: bool[n]."""
+        has_blocks: NDArray[np.bool_] = np.isin(self.toplevel(xids.astype(np.int64)), self.tops)
+        return has_blocks
 
     def members(self, replay: int) -> Int64s:
-        """The xids of a block's transaction that had not been rolled back when it was streamed."""
+        """Return the xids of a block's transaction that had not been rolled back when it was streamed."""
         place, top = self.blocks.place[self.block[replay]], self.top[replay]
         subs = self.assigns.xid[self.assigns.top == top]
         gone = lookup_or(self.gone_xid, self.gone_lsn, subs, NEVER)
         return np.unique(np.append(subs[gone >= place], top))
 
     def begins(self, replay: int) -> int:
-        """Up to which LSN what a block is of was streamed before it; 0 for nothing, and what is no block."""
+        """Return the LSN up to which a block's transaction was streamed before it; 0 for nothing, and for no block."""
         block = int(self.block[replay])
         return 0 if block < 0 else int(self.blocks.lo[block])
 
     def of_changes(self, changes: ChangeTable) -> Int64s:
-        """The block that each row of changes is in, as a replay, -1 if it is in none."""
+        """Find the block that each row of changes is in, as a replay, -1 if it is in none."""
         return self.replay_of(changes.xid, changes.first, self._numbers(changes))
 
     def _numbers(self, changes: ChangeTable) -> Int64s:
-        """int64[n] which change of its record each row is, of records that lie in two blocks; 0 of all others.
+        """Tell which change of its record each row is, of records that lie in two blocks; 0 of all others: int64[n].
 
         Of a record that a block of an earlier window has begun, the last row is what that block has not.
         """
@@ -151,9 +151,10 @@ class Streamed:
 
 
 def numbers_at(changes: ChangeTable, lsns: Int64s) -> Int64s:
-    """int64[n] which change of its record each row begins with, of records at some LSNs, sorted; 0 of all others.
+    """Tell which change of its record each row begins with: int64[n].
 
-    The rows of such a record come in its order. One alone is what an earlier window has left of it.
+    This is of records at some LSNs, sorted; 0 of all others. The rows of such a record come in its order. One alone is
+    what an earlier window has left of it.
     """
     numbers = np.zeros(len(changes), np.int64)
     which = np.flatnonzero(np.isin(changes.first, lsns))
@@ -166,7 +167,7 @@ def numbers_at(changes: ChangeTable, lsns: Int64s) -> Int64s:
 
 
 def lookup_or(keys: Int64s, values: Int64s, wanted: Int64s, other: int) -> Int64s:
-    """Values by sorted distinct keys, and another value where there is none."""
+    """Look up values by sorted distinct keys, and another value where there is none."""
     at = lookup(keys, np.arange(len(keys)), wanted)
     return np.append(values, other)[at]
 
@@ -176,7 +177,7 @@ def _key(family: Int64s, rank: Int64s, lsns: int, taken: Int64s) -> Int64s:
 
 
 def _gone(rows: Rows) -> tuple[Int64s, Int64s]:
-    """All that abort records name, by xid, and where they lie."""
+    """Return all that abort records name, by xid, and where they lie."""
     aborts = rows.ends.take(np.flatnonzero((rows.ends.kind == ABORT) | (rows.ends.kind == ABORT_PREPARED)))
     xids = np.append(aborts.xid, aborts.subs.values)
     lsns = np.append(aborts.lsn, np.repeat(aborts.lsn, aborts.subs.counts))

@@ -1,9 +1,9 @@
 """Replays of transactions that are streamed while they are in progress, put among those of the others.
 
 In: the replays of a window, and what is streamed in it (:mod:`headwater.reorder.commits.stream_rules`). Out:
-:class:`Replays` with a replay for each block, one for what ends a streamed transaction, and one for each streamed
-(sub)transaction that was rolled back, or whose server crashed (PostgreSQL: ReorderBufferStreamTXN,
-ReorderBufferStreamCommit, ReorderBufferAbort, ReorderBufferAbortOld of reorderbuffer.c).
+:class:`Replays` with a replay for each block, and one for what ends a streamed transaction. There is also one for each
+streamed (sub)transaction that was rolled back, or whose server crashed. PostgreSQL: ReorderBufferStreamTXN,
+ReorderBufferStreamCommit, ReorderBufferAbort, ReorderBufferAbortOld of reorderbuffer.c.
 
 What is streamed at a record comes before what else is replayed there: a commit hands its snapshot to the transactions
 that run before it is replayed itself.
@@ -42,12 +42,12 @@ HALF_OF_XIDS = 1 << 31
 
 
 def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, running: Running, database: int) -> Replays:
-    """Blocks among the replays, and ends of streamed transactions in the place of what these would have been.
+    """Put blocks among the replays, and ends of streamed transactions in the place of their replays.
 
     Args:
         replays: of a window, as if nothing was streamed.
         rows: its index, with rows of transactions that were open before it.
-        streams: what is streamed in it, or was before it.
+        streams: the blocks streamed in it, or before it.
         running: its RUNNING_XACTS records.
         database: OID of the database that is decoded.
     """
@@ -71,12 +71,12 @@ def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, running
 
 
 def ends_of_shown(txns: Replays, busy: NDArray[np.bool_], shown: Int64s) -> NDArray[np.bool_]:
-    """bool[t]: replays that end what was streamed, of transactions of which a block before them says something.
+    """Tell which replays end what was streamed, of transactions of which a block before them says something: bool[t].
 
     Args:
-        txns: what is replayed, with blocks.
+        txns: the replays, with blocks.
         busy: bool[t] which replays say something.
-        shown: int64[n] toplevel xids of transactions that have before the window.
+        shown: int64[n] toplevel xids of transactions that have said something before the window.
     """
     streamed = txns.streamed
     assert streamed is not None
@@ -84,12 +84,12 @@ def ends_of_shown(txns: Replays, busy: NDArray[np.bool_], shown: Int64s) -> NDAr
     tops, first = np.unique(np.append(shown, streamed.top[blocks]), return_index=True)
     since = np.append(np.full(len(shown), -1), blocks)[first]
     begun = lookup_or(tops, since, streamed.top, NEVER) < np.arange(len(busy))
-    found: NDArray[np.bool_] = streamed.ends_stream & begun
-    return found
+    ends: NDArray[np.bool_] = streamed.ends_stream & begun
+    return ends
 
 
 def still_shown(txns: Replays, busy: NDArray[np.bool_], shown: tuple[int, ...]) -> tuple[int, ...]:
-    """Toplevel xids of transactions of which something has been shown, and that have not ended; sorted."""
+    """List the toplevel xids of transactions of which something has been shown, and that have not ended; sorted."""
     streamed = txns.streamed
     assert streamed is not None
     over = streamed.top[streamed.ends_stream & (txns.xid == streamed.top)]
@@ -98,7 +98,7 @@ def still_shown(txns: Replays, busy: NDArray[np.bool_], shown: tuple[int, ...]) 
 
 
 def _blocks(rows: Rows, streams: Streams, database: int) -> Replays:
-    """A replay for each block; one block's changes are found by xid and place, so it has no members here."""
+    """Make a replay for each block; one block's changes are found by xid and place, so it has no members here."""
     blocks = streams.blocks
     first, base, changes_catalog = _seen(rows, blocks.xid)
     return _replays(
@@ -117,14 +117,14 @@ def _blocks(rows: Rows, streams: Streams, database: int) -> Replays:
 
 
 def _ends(replays: Replays) -> Replays:
-    """That streamed transactions committed, or were prepared: their last changes are in a block of their own."""
+    """Replay that streamed transactions committed, or were prepared: their last changes are in a block of their own."""
     nobody = np.empty(0, np.int64)
     kind = np.where(replays.kind == WHOLE, STREAM_COMMITS, STREAM_PREPARES).astype(np.uint8)
     return replace(replays, kind=kind, member_xid=nobody, member_txn=nobody)
 
 
 def _aborts(rows: Rows, streams: Streams, database: int, replays: Replays) -> Replays:
-    """That streamed transactions, or subtransactions of which something was streamed, were rolled back."""
+    """Replay that streamed transactions, or subtransactions of which something was streamed, were rolled back."""
     ends = rows.ends
     finished = replays.xid[replays.prepare >= 0]
     is_abort = (ends.kind == ABORT) | ((ends.kind == ABORT_PREPARED) & ~np.isin(ends.xid, finished))
@@ -157,9 +157,10 @@ def _aborts(rows: Rows, streams: Streams, database: int, replays: Replays) -> Re
 
 
 def _abandoned(rows: Rows, streams: Streams, running: Running, database: int) -> Replays:
-    """That servers crashed amid streamed transactions: the first RUNNING_XACTS record says so to which they are old.
+    """Replay that servers crashed amid streamed transactions.
 
-    No record ends them, so the plugin is told of an abort at 0, and at no time.
+    The first RUNNING_XACTS record to which they are old says so. No record ends them, so the plugin gets an abort at 0,
+    and at no time.
     """
     is_open = ~np.isin(streams.top_xid, rows.ends.xid)
     xid, since = streams.top_xid[is_open], streams.top_since[is_open]
@@ -185,7 +186,7 @@ def _abandoned(rows: Rows, streams: Streams, running: Running, database: int) ->
 
 
 def _seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
-    """What :func:`first_seen` says of toplevel xids that may occur several times."""
+    """Return what :func:`first_seen` says of toplevel xids that may occur several times."""
     xids, number = np.unique(tops, return_inverse=True)
     first, base, changes_catalog = first_seen(rows, xids)
     return first[number], base[number], changes_catalog[number]

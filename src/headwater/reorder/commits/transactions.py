@@ -1,4 +1,4 @@
-"""Which transactions are output, and in which order (PostgreSQL: reorderbuffer.c by_txn, decode.c DecodeTXNNeedSkip).
+"""The transactions that are output, and their order (PostgreSQL: reorderbuffer.c by_txn, decode.c DecodeTXNNeedSkip).
 
 Toplevel transactions come in the order of their commit records. A subtransaction belongs to its toplevel transaction
 because a record of it named the toplevel xid, or because the commit record lists it; an aborted one is known by the
@@ -24,10 +24,10 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Members:
-    """Which xids belong to which transaction of a table.
+    """The xids that belong to each transaction of a table.
 
     Attributes:
-        member_xid: int64[m] sorted: toplevel xids and subtransactions; member_txn: int64[m] of which transaction.
+        member_xid: int64[m] sorted: toplevel xids and subtransactions; member_txn: int64[m] the transaction of each.
     """
 
     member_xid: Int64s
@@ -35,11 +35,11 @@ class Members:
     _by_txn: tuple[Int64s, Int64s] | None = field(default=None, init=False, repr=False, compare=False)
 
     def txn_of(self, xids: Integers) -> Int64s:
-        """The transaction each xid is of, -1 for none."""
+        """Find the transaction each xid is of, -1 for none."""
         return lookup(self.member_xid, self.member_txn, xids)
 
     def members(self, txn: int) -> Int64s:
-        """The xids of a transaction, its own included."""
+        """Return the xids of a transaction, its own included."""
         order, starts = self._grouped(txn)
         return self.member_xid[order[starts[txn] : starts[txn + 1]]]
 
@@ -80,20 +80,20 @@ class CommittedTransactions(Members):
 
 
 def committed_transactions(rows: Rows, levels: Sequence[tuple[int, int]] = ()) -> CommittedTransactions:
-    """All committed transactions of an index, whatever their database.
+    """Find all committed transactions of an index, whatever their database.
 
     Args:
         rows: the index.
         levels: (LSN, wal_level from there on) in order; none if all of it is logical.
 
     Returns:
-        them, in commit order.
+        the transactions, in commit order.
     """
     commits = (rows.ends.kind == COMMIT) | (rows.ends.kind == COMMIT_PREPARED)
     ends = rows.ends if commits.all() else rows.ends.take(np.flatnonzero(commits))
     member_xid, member_txn = members_of(ends.xid, ends.subs)
     first, base, catalog = first_seen(rows, ends.xid)
-    # Below logical only the commit record tells of invalidations.
+    # Below logical only the commit record reports invalidations.
     catalog |= (_is_below_logical(ends.lsn, levels) | (ends.kind == COMMIT_PREPARED)) & (ends.invals > 0)
     # One that only changed the catalog gets its base snapshot when it commits (SnapBuildCommitTxn).
     base = np.where(catalog, np.minimum(base, ends.lsn), base)
@@ -115,14 +115,14 @@ def committed_transactions(rows: Rows, levels: Sequence[tuple[int, int]] = ()) -
 
 
 def _is_below_logical(lsns: Int64s, levels: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """bool[n]: which records were written with a wal_level below logical."""
+    """Tell which records were written with a wal_level below logical: bool[n]."""
     since, level = np.array([(0, WAL_LEVEL_LOGICAL), *levels], np.int64).T
     below: NDArray[np.bool_] = level[np.searchsorted(since, lsns, "right") - 1] < WAL_LEVEL_LOGICAL
     return below
 
 
 def members_of(tops: Int64s, subs: Ragged) -> tuple[Int64s, Int64s]:
-    """The xids of transactions, sorted, and the number of the transaction of each.
+    """Return the xids of transactions, sorted, and the number of the transaction of each.
 
     Args:
         tops: int64[t] toplevel xids; subs: t lists of subtransactions.
@@ -135,7 +135,7 @@ def members_of(tops: Int64s, subs: Ragged) -> tuple[Int64s, Int64s]:
 
 
 def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
-    """A function from xids to their toplevel xids, aborted subtransactions included."""
+    """Make a function from xids to their toplevel xids, aborted subtransactions included."""
     ends, assigns = rows.ends, rows.assigns
     subs = np.concatenate([assigns.xid, ends.subs.values])
     tops = np.concatenate([assigns.top, np.repeat(ends.xid, ends.subs.counts)])
@@ -145,14 +145,14 @@ def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
     tops = tops[at]
 
     def toplevel(xids: Int64s) -> Int64s:
-        found = lookup(keys, tops, xids)
-        return np.where(found < 0, xids, found)
+        top = lookup(keys, tops, xids)
+        return np.where(top < 0, xids, top)
 
     return toplevel
 
 
 def first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
-    """Per toplevel xid: first LSN, LSN of its base snapshot (NEVER for none), whether it changed the catalog."""
+    """Find per toplevel xid: first LSN, LSN of its base snapshot (NEVER for none), whether it changed the catalog."""
     toplevel = toplevel_of(rows)
     order = stable_order(tops)
     first = np.full(len(tops), NEVER, np.int64)
@@ -169,9 +169,9 @@ def first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.boo
 
 
 def oldest_base(rows: Rows) -> int:
-    """LSN where the first base snapshot of some transactions was taken, NEVER if none of them has one.
+    """Find the LSN where the first base snapshot of some transactions was taken, NEVER if none of them has one.
 
     Args:
-        rows: theirs.
+        rows: the rows of these transactions.
     """
     return int(rows.xids.lsn[rows.xids.bits & HAS_BASE != 0].min(initial=NEVER))

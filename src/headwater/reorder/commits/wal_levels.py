@@ -1,8 +1,8 @@
-"""Where the WAL says enough to be decoded: stretches of wal_level that is high enough, and gaps between them.
+"""The WAL that says enough to be decoded: stretches of wal_level that is high enough, and gaps between them.
 
 A server has to be restarted for another wal_level, so nothing runs across a change but prepared transactions. What the
 server does: on a primary it refuses to start below logical as long as there is a logical slot (RestoreSlotFromDisk,
-slot.c), so that no slot's WAL ever has a gap; a slot that is made later begins behind the raise.
+slot.c). So no slot's WAL ever has a gap; a slot that is made later begins after the raise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LevelGap:
 
     Attributes:
         level: the lowest wal_level in it: 0 minimal, 1 replica.
-        lo: LSN of the record that tells of it; hi: of the one that says that it is high enough again, None if none did.
+        lo: LSN of the record that reports it; hi: of the one that says that it is high enough again, None if none did.
     """
 
     level: int
@@ -44,27 +44,27 @@ class LevelGap:
 
 
 def starting_at(stretches: tuple[Decodable, ...], start: int) -> tuple[Decodable, ...]:
-    """The same stretches, of which what ends before an LSN is not wanted."""
-    return tuple(replace(one, start=max(one.start, start)) for one in stretches)
+    """Return the same stretches, of which what ends before an LSN is not wanted."""
+    return tuple(replace(stretch, start=max(stretch.start, start)) for stretch in stretches)
 
 
 def is_decodable(place: Int64s, first_lsn: Int64s, stretches: tuple[Decodable, ...]) -> NDArray[np.bool_]:
-    """bool[t]: which transactions lie in a stretch with all they did.
+    """Tell which transactions lie in a stretch with all they did: bool[t].
 
     Args:
         place: int64[t] where their commit records, or what else they are replayed at, start.
         first_lsn: int64[t] where they first showed.
         stretches: in order.
     """
-    found = np.zeros(len(place), np.bool_)
-    for one in stretches:
-        found |= (place >= one.start) & (place < one.stop) & (first_lsn >= one.first)
-    return found
+    lies_inside = np.zeros(len(place), np.bool_)
+    for stretch in stretches:
+        lies_inside |= (place >= stretch.start) & (place < stretch.stop) & (first_lsn >= stretch.first)
+    return lies_inside
 
 
 def lies_in(lsns: Int64s, stretches: tuple[Decodable, ...]) -> NDArray[np.bool_]:
-    """bool[n]: which records lie in a stretch, whatever their transaction did before it."""
-    found = np.zeros(len(lsns), np.bool_)
-    for one in stretches:
-        found |= (lsns >= one.start) & (lsns < one.stop)
-    return found
+    """Tell which records lie in a stretch, whatever their transaction did before it: bool[n]."""
+    lies_inside = np.zeros(len(lsns), np.bool_)
+    for stretch in stretches:
+        lies_inside |= (lsns >= stretch.start) & (lsns < stretch.stop)
+    return lies_inside

@@ -1,3 +1,3 @@
-"""What a task gets: the changes of replays, resolved and cut into slices of even size."""
+"""The work of a task: the changes of replays, resolved and cut into slices of even size."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Mirrors ReorderBufferIterTXNInit and ReorderBufferIterTXNNext of reorderbuffer.c over binaryheap.c (14 to 19): one queue
 a (sub)transaction, merged by LSN. Of two queues whose next changes have one LSN, the heap's shape decides: a logical
-message has the LSN of the record behind its own.
+message has the LSN of the record after its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Int64s = NDArray[np.int64]
 
 @inline_kernel
 def _sift_down(heap: Int64s, size: int, at: int, lsns: Int64s, next_of: Int64s) -> None:
-    """Let the queue at a place sink to where its next change is not behind those of its children."""
+    """Let the queue at a place sink to where its next change is not after those of its children."""
     queue = heap[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1

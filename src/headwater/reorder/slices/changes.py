@@ -1,8 +1,8 @@
-"""Which rows of changes are decoded: those of output transactions that give messages, and those that these need.
+"""The rows of changes that are decoded: those of output transactions that give messages, and those that these need.
 
 In: the index's rows, the committed transactions, the rows' resolutions. Out: ``ChangeRows`` of the plan, in output
-order. Needed beside wanted rows are TOAST chunks of relations that the same transaction has wanted changes of, all
-other changes of those relations (they drop pending chunks), and speculative inserts that are confirmed elsewhere.
+order. Needed beside wanted rows are TOAST chunks of relations that the same transaction has wanted changes of. So are
+all other changes of those relations (they drop pending chunks), and speculative inserts that are confirmed elsewhere.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def left_out_origins(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[
 
 
 def has_origin_of(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[int], bool]) -> Bools:
-    """Tell what came from an origin that the plugin leaves out: bool[n]."""
+    """Tell which rows came from an origin that the plugin leaves out: bool[n]."""
     filtered = left_out_origins(origin, is_filtered)
     return np.isin(origin, filtered) if filtered else np.zeros(len(origin), np.bool_)
 
@@ -59,23 +59,23 @@ def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callab
         rows: the index.
         txns: what is replayed.
         output: bool[t] replays that are output.
-        is_filtered: whether the plugin leaves an origin out.
+        is_filtered: tells whether the plugin leaves an origin out.
     """
     itself = np.where(output, np.arange(len(output)), -1)
-    kept = lookup(txns.member_xid, itself[txns.member_txn], rows.changes.xid)
+    replay = lookup(txns.member_xid, itself[txns.member_txn], rows.changes.xid)
     if txns.streamed is not None:
         of = np.flatnonzero(txns.streamed.is_streamed(rows.changes.xid))
-        kept[of] = np.append(itself, -1)[txns.streamed.of_changes(rows.changes.take(of))]
+        replay[of] = np.append(itself, -1)[txns.streamed.of_changes(rows.changes.take(of))]
     if rows.changes.origin.any() or is_filtered(0):
-        kept[has_origin_of(rows.changes.origin, is_filtered)] = -1
-    at, txn = grouped_places(kept, len(output))
-    # What of a row are TOAST chunks its relation says.
+        replay[has_origin_of(rows.changes.origin, is_filtered)] = -1
+    at, txn = grouped_places(replay, len(output))
+    # A row's relation says which of its changes are TOAST chunks.
     kinds = rows.changes.kinds[at].astype(np.uint8)
     return Candidates(at, txn, rows.changes.locator[at], kinds, rows.changes.first[at])
 
 
 class Choice(NamedTuple):
-    """Which candidates are decoded.
+    """The candidates that are decoded.
 
     Attributes:
         wanted: bool[c] some of the row's changes give messages.

@@ -1,9 +1,9 @@
-"""The commit order cut into slices of even size: what each decode task reads, keeps and announces.
+"""The commit order, cut into slices of even size: what each decode task reads, keeps and announces.
 
 In: a plan, whose rows of changes have resolutions and are in output order. Out: its slices. A slice holds whole
-transactions; one that is larger than a slice is cut at lines of the LSN grid, where no TOAST chunks and no speculative
-insert are pending, unless the plugin must have it whole. Where it must have a non-transactional message together with
-the transaction before it, no slice begins with one.
+transactions. One that is larger than a slice is cut at lines of the LSN grid, where no TOAST chunks and no speculative
+insert are pending; but not if the plugin must have it whole. Where it must have a non-transactional message together
+with the transaction before it, no slice begins with one.
 
 Plans of several outputs of one window are cut at the same places, as far as each may be: slices that read about the
 same WAL form a group, for one task that reads it once.
@@ -39,7 +39,7 @@ READ_GAP = 1 << 20
 """Two stretches of WAL closer than this many bytes are read as one."""
 
 MOST_BESIDE_ANOTHER = 4
-"""So many times what a slice should hold, one may hold that is cut where another plan was: that one's may, too."""
+"""A slice that is cut where another plan was may hold so many times what it should: that one's may, too."""
 
 EVERYTHING = np.iinfo(np.int64).max
 
@@ -102,11 +102,11 @@ def planned_bytes(plan: Plan) -> int:
 
 @dataclass(frozen=True)
 class _Cuts:
-    """Where a plan was cut, c places in its order.
+    """The places where a plan was cut, c in its order.
 
     Attributes:
         unit: int64[c] the place of the unit that a slice begins with (:attr:`_Cutter.places`).
-        lsn: int64[c] of a cut transaction the last change before it; -1 where the whole unit comes behind it.
+        lsn: int64[c] of a cut transaction the last change before it; -1 where the whole unit comes after it.
     """
 
     unit: Int64s
@@ -140,13 +140,13 @@ class _Piece:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the piece holds all of its units."""
+        """True if the piece holds all of its units."""
         return self.lo < 0 and self.hi == EVERYTHING
 
 
 @dataclass(frozen=True)
 class _Cutter:
-    """A plan on its way into slices, with what is found out of it once; and where another plan was cut."""
+    """A plan on its way into slices, with tables that are made of it once; and where another plan was cut."""
 
     plan: Plan
     others: _Cuts = NO_CUTS
@@ -232,7 +232,7 @@ class _Cutter:
         """Cut one transaction after the last wanted changes of grid cells that leave nothing pending.
 
         Chunks and events that follow them go to the next piece. One without such changes is cut after any event. Where
-        another plan was cut, in a cell, this one is cut too, before what comes behind.
+        another plan was cut, in a cell, this one is cut too, before what comes after.
         """
         low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
         rows = self.plan.rows.take(slice(low, high))
@@ -247,13 +247,13 @@ class _Cutter:
         for start, stop in pairwise(bounds[:-1]):
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
-            behind = self._group(unit, int(cells[stop]) * self.plan.grid - 1 if stop < len(cells) else EVERYTHING)
-            # A piece ends behind a wanted change, so that what follows of chunks and events belongs to the next change;
+            group_after = self._group(unit, int(cells[stop]) * self.plan.grid - 1 if stop < len(cells) else EVERYTHING)
+            # A piece ends after a wanted change, so that what follows of chunks and events belongs to the next change;
             # and only where no TOAST chunks or speculative insert wait for the record that completes them.
-            if (held >= target or behind > group) and cell.wanted.any() and _is_settled(cell):
+            if (held >= target or group_after > group) and cell.wanted.any() and _is_settled(cell):
                 hi = int(cell.last[cell.wanted].max())
                 yield _Piece(unit, unit + 1, lo, hi, follows_message=writes, group=group)
-                lo, held, group = hi, 0, behind
+                lo, held, group = hi, 0, group_after
                 writes = bool(certain[:stop].any())
         yield _Piece(unit, unit + 1, lo, EVERYTHING, follows_message=writes, group=group)
 
@@ -437,11 +437,13 @@ def _is_settled(cell: ChangeRows) -> bool:
 
 
 def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
-    """Number the units of a piece, from 1 on, among those of some units that are the piece's; 0 if it is none of them.
+    """Give the units of a piece their numbers, from 1 on, among those of some units that are the piece's.
+
+    It is 0 if a unit is none of them.
 
     Args:
         units: int64[n] sorted.
-        piece: it.
+        piece: the piece.
 
     Returns:
         int64[u], and which of the units are the piece's.

@@ -1,7 +1,7 @@
-"""Which logical messages the server takes behind the change that follows them in the log.
+"""The logical messages that the server takes after the change that follows them in the log.
 
-In: the rows of a window and what is replayed of it. Out: :class:`MessageOrder`. What is queued of a transaction and of
-its subtransactions is merged by LSN, where a transactional message has the LSN at which its record ends. If a change of
+In: the rows of a window and what is replayed of it. Out: :class:`MessageOrder`. The queues of a transaction and of its
+subtransactions are merged by LSN, where a transactional message has the LSN at which its record ends. If a change of
 another (sub)transaction of the same one begins there, the two are equal, and the shape of the server's heap decides
 (:mod:`headwater.reorder.slices._queue_order`): then every queued change of the transaction has to be known by its LSN.
 
@@ -27,10 +27,10 @@ Stretch = tuple[int, int]
 
 
 class MessageOrder(NamedTuple):
-    """What was found out.
+    """The messages that are late.
 
     Attributes:
-        late: int64[k] sorted: starts of records of messages that come behind the change at their end.
+        late: int64[k] sorted: starts of records of messages that come after the change at their end.
         lacking: stretches of which the index must have a row a change, to tell.
     """
 
@@ -41,10 +41,10 @@ class MessageOrder(NamedTuple):
 def message_order(
     rows: Rows, lo: int, txns: Replays, commits: CommittedTransactions, is_filtered: Callable[[int], bool]
 ) -> MessageOrder:
-    """Find out which messages the server takes behind the change that follows them.
+    """Find out which messages the server takes after the change that follows them.
 
     Args:
-        rows: the index; lo: where its window begins, behind rows that were left.
+        rows: the index; lo: where its window begins, after rows that were left.
         txns: what is replayed.
         commits: transactions that committed in the window: they hand snapshots to those that run.
         is_filtered: whether the plugin leaves an origin out: the server then does not queue it.
@@ -83,7 +83,7 @@ def _whole(txns: Replays, txn: int) -> Stretch:
 
 
 class _Queued(NamedTuple):
-    """What is queued of transactions, n entries, sorted by replay; not in it is what commits hand on.
+    """The queue of transactions, n entries, sorted by replay; messages that commits hand on are not in it.
 
     Attributes:
         replay: int64[n]; xid: int64[n]; lsn: int64[n]; span: int64[n] bytes to the last change of its row.
@@ -98,7 +98,7 @@ class _Queued(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, txns: Replays, replays: Int64s, is_filtered: Callable[[int], bool]) -> _Queued:
-        """Take what is near some replays."""
+        """Take the entries near some replays."""
         is_asked = np.zeros(len(txns.xid) + 1, np.bool_)
         is_asked[replays] = True
         invals = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))
@@ -123,11 +123,11 @@ class _Queued(NamedTuple):
         return queued._take(np.argsort(queued.replay, kind="stable"))
 
     def of_replays(self, replays: Int64s) -> _Queued:
-        """Take what is near some replays."""
+        """Take the entries near some replays."""
         return self._take(np.isin(self.replay, replays))
 
     def of_replay(self, replay: int) -> _Queued:
-        """Take what is near a replay."""
+        """Take the entries near a replay."""
         return self._take(slice(*np.searchsorted(self.replay, [replay, replay + 1])))
 
     def _take(self, which: slice | Int64s | NDArray[np.bool_]) -> _Queued:
@@ -159,7 +159,7 @@ class _Queued(NamedTuple):
 def _late(
     entries: _Queued, rows: Rows, txns: Replays, commits: CommittedTransactions, txn: int, messages: MessageTable
 ) -> list[int]:
-    """Find those of some messages of a replay that the server takes behind the change at their end: places."""
+    """Find those of some messages of a replay that the server takes after the change at their end: places."""
     top = int(txns.xid[txn])
     given = _given(txns, commits, txn)
     xid, lsn = np.append(entries.xid, np.full(len(given), top)), np.append(entries.lsn, given)
@@ -191,7 +191,7 @@ def _given(txns: Replays, commits: CommittedTransactions, txn: int) -> Int64s:
 
 
 def _ranks(rows: Rows, top: int, xid: Int64s) -> Int64s:
-    """Number each xid's queue: the toplevel one's, then those of subtransactions as these became known."""
+    """Give each xid's queue its number: the toplevel one's, then those of subtransactions as these became known."""
     members = np.unique(xid)
     known = np.full(len(members), np.iinfo(np.int64).max)
     named = np.flatnonzero(np.isin(rows.assigns.xid, members))

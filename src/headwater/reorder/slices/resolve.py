@@ -1,9 +1,9 @@
-"""Which version of which relation each row of changes is decoded with, and which of its changes are wanted.
+"""The version of a relation that each row of changes is decoded with, and which of its changes are wanted.
 
 The relation of a change is looked up as of the change: other transactions' catalog changes count from their commit
 on, the transaction's own from the command on that follows them. As no row of the index crosses either, one look-up
-serves a whole row, and rows of a file share it: those of transactions without catalog changes between two commits of
-catalog changes, those of a transaction with them also between two of its own commands. Mirrors
+serves a whole row, and rows of a file share it. Rows of transactions without catalog changes share it between two
+commits of catalog changes. Those of a transaction with them share it only between two of its own commands, too. Mirrors
 ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
 """
 
@@ -48,17 +48,17 @@ Bools = NDArray[np.bool_]
 
 
 class Describe(Protocol):
-    """Asks the plugin."""
+    """A call to the plugin."""
 
     def __call__(self, schema: RelationSchema, catalog: Any) -> Description:
-        """Return what the plugin says of a relation that is shown so, as of a view."""
+        """Return the plugin's description of a relation that is shown so, as of a view."""
 
     def shown(self, schema: RelationSchema, catalog: Any) -> RelationSchema:
         """Return the relation without columns that nobody wants, with what the plugin looks up of it."""
 
 
 class Resolved(NamedTuple):
-    """What rows of changes are decoded as.
+    """The resolutions that rows of changes are decoded as.
 
     Attributes:
         resolution: int64[n] numbers of relations, -1 for rows that decoding passes over.
@@ -100,7 +100,7 @@ def resolve_rows(changes_catalog: Bools, commits: Int64s, asked: Asked, answer: 
 
     Args:
         changes_catalog: bool[t] of the committed transactions.
-        commits: int64[c] sorted LSNs of all commits behind the first of the rows that changed the catalog.
+        commits: int64[c] sorted LSNs of all commits after the first of the rows that changed the catalog.
         asked: the rows.
         answer: asks for one of them.
     """
@@ -143,17 +143,17 @@ def _resolve_owned(commits: Int64s, asked: Asked, answer: Answer) -> tuple[Int64
 
 @dataclass
 class Resolver:
-    """Looks relations up as of a place in the log, each place once.
+    """The look-up of relations as of a place in the log, each place once.
 
     Attributes:
         store: the catalog, rolled forward.
         commands: of any transactions.
         txns: what is replayed.
         catalog_commits: int64[c] sorted LSNs of commits that changed the catalog: of these, and of all before them
-            that are behind the first change of one.
+            that are after the first change of one.
         describe: asks the plugin.
-        is_tentative: the plugin goes by what it keeps in mind, and is asked again with that: what it refuses to say as
-            of the change is no error yet.
+        is_tentative: the plugin goes by what it remembers, and is asked again with that: what it refuses to say as of
+            the change is no error yet.
         resolutions: all distinct answers, numbered by first use.
     """
 
@@ -223,7 +223,7 @@ class Resolver:
         return self.store.view(lsn, OwnCommands(self._xids(txn), self._command_id(txn, lsn)))
 
     def _check_span(self, first: int, lsn: int) -> None:
-        """Check, where commands are numbered by LSN, whether the numbers have grown all the time."""
+        """Check that the numbers have grown all the time, where commands are numbered by LSN."""
         if not self.store.redo.numbers_commands and first // COMMAND_SPAN != lsn // COMMAND_SPAN:
             raise DecodingError(
                 f"a transaction that changes the catalog crosses {Lsn(lsn - lsn % COMMAND_SPAN)}",

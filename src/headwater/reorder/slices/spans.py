@@ -1,8 +1,8 @@
-"""Spans: what the changes of a file are decoded as, from an LSN on, for one owner or for everybody.
+"""Spans: the resolutions that the changes of a file have, from an LSN on, for one owner or for everybody.
 
-A span says that the changes of (owner, file) from its LSN on, up to the next span of the same two, have a resolution
-(:class:`headwater.reorder.plan.RelationUse` by number, -1 none). Owners are transactions that change the catalog, later
-their units; -1 stands for all others. Spans are int64[4, s] rows (owner, file, from LSN, resolution), sorted.
+A span gives a resolution to the changes of (owner, file) from its LSN on, up to the next span of the same two. It is a
+number of a :class:`headwater.reorder.plan.RelationUse`, -1 for none. Owners are transactions that change the catalog,
+later their units; -1 stands for all others. Spans are int64[4, s] rows (owner, file, from LSN, resolution), sorted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def joined(spans: Int64s) -> Int64s:
 
 
 def spans_by_unit(spans: Int64s, unit_of: Int64s) -> Int64s:
-    """Number spans by units instead of transactions, without those of transactions that are not output.
+    """Give spans units as owners instead of transactions, without those of transactions that are not output.
 
     Args:
         spans: int64[4, s] owners are transactions.
@@ -35,13 +35,13 @@ def spans_by_unit(spans: Int64s, unit_of: Int64s) -> Int64s:
     own = spans[0] >= 0
     unit = np.full(spans.shape[1], -1, np.int64)
     unit[own] = unit_of[spans[0, own]]
-    kept = np.concatenate([unit[np.newaxis], spans[1:]])
-    return kept[:, ~own | (unit >= 0)]
+    by_unit = np.concatenate([unit[np.newaxis], spans[1:]])
+    return by_unit[:, ~own | (unit >= 0)]
 
 
 @dataclass(frozen=True)
 class SpanIndex:
-    """Finds spans without going through all of them.
+    """An index that finds spans without going through all of them.
 
     Attributes:
         spans: int64[4, s].

@@ -1,4 +1,4 @@
-"""What is output, in order: transactions where they are replayed, and among them non-transactional messages."""
+"""Units of the output, in order: transactions where they are replayed, and among them non-transactional messages."""
 
 from __future__ import annotations
 

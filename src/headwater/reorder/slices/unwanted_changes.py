@@ -22,13 +22,13 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PassedOver:
-    """Them, of a window.
+    """The unwanted changes of a window.
 
     Attributes:
         candidates: all changes of the window, c.
         resolution: int64[c] the number of each one's relation, -1 for none.
         relations: by number.
-        txns: whose they are.
+        txns: the replays that they are of.
     """
 
     candidates: Candidates

@@ -1,4 +1,4 @@
-"""Kernel: what was picked out of a slice's records, grouped by transaction, with the schemas that go before.
+"""Kernel: the items picked out of a slice's records, grouped by transaction, with the schemas that go before.
 
 PostgreSQL: maybe_send_schema of pgoutput.c, as far as the plan says which change is the first.
 """
@@ -91,7 +91,7 @@ def group_items(raw: Int64s, count: Int, item_start: Int64s, item_end: Int64s, t
 
 @borrowing_kernel
 def number_layouts(kind: Bytes, layout: Int32s, used: Int64s) -> None:
-    """Number the relation versions whose rows are printed, in their order.
+    """Give the relation versions whose rows are printed their numbers, in their order.
 
     Args:
         kind: uint8[n] kinds of items.

@@ -113,7 +113,7 @@ def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s, next_member: I
 
 @inline_kernel
 def _member(xid: Int, slots: Int32s, xids: Int64s) -> Int:
-    """The member number of an xid, -1 if it is not of this slice."""
+    """Find the member number of an xid, -1 if it is not of this slice."""
     mask = len(slots) - 1
     slot = (xid * 2654435761) & mask
     while slots[slot] >= 0:
@@ -125,28 +125,28 @@ def _member(xid: Int, slots: Int32s, xids: Int64s) -> Int:
 
 @inline_kernel
 def _member_at(xid: Int, lsn: Int, wanted: Wanted) -> Int:
-    """The member that an xid's change at an LSN is of, -1 if it is not of this slice; LSNs ascend.
+    """Find the member that an xid's change at an LSN is of, -1 if it is not of this slice; LSNs ascend.
 
-    Of several, those that a record has passed are left behind for good.
+    Of several, those that a record has passed are left for good.
     """
     member = _member(xid, wanted.slots, wanted.slot_xids)
     if member < 0 or len(wanted.next_member) == 0:
         return member
-    found = member
-    while wanted.next_member[found] >= 0 and lsn > wanted.unit_hi[wanted.member_unit[found]]:
-        found = wanted.next_member[found]
-    if found != member:
+    current = member
+    while wanted.next_member[current] >= 0 and lsn > wanted.unit_hi[wanted.member_unit[current]]:
+        current = wanted.next_member[current]
+    if current != member:
         mask = len(wanted.slots) - 1
         slot = (xid * 2654435761) & mask
         while wanted.slot_xids[slot] != xid or wanted.slots[slot] < 0:
             slot = (slot + 1) & mask
-        wanted.slots[slot] = found
-    return found
+        wanted.slots[slot] = current
+    return current
 
 
 @inline_kernel
 def find_relation(spans: Int64s, unit: Int, file: Int, lsn: Int) -> Int:
-    """The relation of the last span of (unit, file) that starts at or before ``lsn``, -1 if there is none.
+    """Find the relation of the last span of (unit, file) that starts at or before ``lsn``, -1 if there is none.
 
     Args:
         spans: int64[4, s] (unit, file, from LSN, relation), sorted.
@@ -173,7 +173,7 @@ def find_relation(spans: Int64s, unit: Int, file: Int, lsn: Int) -> Int:
 
 @inline_kernel
 def _is_passed_over(wanted: Wanted, relation: Int, unit: Int, file: Int) -> bool:
-    """Whether a record holds a TOAST chunk that no wanted change of its unit can use."""
+    """Tell whether a record holds a TOAST chunk that no wanted change of its unit can use."""
     if not wanted.toasts[relation]:
         return False
     key = unit * wanted.files.shape[1] + file
@@ -229,7 +229,7 @@ def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, co
 
 @inline_kernel
 def _keep_on_page(page: Int, offnum: Int, work: Work, raw: Int64s, n: Int, column: Int) -> Int:
-    """The same of a tuple on a page image: OK or MALFORMED."""
+    """Keep a tuple of a page image, as :func:`_keep` does: OK or MALFORMED."""
     at, length = tuple_on_page(work.pages, page, offnum)
     if at < 0:
         return MALFORMED
@@ -239,7 +239,7 @@ def _keep_on_page(page: Int, offnum: Int, work: Work, raw: Int64s, n: Int, colum
 
 @inline_kernel
 def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
+    """Take an INSERT record: a row, a chunk, or a row that waits for its confirmation."""
     headers, state = work.headers, work.state
     if headers[MAIN_LENGTH] < INSERT_SIZE:
         return MALFORMED
@@ -263,7 +263,7 @@ def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
 
 @inline_kernel
 def _tuples_of(count: Int, lsn: Int, unit: Int, wanted: Wanted) -> tuple[Int, Int]:
-    """Which of the tuples of a MULTI_INSERT record are of a unit: from the first number to before the second."""
+    """Find the tuples of a MULTI_INSERT record that are of a unit: from the first number to before the second."""
     first = wanted.unit_lo_taken[unit] if lsn == wanted.unit_lo[unit] else np.int64(0)
     last = min(count, wanted.unit_hi_taken[unit]) if lsn == wanted.unit_hi[unit] else np.int64(count)
     return first, last
@@ -273,7 +273,7 @@ def _tuples_of(count: Int, lsn: Int, unit: Int, wanted: Wanted) -> tuple[Int, In
 def _multi_insert_on_page(
     data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
-    """A MULTI_INSERT record whose tuples lie in the image of its page."""
+    """Take a MULTI_INSERT record whose tuples lie in the image of its page."""
     main = work.headers[MAIN_AT]
     count = u16(data, main + MULTI_INSERT_COUNT_AT)
     if MULTI_INSERT_SIZE + 2 * count > work.headers[MAIN_LENGTH]:
@@ -291,7 +291,7 @@ def _multi_insert_on_page(
 def _multi_insert(
     data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
-    """A MULTI_INSERT record: every tuple of it; only the last one of the last record drops pending chunks."""
+    """Take every tuple of a MULTI_INSERT record; only the last one of the last record drops pending chunks."""
     headers, state = work.headers, work.state
     main = headers[MAIN_AT]
     is_last = data[main] & heap.INSERT_LAST_IN_MULTI
@@ -323,7 +323,7 @@ def _multi_insert(
 
 @inline_kernel
 def _confirm(unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """A CONFIRM record: the parked row comes here, under the LSN and xid of its insert."""
+    """Take a CONFIRM record: the parked row comes here, under the LSN and xid of its insert."""
     source = work.parked[unit]
     work.parked[unit] = -1
     if not wanted.wants[relation] & WANT_INSERT:
@@ -340,7 +340,7 @@ def _confirm(unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw
 
 @inline_kernel
 def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """A DELETE record: of a row, or of a parked one that lost its race."""
+    """Take a DELETE record: of a row, or of a parked one that lost its race."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     if length < DELETE_SIZE:
@@ -365,7 +365,7 @@ def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
 
 @inline_kernel
 def _keep_shared(data: Bytes, flags: Int, work: Work, raw: Int64s, n: Int) -> Int:
-    """The new tuple of an UPDATE without the bytes that the old one has at either end: OK or MALFORMED."""
+    """Keep the new tuple of an UPDATE without the bytes that the old one has at either end: OK or MALFORMED."""
     at, length, used = work.headers[BLOCKS + DATA_AT], work.headers[BLOCKS + DATA_LENGTH], work.state[USED]
     passed = np.int64(0)
     for end in range(2):
@@ -383,7 +383,7 @@ def _keep_shared(data: Bytes, flags: Int, work: Work, raw: Int64s, n: Int) -> In
 
 @inline_kernel
 def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """An UPDATE record; with wal_level logical, prefix and suffix compression occur in catalogs only."""
+    """Take an UPDATE record; with wal_level logical, prefix and suffix compression occur in catalogs only."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     if length < UPDATE_SIZE or (wanted.is_logical and data[main + UPDATE_FLAGS_AT] & heap.UPDATE_SHARES_WITH_OLD):
@@ -411,7 +411,7 @@ def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
 
 @inline_kernel
 def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """One change of a planned relation."""
+    """Take a change of a planned relation."""
     xid = u32(data, at + XID_AT)
     op = data[at + INFO_AT] & heap.OPMASK
     before = work.state[ITEMS]
@@ -429,14 +429,14 @@ def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wa
         status = _update(data, unit, xid, lsn, relation, wanted, work, raw)
     last = work.state[ITEMS] - 1
     if last >= before:
-        kept = work.pending[unit] and not raw[last, FLAGS] & CLEAR_TOAST
-        work.pending[unit] = raw[last, KIND] == TOAST or kept
+        still_pending = work.pending[unit] and not raw[last, FLAGS] & CLEAR_TOAST
+        work.pending[unit] = raw[last, KIND] == TOAST or still_pending
     return status
 
 
 @inline_kernel
 def _has_image(headers: Int64s, blocks: Int) -> bool:
-    """Whether a page of the record comes whole."""
+    """Tell whether a page of the record comes whole."""
     return bool(headers[BLOCKS + IMAGE] >= 0 or (blocks > 1 and headers[BLOCKS + 8 + IMAGE] >= 0))
 
 
@@ -444,7 +444,7 @@ def _has_image(headers: Int64s, blocks: Int) -> bool:
 def _pick_of(
     data: Bytes, at: Int, lsn: Int, unit: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
-    """What a record whose headers were parsed has of a unit; a status."""
+    """Pick out of a record whose headers were parsed what it has of a unit; return a status."""
     headers, state = work.headers, work.state
     relation = find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
     if relation < 0 or _is_passed_over(wanted, relation, unit, file):
@@ -466,7 +466,7 @@ def _pick_of(
 def _pick(
     data: Bytes, at: Int, lsn: Int, member: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
-    """What a record whose headers were parsed has of its unit; and of those behind it, if it is in several."""
+    """Pick out of a record whose headers were parsed what its unit needs, and later units, if it is in several."""
     done = np.int64(0)
     while member >= 0:
         unit = wanted.member_unit[member]
@@ -491,7 +491,7 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         positions: int64[n] offsets of the records.
         lsns: int64[n] their starts.
         wanted: the slice.
-        work: what the pass remembers.
+        work: the memory of the pass.
         raw: int64[capacity, COLUMNS].
 
     Returns:

@@ -1,4 +1,4 @@
-"""What the collecting kernel (:mod:`headwater.rows.collect._collect`) is given, what it remembers, and what it says."""
+"""Input, memory and statuses of the collecting kernel (:mod:`headwater.rows.collect._collect`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 OK, NEED_SPACE, NEED_ROOM, NEED_PAGES, MALFORMED, UNCONFIRMED = 0, -1, -2, -3, 1, 2
-"""Status codes: done; the raw table is full; the tuples are; the record's page images are to be had; lengths disagree;
+"""Status codes: done; the raw table is full; the tuples are; the record's page images are needed; lengths disagree;
 a CONFIRM without its speculative insert."""
 
 # Columns of the raw table int64[capacity, COLUMNS]: one row of it is an item, in WAL order.
@@ -22,7 +22,7 @@ RECORD, ITEMS, EVENT, USED, PAGES_OF, HAS_NEW, HAS_OLD, UNITS_DONE = range(8)
 STATE_SIZE = 8
 
 NEW, OLD = 0, 1
-"""Which of the pages."""
+"""Numbers of the pages."""
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -31,7 +31,7 @@ Bools = NDArray[np.bool_]
 
 
 class Wanted(NamedTuple):
-    """What a slice is made of.
+    """The contents of a slice.
 
     Attributes:
         slots: int32[], slot_xids: int64[] hash from xids to members (:func:`fill_members`).
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
         chunks: int64[k] sorted, ``unit * f + file``: whose TOAST chunks are taken.
         spans: int64[4, s] (:func:`find_relation`).
         wants: int64[r] WANT_* bits per relation; toasts: bool[r].
-        event_unit, event_order, event_lsn: int64[e] sorted by order: behind changes that begin up to there.
+        event_unit, event_order, event_lsn: int64[e] sorted by order: after changes that begin up to there.
         left_out: bool[65536] by replication origin: its records are left out.
         is_logical: all WAL is of wal_level logical; else tuples may lie in page images, or not be there.
     """
@@ -70,7 +70,7 @@ class Wanted(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What the pass remembers.
+    """The memory of the pass.
 
     Attributes:
         headers: int64[HEADERS_LENGTH] scratch.

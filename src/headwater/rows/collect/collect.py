@@ -2,7 +2,7 @@
 
 In: a :class:`~headwater.reorder.plan.Slice` and framed records, stretch by stretch, of which those of its ranges are
 looked at. Out: :class:`Items` with their tuples, transactions and literals for the plugin. One pass over the records;
-nothing is allocated per record but of logical messages, and of a stretch nothing stays in memory but planned changes,
+nothing is allocated per record but of logical messages. Of a stretch nothing stays in memory but planned changes,
 however long the ranges are. Several slices can be given the same stretches.
 """
 
@@ -36,7 +36,7 @@ _RECORD_BYTES = 64
 
 @dataclass(frozen=True)
 class SliceChanges:
-    """What a plugin renders.
+    """The changes that a plugin renders.
 
     Attributes:
         tuples: uint8[] the tuples that the items refer to.
@@ -54,15 +54,15 @@ class SliceChanges:
 
 
 MakeMessages = Callable[[KeptRecord, int], Sequence[bytes]]
-"""What a plugin makes of the record of a logical message, in a streamed block of this xid's if it is not 0."""
+"""Makes a plugin's messages of the record of a logical message, in a streamed block of this xid's if it is not 0."""
 
 
 class Collector:
-    """Picks a slice's changes out of its records.
+    """A collector of a slice's changes out of its records.
 
     Args:
         plan: the slice.
-        make: makes what the plugin says of a logical message.
+        make: makes the plugin's messages of a logical message.
         major: PostgreSQL's.
         is_logical: all WAL is of wal_level logical; else tuples may lie in page images, or not be there.
     """
@@ -80,12 +80,12 @@ class Collector:
             RecordError: a record is malformed.
             DecodingError: the records contradict the plan.
         """
-        for own in _within(frames, self._plan.ranges):
-            self._scan.add(own)
-            self._said.add(own)
+        for part in _within(frames, self._plan.ranges):
+            self._scan.add(part)
+            self._said.add(part)
 
     def finish(self) -> SliceChanges:
-        """The changes, in output order, once all stretches are in.
+        """Return the changes, in output order, once all stretches are in.
 
         Raises:
             DecodingError: the records contradict the plan.
@@ -105,7 +105,7 @@ class Collector:
 
 
 def _within(frames: Frames, ranges: Ranges) -> Iterator[Frames]:
-    """The records that start in a slice's ranges: between them a slice knows no relations."""
+    """Give the records that start in a slice's ranges: between them a slice knows no relations."""
     if not len(frames.lsns):
         return
     for lo, hi in ranges:
@@ -183,10 +183,10 @@ class _Scan:
                 continue
             self._make_room(status, frames.length(record))
 
-    def _load_pages(self, kept: KeptRecord) -> None:
+    def _load_pages(self, kept_record: KeptRecord) -> None:
         """Restore the page images of a record; the old tuple lies on the new one's page if no other one is named."""
         record, pages, state = (
-            parse_record(kept.data, kept.lsn, kept.end_lsn, self._major),
+            parse_record(kept_record.data, kept_record.lsn, kept_record.end_lsn, self._major),
             self._work.pages,
             self._work.state,
         )
@@ -196,16 +196,16 @@ class _Scan:
             state[has] = image is not None
             if image is not None:
                 pages[page * PAGE : (page + 1) * PAGE] = np.frombuffer(image.page(), np.uint8)
-        state[k.PAGES_OF] = kept.lsn
+        state[k.PAGES_OF] = kept_record.lsn
 
     def finish(self) -> tuple[NDArray[np.int64], int]:
-        """The raw items and their number, once all stretches are in."""
+        """Return the raw items and their number, once all stretches are in."""
         while status := _collect.push_rest(self._wanted, self._work, self._raw):
             self._make_room(status, 0)
         return self._raw, int(self._work.state[k.ITEMS])
 
     def _make_room(self, status: int, record: int) -> None:
-        """Lengthen what was full; the next record is given in bytes."""
+        """Lengthen the full array; the next record is given in bytes."""
         if status == k.NEED_SPACE:
             longer_raw = np.empty((2 * len(self._raw) + 65536, k.COLUMNS), np.int64)
             longer_raw[: len(self._raw)] = self._raw
@@ -217,7 +217,7 @@ class _Scan:
 
 
 class _LogicalMessages:
-    """What the plugin says of logical messages, made as their records come by."""
+    """The plugin's messages of logical messages, made as their records come by."""
 
     def __init__(self, plan: Slice, make: MakeMessages) -> None:
         units, events = plan.units, plan.events
@@ -241,7 +241,7 @@ class _LogicalMessages:
             self._made.append(self._make(record, self._streamed[len(self._made)]))
 
     def finish(self) -> dict[int, Sequence[bytes]]:
-        """All of them, by event.
+        """Return all of the messages, by event.
 
         Raises:
             DecodingError: one was not among the records.
@@ -259,7 +259,7 @@ def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
 
 
 def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """The hash from xids to members, and from each member to the next one of its xid, empty if no xid has two."""
+    """Build the hash from xids to members, and from each member to the next one of its xid, empty if no xid has two."""
     size = 1 << int(2 * len(xids) + 1).bit_length()
     slots, keys, following = np.full(size, -1, np.int32), np.zeros(size, np.int64), np.empty(len(xids), np.int64)
     has_several = _collect.fill_members(xids, slots, keys, following)
@@ -302,7 +302,7 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_grouping.G
 
 
 def _frame_literals(plan: Slice, side: int) -> NDArray[np.int32]:
-    """int32[u] 1 + the literal that each unit begins (side 0) or ends with, 0 for none."""
+    """Return 1 + the literal that each unit begins (side 0) or ends with, 0 for none: int32[u]."""
     units = plan.units
     first = len(plan.events.unit) + len(units.origin_messages)
     has_any = np.array([False, *(bool(frame[side]) for frame in units.frames)], np.bool_)
@@ -311,7 +311,7 @@ def _frame_literals(plan: Slice, side: int) -> NDArray[np.int32]:
 
 
 def _items(grouped: _grouping.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
-    """The items, and the new number of each relation version: only those whose rows are printed have one."""
+    """Return the items, and the new number of each relation version: only those whose rows are printed have one."""
     used = np.zeros(relations, np.int64)
     _grouping.number_layouts(grouped.kind, grouped.layout, used)
     items = Items(
@@ -329,10 +329,16 @@ def _items(grouped: _grouping.Grouped, relations: int) -> tuple[Items, NDArray[n
     return items, used
 
 
-def _literals(plan: Slice, order: NDArray[np.int64], said: Mapping[int, Sequence[bytes]]) -> Literals:
-    """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by event."""
-    made = plan.events.made.tolist()
-    groups = [plan.events.messages[made[event]] if made[event] >= 0 else said[event] for event in order.tolist()]
+def _literals(plan: Slice, order: NDArray[np.int64], said_by_event: Mapping[int, Sequence[bytes]]) -> Literals:
+    """Lay out the literals.
+
+    Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by event.
+    """
+    made_numbers = plan.events.made.tolist()
+    groups = [
+        plan.events.messages[made_numbers[event]] if made_numbers[event] >= 0 else said_by_event[event]
+        for event in order.tolist()
+    ]
     groups += [*plan.units.origin_messages, *(messages for frame in plan.units.frames for messages in frame)]
     messages = [message for group in groups for message in group]
     first = np.cumsum([0] + [len(group) for group in groups])

@@ -1,12 +1,12 @@
-"""Which messages of a slice depend on what other slices give, where row filters decide what gives a message.
+"""The messages of a slice that depend on what other slices give, where row filters decide what gives a message.
 
 In: a slice's plan, its changes after the filters. Out: before which change a relation is announced, and the numbers of
 the announcements that go out only if they did not in an earlier slice. A number is mostly that of the first change that
-its announcement could go before (:func:`headwater.reorder.announcing.announcing.announcement_numbers`): a slice that
-has this change has nothing before it, unless it has a commit behind which another announcement counts as this one.
+its announcement could go before (:func:`headwater.reorder.announcing.announcing.announcement_numbers`). A slice that
+has this change has nothing before it, unless it has a commit after which another announcement counts as this one.
 
-Invariant: in a slice, of the changes that share a number the first one that is sent is announced, once for blocks of a
-streamed transaction and once for the others.
+Invariant: in a slice, of the changes that share a number the first one that is sent is announced. That is once for
+blocks of a streamed transaction and once for the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NOTHING_TENTATIVE = Tentative(
 
 
 def may_depend(plan: Slice) -> bool:
-    """Whether announcements of a slice go where row filters, or earlier slices, say."""
+    """Tell whether announcements of a slice go where row filters, or earlier slices, say."""
     return bool(plan.tentative.size or plan.events.tentative.any() or plan.counted.size)
 
 
@@ -58,14 +58,14 @@ def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[Sli
 
     Args:
         plan: the slice.
-        changes: what the filters have let pass of it; cells: of its tuples.
+        changes: the changes of it that the filters have let pass; cells: of its tuples.
 
     Raises:
         DecodingError: a change that was planned is not there.
     """
     items, flags, whose = changes.items, changes.items.flags.copy(), _whose(plan)
     literals = _literals(plan, items)
-    found = {item: (number, False) for item, number, _ in literals}
+    announced = {item: (number, False) for item, number, _ in literals}
     before_truncates = {(number, whose[unit]): item for item, number, unit in reversed(literals)}
     sent, counted = _Sent(changes, cells, whose), set(plan.counted[2].tolist())
     for unit, lsn, relation, number, *last in plan.tentative.T.tolist():
@@ -74,24 +74,24 @@ def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[Sli
         begun = int(plan.units.lo_taken[unit]) if plan.units.lo[unit] == lsn else 0
         is_first = lsn + begun == number and number not in counted
         if literal >= 0 and (item < 0 or literal < item):
-            found[literal] = number, is_first
+            announced[literal] = number, is_first
         elif item >= 0:
             flags[item] |= SEND_SCHEMA
-            found |= {item: (number, is_first)} if number else {}
+            announced |= {item: (number, is_first)} if number else {}
         elif not number:
             raise DecodingError("a planned change is not in the WAL any more", lsn=lsn)
-    columns = np.array([(item, *found[item]) for item in sorted(found)], np.int64).reshape(-1, 3).T
+    columns = np.array([(item, *announced[item]) for item in sorted(announced)], np.int64).reshape(-1, 3).T
     tentative = Tentative(columns[0], columns[1], columns[2] != 0, plan.counted)
     return replace(changes, items=items._replace(flags=flags)), tentative
 
 
 def _whose(plan: Slice) -> Index:
-    """int64[u] which streamed transaction each unit is a block of, by its xid; 0 for none."""
+    """Return the xid of the streamed transaction that each unit is a block of, 0 for none: int64[u]."""
     return np.where(plan.units.flags & STREAMED != 0, plan.units.xid, 0)
 
 
 def _literals(plan: Slice, items: Items) -> list[tuple[int, int, int]]:
-    """Announcements that go before truncates: their items, numbers and units; in order."""
+    """List the announcements that go before truncates: their items, numbers and units; in order."""
     order = np.argsort(plan.events.order, kind="stable")
     numbers, units = plan.events.tentative[order], plan.events.unit[order]
     at = np.flatnonzero(items.kind == LITERAL) if numbers.any() else np.empty(0, np.int64)
@@ -101,7 +101,7 @@ def _literals(plan: Slice, items: Items) -> list[tuple[int, int, int]]:
 
 
 class _Sent:
-    """The changes of a slice that are sent, by relation and by what streams them; whose: see :func:`_whose`."""
+    """The changes of a slice that are sent, by relation and by streamed transaction; whose: see :func:`_whose`."""
 
     def __init__(self, changes: SliceChanges, cells: Cells, whose: Index) -> None:
         self._transactions, self._place, self._whose_unit = changes.transactions, changes.place, whose
@@ -114,7 +114,7 @@ class _Sent:
         self._items: dict[tuple[int, int], Index] = {}
 
     def first(self, oid: int, place: Sequence[int], last: Sequence[int]) -> int:
-        """The first change of a relation that is sent between two places (unit, LSN); -1 for none."""
+        """Find the first change of a relation that is sent between two places (unit, LSN); -1 for none."""
         whose = int(self._whose_unit[place[0]])
         if (oid, whose) not in self._items:
             self._items[oid, whose] = np.flatnonzero((self._oid == oid) & (self._whose == whose))
@@ -123,6 +123,6 @@ class _Sent:
         return int(items[at]) if at < len(items) and items[at] < self._item(last[0], last[1] + 1) else -1
 
     def _item(self, unit: int, lsn: int) -> int:
-        """The first item at or after a place."""
+        """Find the first item at or after a place."""
         start, end = int(self._transactions.item_start[unit]), int(self._transactions.item_end[unit])
         return start + int(np.searchsorted(self._place[start:end], lsn))

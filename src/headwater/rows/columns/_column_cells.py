@@ -1,7 +1,7 @@
 """Kernels that find the cells of one column in the tuples of a table's changes, whatever versions these are of.
 
-A tuple's cells lie side by side from its first one on; ``place`` says which of them is the column's, for each version
-of the table, -1 where a version has no such column. What is found is ready to be made an array of: kinds are those of
+A tuple's cells lie side by side from its first one on. ``place`` says which of them is the column's, for each version
+of the table, -1 where a version has no such column. Cells found are ready to be made an array of: kinds are those of
 :mod:`headwater.rows.columns._columns`.
 """
 
@@ -22,7 +22,7 @@ _CELL_IN_ARENA = _deform.IN_ARENA
 
 
 class Picks(NamedTuple):
-    """Where the values of a column lie in k rows; what kernels fill in.
+    """The places of a column's values in k rows, which kernels fill in.
 
     Attributes:
         kind: uint8[k]; start: int64[k]; length: int32[k] as in :class:`~headwater.rows.columns._columns.Stored`.
@@ -67,11 +67,13 @@ def _take(tuples: Tuples, cell: Int, picks: Picks, row: Int) -> bool:
 
 @borrowing_kernel
 def pick_new(tuples: Tuples, place: NDArray[np.int64], picks: Picks) -> Int:
-    """The column in new tuples, in the old one where there is no new one or it has not changed; how many are unknown.
+    """Pick the column in new tuples; return how many are unknown.
+
+    Where there is no new tuple, or the value has not changed, it is picked in the old one.
 
     Args:
         tuples: k rows.
-        place: int64[v] which cell of a tuple is the column's, by version.
+        place: int64[v] the cell of a tuple that is the column's, by version.
         picks: of k rows.
     """
     new, old, layout, kinds, _, _ = tuples
@@ -81,15 +83,15 @@ def pick_new(tuples: Tuples, place: NDArray[np.int64], picks: Picks) -> Int:
         before = old[row] + at if old[row] >= 0 and at >= 0 else -1
         after = new[row] + at if new[row] >= 0 and at >= 0 else -1
         is_unchanged = after >= 0 and kinds[after] == UNCHANGED
-        found = _take(tuples, before if new[row] < 0 or is_unchanged else after, picks, row)
-        picks.unchanged[row] = (is_unchanged and not found) or (after >= 0 and kinds[after] == UNKNOWN)
+        is_found = _take(tuples, before if new[row] < 0 or is_unchanged else after, picks, row)
+        picks.unchanged[row] = (is_unchanged and not is_found) or (after >= 0 and kinds[after] == UNKNOWN)
         unknown += picks.unchanged[row]
     return unknown
 
 
 @borrowing_kernel
 def pick_old(tuples: Tuples, place: NDArray[np.int64], picks: Picks) -> None:
-    """The column in old tuples.
+    """Pick the column in old tuples.
 
     Args:
         tuples: k rows.

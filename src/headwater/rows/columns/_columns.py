@@ -1,9 +1,9 @@
 """Kernels that make Arrow's buffers of stored values, a column of n values at a time.
 
 A value is ``data[start:start+length]``, or the same of the arena if its kind is IN_ARENA; kinds other than VALUE and
-IN_ARENA have none, and zeros stand for them. Every kernel checks lengths before it reads. What a type of Arrow cannot
-hold is told by a status for each value (``fits``), and by how many there are; a value that no server writes stops a
-kernel with CORRUPT, and its row.
+IN_ARENA have none, and zeros stand for them. Every kernel checks lengths before it reads. A value that a type of Arrow
+cannot hold gets a status (``fits``), and such values are counted; a value that no server writes stops a kernel with
+CORRUPT, and its row.
 
 PostgreSQL: ``numeric.c`` (the stored form of a numeric), ``datatype/timestamp.h``, ``utils/date.h``, ``inet.h``.
 """
@@ -25,11 +25,11 @@ NONE, VALUE, IN_ARENA = 0, 1, 2
 """Kinds: no value, one in the data, one in the arena."""
 
 FITS, INFINITE, TOO_EARLY, TOO_LATE, NAN, TOO_MANY_DIGITS, TOO_LONG, TOO_PRECISE = range(8)
-"""What is said of a value: Arrow's type holds it; or it is an infinity; before the first, or behind the last moment;
+"""The statuses of a value: Arrow's type holds it; or it is an infinity; before the first, or after the last moment;
 no number; of more digits; of more decimals."""
 
 DONE = -1
-"""What a kernel returns; else the row of a malformed value."""
+"""The status that a kernel returns; else the row of a malformed value."""
 
 _NAN = 0xC000
 _LOW = np.uint64(0xFFFFFFFF)
@@ -40,7 +40,7 @@ _DIGITS = np.array([1, 10, 100, 1000, 10_000], np.int64)
 
 
 class Stored(NamedTuple):
-    """n values of a column, as heap tuples hold them.
+    """Values of a column, n of them, as heap tuples hold them.
 
     Attributes:
         kind: uint8[n] NONE, VALUE or IN_ARENA.
@@ -58,7 +58,7 @@ class Stored(NamedTuple):
 
 @borrowing_kernel
 def gather_words(values: Stored, size: Int, out: Bytes) -> Int:
-    """Values of 1, 2, 4, 8 or any other number of bytes, one behind the other.
+    """Gather values of 1, 2, 4, 8 or any other number of bytes, one after the other.
 
     Args:
         values: n values.
@@ -87,7 +87,7 @@ def gather_words(values: Stored, size: Int, out: Bytes) -> Int:
 
 @inline_kernel
 def _moment(data: Bytes, at: Int, size: Int) -> tuple[Int, bool]:
-    """A date or timestamp, and whether it is an infinity."""
+    """Read a date or timestamp, and whether it is an infinity."""
     if size == 4:
         days = load_i32(data, at)
         return days, days == -(1 << 31) or days == (1 << 31) - 1
@@ -104,7 +104,7 @@ def gather_moments(
     out: NDArray[np.int64 | np.int32],
     fits: NDArray[np.uint8],
 ) -> tuple[Int, Int]:
-    """Dates, times and timestamps, counted from another day; (DONE or a row, how many do not fit).
+    """Gather dates, times and timestamps, counted from another day; (DONE or a row, how many do not fit).
 
     Args:
         values: n values.
@@ -148,7 +148,7 @@ def gather_intervals(
     infinite: bool,
     fits: NDArray[np.uint8],
 ) -> tuple[Int, Int]:
-    """The three parts of intervals; (DONE or a row, how many do not fit).
+    """Gather the three parts of intervals; (DONE or a row, how many do not fit).
 
     Args:
         values: n values.
@@ -180,7 +180,7 @@ def gather_intervals(
 
 @borrowing_kernel
 def measure(values: Stored, offsets: NDArray[np.int64]) -> Int:
-    """Where each value begins if all lie one behind the other; DONE, or the row of one that has no place.
+    """Find where each value begins if all lie one after the other; DONE, or the row of one that has no place.
 
     Args:
         values: n values.
@@ -201,7 +201,7 @@ def measure(values: Stored, offsets: NDArray[np.int64]) -> Int:
 
 @borrowing_kernel
 def gather_bytes(values: Stored, offsets: NDArray[np.int64], out: Bytes) -> None:
-    """The values, one behind the other, as :func:`measure` has found."""
+    """Gather the values, one after the other, as :func:`measure` has measured them."""
     kind, start, length, data, arena = values
     for row in range(len(kind)):
         if kind[row] == VALUE:
@@ -222,7 +222,7 @@ def _times_and_add(number: NDArray[np.uint64], factor: Int, digit: Int) -> bool:
 
 @inline_kernel
 def _exceeds(number: NDArray[np.uint64], limit: NDArray[np.uint64]) -> bool:
-    """Whether one number of limbs is greater than another."""
+    """Tell whether one number of limbs is greater than another."""
     for i in range(_LIMBS - 1, -1, -1):
         if number[i] != limit[i]:
             return bool(number[i] > limit[i])
@@ -231,7 +231,7 @@ def _exceeds(number: NDArray[np.uint64], limit: NDArray[np.uint64]) -> bool:
 
 @inline_kernel
 def _scaled(data: Bytes, at: Int, end: Int, weight: Int, scale: Int, number: NDArray[np.uint64]) -> Int:
-    """Digits as a whole number of 10 ** -scale; a status of ``fits``, or CORRUPT below 0."""
+    """Read digits as a whole number of 10 ** -scale; a status of ``fits``, or CORRUPT below 0."""
     for i in range(_LIMBS):
         number[i] = 0
     place = 4 * weight + scale  # of the digit's last decimal
@@ -250,7 +250,7 @@ def _scaled(data: Bytes, at: Int, end: Int, weight: Int, scale: Int, number: NDA
             return TOO_LONG
         at += 2
         place -= 4
-    place += 4  # what follows the last digit that there is: zeros
+    place += 4  # after the last digit that there is come zeros
     while place > 0:
         if _times_and_add(number, _DIGITS[min(place, 4)], 0):
             return TOO_LONG
@@ -260,7 +260,7 @@ def _scaled(data: Bytes, at: Int, end: Int, weight: Int, scale: Int, number: NDA
 
 @inline_kernel
 def _store(number: NDArray[np.uint64], negative: bool, out: NDArray[np.uint64], row: Int) -> None:
-    """A number of limbs as 128 bits, two's complement."""
+    """Store a number of limbs as 128 bits, two's complement."""
     low, high = number[0] | number[1] << _32, number[2] | number[3] << _32
     if negative:
         low, high = ~low + _U1, ~high
@@ -273,7 +273,7 @@ def _store(number: NDArray[np.uint64], negative: bool, out: NDArray[np.uint64], 
 def scaled_number(
     data: Bytes, start: Int, length: Int, scale: Int, limit: NDArray[np.uint64], number: NDArray[np.uint64]
 ) -> tuple[Int, bool]:
-    """A numeric as a whole number; (a status of ``fits``, or CORRUPT below 0, whether it is negative)."""
+    """Read a numeric as a whole number; (a status of ``fits``, or CORRUPT below 0, whether it is negative)."""
     special, negative, weight, _, at = numeric_header(data, start, length)
     if special < 0:
         return -1, False
@@ -296,7 +296,7 @@ def gather_decimals(
     out: NDArray[np.uint64],
     fits: NDArray[np.uint8],
 ) -> tuple[Int, Int]:
-    """Numerics as decimals of a scale; (DONE or a row, how many do not fit).
+    """Gather numerics as decimals of a scale; (DONE or a row, how many do not fit).
 
     Args:
         values: n values.
@@ -329,7 +329,7 @@ def gather_decimals(
 
 @borrowing_kernel
 def array_shapes(values: Stored, dimensions: NDArray[np.int32], lower: NDArray[np.int32]) -> Int:
-    """How many dimensions arrays have, and where the first one begins; DONE or a row.
+    """Find how many dimensions arrays have, and where the first one begins; DONE or a row.
 
     Args:
         values: n arrays.
@@ -345,18 +345,18 @@ def array_shapes(values: Stored, dimensions: NDArray[np.int32], lower: NDArray[n
             source = arena
         if length[row] < 12 or at < 0:
             return row
-        found = load_i32(source, at)
-        if found < 0 or 12 + 8 * found > length[row]:
+        count = load_i32(source, at)
+        if count < 0 or 12 + 8 * count > length[row]:
             return row
-        dimensions[row] = found
-        if found > 0:
-            lower[row] = load_i32(source, at + 12 + 4 * found)
+        dimensions[row] = count
+        if count > 0:
+            lower[row] = load_i32(source, at + 12 + 4 * count)
     return DONE
 
 
 @borrowing_kernel
 def range_flags(values: Stored, flags: NDArray[np.uint8]) -> Int:
-    """The byte of flags at the end of each range; DONE or a row."""
+    """Read the byte of flags at the end of each range; DONE or a row."""
     kind, start, length, data, arena = values
     for row in range(len(kind)):
         flags[row] = 0
@@ -371,7 +371,7 @@ def range_flags(values: Stored, flags: NDArray[np.uint8]) -> Int:
 
 @borrowing_kernel
 def gather_vectors(values: Stored, offsets: NDArray[np.int32], out: NDArray[np.uint8], width: Int) -> Int:
-    """The elements of pgvector's vectors one behind the other; DONE or a row.
+    """Gather the elements of pgvector's vectors one after the other; DONE or a row.
 
     Args:
         values: n vectors: a count of elements, two bytes of nothing, the elements.
@@ -400,7 +400,7 @@ def gather_vectors(values: Stored, offsets: NDArray[np.int32], out: NDArray[np.u
 
 @borrowing_kernel
 def multirange_flags(values: Spans, counts: NDArray[np.int64], flags: NDArray[np.uint8]) -> Int:
-    """The flags of each range of multiranges, one multirange behind the other; DONE or a row.
+    """Gather the flags of each range of multiranges, one multirange after the other; DONE or a row.
 
     Args:
         values: n multiranges: type, count, an offset or length of each range but the first, their flags, the bounds.

@@ -1,4 +1,4 @@
-"""Columns of arrays and ranges taken apart: where the payloads of their parts lie (``_text_parts`` has the forms)."""
+"""Columns of arrays and ranges, taken apart: where the payloads of parts lie (``text/_parts.py`` has the forms)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.rows.text_tables import TextTables
 
 @borrowing_kernel
 def count_parts(tables: TextTables, values: Spans, counts: NDArray[np.int64]) -> Int:
-    """The numbers of parts of values of the tables' first type; their sum, or CORRUPT."""
+    """Count the parts of values of the tables' first type; their sum, or CORRUPT."""
     total = np.int64(0)
     for i in range(len(counts)):
         items, _ = open_parts(tables, 0, np.int64(tables.code[0]), values.data, values.start[i], values.length[i])
@@ -35,29 +35,29 @@ def find_parts(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> Int:
-    """The kind (NO_PART ... MISSING_PART), place and length of each part; how many there are, or CORRUPT.
+    """Find the kind (NO_PART ... MISSING_PART), place and length of each part; how many there are, or CORRUPT.
 
     Only in composites are parts packed, or missing: then their place is in the tables' missing values.
     """
     part = 0
-    kind = np.int64(tables.code[0])
+    code = np.int64(tables.code[0])
     for i in range(len(values.start)):
         start, length = values.start[i], values.length[i]
-        items, at = open_parts(tables, 0, kind, values.data, start, length)
+        items, at = open_parts(tables, 0, code, values.data, start, length)
         if items < 0 or part + items > len(kinds):
             return CORRUPT
         for item in range(items):
-            found, payload, size, at = next_part(tables, 0, kind, values.data, start, length, item, at)
-            if found < NO_PART or found > MISSING_PART:
+            kind, payload, size, at = next_part(tables, 0, code, values.data, start, length, item, at)
+            if kind < NO_PART or kind > MISSING_PART:
                 return CORRUPT
-            kinds[part], starts[part], lengths[part] = found, payload, size
+            kinds[part], starts[part], lengths[part] = kind, payload, size
             part += 1
     return part
 
 
 @borrowing_kernel
 def unpacked_size(data: Bytes, kinds: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Int:
-    """How many bytes the packed ones of some parts have when they are decompressed, together; or CORRUPT."""
+    """Count the bytes that the packed ones of some parts have when they are decompressed, together; or CORRUPT."""
     total = np.int64(0)
     for i in range(len(kinds)):
         if kinds[i] == PACKED_PART:

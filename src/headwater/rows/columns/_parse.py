@@ -1,8 +1,8 @@
 """Cells' text back into numbers, for Arrow columns: whole numbers, dates, timestamps, bytea.
 
-Dates and times are read in ISO style, as ``_text_datetime`` writes them (PostgreSQL: ``EncodeDateTime`` of
+Dates and times are read in ISO style, as ``text/_datetime.py`` writes them (PostgreSQL: ``EncodeDateTime`` of
 ``datetime.c``), years BC, beyond 9999 and offsets with seconds included. Dates become days, timestamps microseconds,
-both since 1970-01-01. What Spark has no value for, infinity and years that are not 1 to 9999, is told by a status.
+both since 1970-01-01. Infinity and years that are not 1 to 9999, for which Spark has no value, have a status.
 
 ``picks`` names the cells to read, -1 where the column has no value.
 """
@@ -19,13 +19,13 @@ from headwater.rows._text_bytes import Bytes, Int
 DONE = -1
 
 INTEGERS, DATES, TIMESTAMPS = 0, 1, 2
-"""What :func:`parse_numbers` reads."""
+"""Forms that :func:`parse_numbers` reads."""
 
 FITS, UNREADABLE, INFINITE, BEFORE_YEAR_1, AFTER_YEAR_9999 = 0, 1, 2, 3, 4
-"""What :func:`parse_numbers` says of each value."""
+"""Statuses that :func:`parse_numbers` gives each value."""
 
 TEXTS, BYTEA = 0, 1
-"""What :func:`parse_values` reads."""
+"""Forms that :func:`parse_values` reads."""
 
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
@@ -50,7 +50,7 @@ def _digits(text: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _is_infinity(text: Bytes, at: Int, end: Int) -> Int:
-    """1 for ``infinity``, -1 for ``-infinity``, else 0."""
+    """Return 1 for ``infinity``, -1 for ``-infinity``, else 0."""
     if end - at == 8 and text[at] == _LOWER_I:
         return 1
     return -1 if end - at == 9 and text[at] == _MINUS and text[at + 1] == _LOWER_I else 0
@@ -58,7 +58,7 @@ def _is_infinity(text: Bytes, at: Int, end: Int) -> Int:
 
 @borrowing_kernel
 def _days(year: Int, month: Int, day: Int) -> Int:
-    """Days since 1970-01-01 of a date of the proleptic Gregorian calendar, year 0 being 1 BC."""
+    """Count the days since 1970-01-01 of a date of the proleptic Gregorian calendar, year 0 being 1 BC."""
     years = year - (1 if month <= 2 else 0)
     era = years // 400
     of_era = years - era * 400
@@ -151,7 +151,7 @@ def _whole_number(text: Bytes, at: Int, end: Int) -> tuple[Int, bool]:
 
 @inline_kernel
 def _number(form: Int, text: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """Read a cell of one of the forms that :func:`parse_numbers` knows; (the number, what is said of it)."""
+    """Read a cell of one of the forms that :func:`parse_numbers` knows; (the number, its status)."""
     if form == INTEGERS:
         value, is_number = _whole_number(text, at, end)
         return value, FITS if is_number else UNREADABLE
@@ -182,7 +182,9 @@ def parse_numbers(
     out: NDArray[np.int64 | np.int32],
     fits: NDArray[np.uint8],
 ) -> Int:
-    """Whole numbers, dates as days since 1970-01-01 or timestamps as microseconds since then, UTC with an offset.
+    """Parse whole numbers, dates as days or timestamps as microseconds, both since 1970-01-01.
+
+    Timestamps with an offset are in UTC.
 
     Args:
         form: INTEGERS, DATES or TIMESTAMPS.
@@ -209,7 +211,7 @@ def parse_numbers(
 
 @borrowing_kernel
 def _nibble(digit: Int) -> Int:
-    """The value of a lower-case hexadecimal digit, -1 for anything else."""
+    """Return the value of a lower-case hexadecimal digit, -1 for anything else."""
     if _0 <= digit <= _9:
         return np.int64(digit) - _0
     return np.int64(digit) - _LOWER_A + 10 if _LOWER_A <= digit <= _LOWER_F else np.int64(-1)
@@ -217,7 +219,7 @@ def _nibble(digit: Int) -> Int:
 
 @borrowing_kernel
 def _hexadecimal(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """Pairs of digits into bytes; the new ``o`` or -1."""
+    """Turn pairs of digits into bytes; the new ``o`` or -1."""
     if (end - at) & 1:
         return -1
     while at < end:
@@ -232,7 +234,7 @@ def _hexadecimal(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _escaped(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    r"""Bytes with ``\\`` and ``\ooo`` among them; the new ``o`` or -1."""
+    r"""Read bytes with ``\\`` and ``\ooo`` among them; the new ``o`` or -1."""
     while at < end:
         if text[at] != _BACKSLASH:
             out[o] = text[at]
@@ -252,7 +254,7 @@ def _escaped(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _bytea(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """Bytes, in either form of ``bytea_output``; the new ``o`` or -1."""
+    """Read bytes, in either form of ``bytea_output``; the new ``o`` or -1."""
     if end - at >= 2 and text[at] == _BACKSLASH and text[at + 1] == _LOWER_X:
         return _hexadecimal(text, at + 2, end, out, o)
     return _escaped(text, at, end, out, o)
@@ -268,7 +270,9 @@ def parse_values(
     out: Bytes,
     offsets: NDArray[np.int64],
 ) -> Int:
-    """The texts themselves, or the bytes that they stand for, one after the other; DONE or the pick not to be read.
+    """Write the texts themselves, or the bytes that they stand for, one after the other.
+
+    Returns DONE or the pick not to be read.
 
     Args:
         form: TEXTS or BYTEA.

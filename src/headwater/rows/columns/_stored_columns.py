@@ -1,7 +1,7 @@
 """Kernels over columns of stored values: gathered, measured, and compared, two columns of n values each.
 
-What compares writes -1, 0 or 1 for every pair, as the type's comparison function would, and returns the number of pairs
-compared, or CORRUPT. A value is ``data[start:start+length]``, whose bounds the caller has checked.
+A kernel that compares writes -1, 0 or 1 for every pair, as the type's comparison function would. It returns the number
+of pairs compared, or CORRUPT. A value is ``data[start:start+length]``, whose bounds the caller has checked.
 
 PostgreSQL: ``varlena.c`` (byteacmp, and varstr_cmp under the collation "C"), ``numeric.c`` (cmp_numerics),
 ``network.c`` (network_cmp_internal), ``varchar.c`` (bpchartruelen).
@@ -24,7 +24,7 @@ _IPV4, _IPV6 = 2, 3
 
 
 class Spans(NamedTuple):
-    """n values in one array of bytes.
+    """Values in one array of bytes, n of them.
 
     Attributes:
         data: uint8[].
@@ -39,7 +39,7 @@ class Spans(NamedTuple):
 
 @borrowing_kernel
 def gather(values: Spans, null: NDArray[np.bool_], width: Int, out: Bytes) -> Int:
-    """Values of a fixed width one behind the other, zeros for NULL; how many there are, or CORRUPT."""
+    """Gather values of a fixed width one after the other, zeros for NULL; how many there are, or CORRUPT."""
     for i in range(len(null)):
         if null[i]:
             for k in range(width):
@@ -54,7 +54,7 @@ def gather(values: Spans, null: NDArray[np.bool_], width: Int, out: Bytes) -> In
 
 @inline_kernel
 def _bytes_order(a: Bytes, at: Int, size: Int, b: Bytes, b_at: Int, b_size: Int) -> Int:
-    """-1, 0 or 1 as the bytes compare; of two that begin alike the shorter one comes first."""
+    """Return -1, 0 or 1 as the bytes compare; of two that begin alike the shorter one comes first."""
     for i in range(min(size, b_size)):
         if a[at + i] != b[b_at + i]:
             return -1 if a[at + i] < b[b_at + i] else 1
@@ -63,7 +63,7 @@ def _bytes_order(a: Bytes, at: Int, size: Int, b: Bytes, b_at: Int, b_size: Int)
 
 @borrowing_kernel
 def compare_bytes(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
-    """By their bytes, unsigned."""
+    """Compare values by their bytes, unsigned."""
     for i in range(len(out)):
         out[i] = _bytes_order(left.data, left.start[i], left.length[i], right.data, right.start[i], right.length[i])
     return len(out)
@@ -71,7 +71,7 @@ def compare_bytes(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
 
 @borrowing_kernel
 def equal_bytes(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
-    """0 for the same bytes, else 1."""
+    """Write 0 for the same bytes, else 1."""
     for i in range(len(out)):
         out[i] = 1
         if left.length[i] == right.length[i]:
@@ -85,7 +85,7 @@ def equal_bytes(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
 
 @borrowing_kernel
 def without_trailing(values: Spans, byte: Int, out: NDArray[np.int64]) -> None:
-    """The lengths of values without a certain byte at their ends."""
+    """Measure values without a certain byte at their ends."""
     for i in range(len(out)):
         size = values.length[i]
         while size > 0 and values.data[values.start[i] + size - 1] == byte:
@@ -95,7 +95,7 @@ def without_trailing(values: Spans, byte: Int, out: NDArray[np.int64]) -> None:
 
 @borrowing_kernel
 def until_byte(values: Spans, byte: Int, out: NDArray[np.int64]) -> None:
-    """The lengths of values up to the first of a certain byte."""
+    """Measure values up to the first of a certain byte."""
     for i in range(len(out)):
         size = np.int64(0)
         while size < values.length[i] and values.data[values.start[i] + size] != byte:
@@ -105,7 +105,7 @@ def until_byte(values: Spans, byte: Int, out: NDArray[np.int64]) -> None:
 
 @borrowing_kernel
 def count_characters(values: Spans, out: NDArray[np.int32]) -> None:
-    """The characters of values in UTF8."""
+    """Count the characters of values in UTF8."""
     for i in range(len(out)):
         count = 0
         for k in range(values.length[i]):
@@ -115,7 +115,7 @@ def count_characters(values: Spans, out: NDArray[np.int32]) -> None:
 
 @inline_kernel
 def _special_rank(header: Int) -> Int:
-    """Where a numeric stands that is no number: beyond all numbers, NaN last."""
+    """Rank a numeric that is no number: beyond all numbers, NaN last."""
     if header == _NAN:
         return 3
     if header == _INFINITE:
@@ -125,7 +125,7 @@ def _special_rank(header: Int) -> Int:
 
 @borrowing_kernel
 def _numeric_order(a: Bytes, at: Int, size: Int, b: Bytes, b_at: Int, b_size: Int) -> Int:
-    """-1, 0 or 1; CORRUPT."""
+    """Compare two numerics: -1, 0 or 1; CORRUPT."""
     kind, negative, weight, _, digits = numeric_header(a, at, size)
     b_kind, b_negative, b_weight, _, b_digits = numeric_header(b, b_at, b_size)
     if kind < 0 or b_kind < 0:
@@ -142,15 +142,15 @@ def _numeric_order(a: Bytes, at: Int, size: Int, b: Bytes, b_at: Int, b_size: In
     for i in range(max(count, b_count)):
         if order != 0:
             break
-        one = load_u16(a, digits + 2 * i) if i < count else 0
-        other = load_u16(b, b_digits + 2 * i) if i < b_count else 0
-        order = np.sign(one - other)
+        digit = load_u16(a, digits + 2 * i) if i < count else 0
+        b_digit = load_u16(b, b_digits + 2 * i) if i < b_count else 0
+        order = np.sign(digit - b_digit)
     return -order if negative else order
 
 
 @borrowing_kernel
 def compare_numerics(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
-    """By their values, exactly; NaN is equal to itself and comes last."""
+    """Compare numerics by their values, exactly; NaN is equal to itself and comes last."""
     for i in range(len(out)):
         order = _numeric_order(left.data, left.start[i], left.length[i], right.data, right.start[i], right.length[i])
         if order == CORRUPT:
@@ -161,18 +161,18 @@ def compare_numerics(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
 
 @inline_kernel
 def _bits_order(a: Bytes, at: Int, b: Bytes, b_at: Int, bits: Int) -> Int:
-    """-1, 0 or 1 by so many leading bits (bitncmp)."""
+    """Compare so many leading bits: -1, 0 or 1 (bitncmp)."""
     for i in range((bits + 7) >> 3):
         mask = 255 if bits >= 8 * i + 8 else 255 << (8 * i + 8 - bits) & 255
-        one, other = np.int64(a[at + i]) & mask, np.int64(b[b_at + i]) & mask
-        if one != other:
-            return -1 if one < other else 1
+        byte, b_byte = np.int64(a[at + i]) & mask, np.int64(b[b_at + i]) & mask
+        if byte != b_byte:
+            return -1 if byte < b_byte else 1
     return 0
 
 
 @borrowing_kernel
 def compare_networks(left: Spans, right: Spans, out: NDArray[np.int8]) -> Int:
-    """By family, network part, length of the netmask, and whole address."""
+    """Compare addresses by family, network part, length of the netmask, and whole address."""
     for i in range(len(out)):
         a, b, at, b_at = left.data, right.data, left.start[i], right.start[i]
         if left.length[i] < 2 or right.length[i] < 2:

@@ -48,8 +48,8 @@ _NULL, _TRUE, _FALSE, _INT8, _INT16, _INT32, _INT64, _DECIMAL4, _DECIMAL8, _DECI
 )
 _MOST_SCALE, _MOST_SHORT = 38, 63
 
-# What is kept of an open container, beside its frame: where its ids, offsets and values begin in the output, and how
-# wide offsets are.
+# Rows of the table of open containers, beside their frames: where a container's ids, offsets and values begin in the
+# output, and how wide offsets are.
 _IDS, _OFFSETS, _VALUES, _WIDTH = range(4)
 
 ROOM_TIMES, ROOM_MORE = 4, 64
@@ -57,12 +57,12 @@ ROOM_TIMES, ROOM_MORE = 4, 64
 
 
 class Scratch(NamedTuple):
-    """What a kernel needs while it writes one value.
+    """The room that a kernel needs while it writes one value.
 
     Attributes:
         stack: uint8[] frames of open containers.
         open: int64[4, depth] more of them.
-        key_start, key_length, rank, order, spare: int64[k] keys as they come, their ids, and what sorts them.
+        key_start, key_length, rank, order, spare: int64[k] keys as they come, their ids, and room to sort them.
         id, place: int64[k] fields of an object.
         number, limit: uint64[4] see :func:`headwater.rows.columns._columns.scaled_number`.
     """
@@ -81,7 +81,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_of(longest: int) -> Scratch:
-    """Room for values that are stored in so many bytes: a child takes 4, a key 4, a container 4 more."""
+    """Make room for values that are stored in so many bytes: a child takes 4, a key 4, a container 4 more."""
     most = longest // 8 + 2
     top = 10**_MOST_SCALE - 1
     return Scratch(
@@ -101,7 +101,7 @@ def scratch_of(longest: int) -> Scratch:
 
 @inline_kernel
 def _put(value: Int, width: Int, out: Bytes, o: Int) -> Int:
-    """An integer, the lowest byte first."""
+    """Write an integer, the lowest byte first."""
     for i in range(width):
         out[o + i] = value >> 8 * i & 0xFF
     return o + width
@@ -124,7 +124,7 @@ def _got(width: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _width(most: Int) -> Int:
-    """Bytes of integers up to one."""
+    """Count the bytes of integers up to one."""
     if most < 1 << 8:
         return 1
     if most < 1 << 16:
@@ -134,7 +134,7 @@ def _width(most: Int) -> Int:
 
 @borrowing_kernel
 def _collect_keys(src: Bytes, start: Int, end: Int, s: Scratch) -> Int:
-    """All keys of a value, as :func:`_write_value` meets them; how many, or CORRUPT."""
+    """Collect all keys of a value, as :func:`_write_value` meets them; how many, or CORRUPT."""
     keys, depth = np.int64(0), np.int64(0)
     if open_container(src, start, start, end, s.stack, 0) < 0:
         return CORRUPT
@@ -147,18 +147,18 @@ def _collect_keys(src: Bytes, start: Int, end: Int, s: Scratch) -> Int:
             continue
         _put(child + 1, 4, s.stack, frame + NEXT)
         if is_object:
-            entry, begin, behind = next_child(src, start, child, OFFSET, s.stack, frame)
-            if behind < 0 or entry & TYPE_MASK != STRING:
+            entry, begin, stop = next_child(src, start, child, OFFSET, s.stack, frame)
+            if stop < 0 or entry & TYPE_MASK != STRING:
                 return CORRUPT
-            s.key_start[keys], s.key_length[keys] = begin, behind - begin
+            s.key_start[keys], s.key_length[keys] = begin, stop - begin
             keys += 1
         index, slot = (count + child, VALUE_OFFSET) if is_object else (child, OFFSET)
-        entry, begin, behind = next_child(src, start, index, slot, s.stack, frame)
-        if behind < 0:
+        entry, begin, stop = next_child(src, start, index, slot, s.stack, frame)
+        if stop < 0:
             return CORRUPT
         if entry & TYPE_MASK == CONTAINER:
             depth += 1
-            header = open_container(src, start, begin, behind, s.stack, depth * FRAME)
+            header = open_container(src, start, begin, stop, s.stack, depth * FRAME)
             if header < 0 or header & IS_SCALAR:
                 return CORRUPT
     return keys
@@ -166,7 +166,7 @@ def _collect_keys(src: Bytes, start: Int, end: Int, s: Scratch) -> Int:
 
 @borrowing_kernel
 def _precedes(src: Bytes, a: Int, b: Int, s: Scratch) -> bool:
-    """Whether a key comes before another one, or is the same."""
+    """Tell whether a key comes before another one, or is the same."""
     at, to, size, other = s.key_start[a], s.key_start[b], s.key_length[a], s.key_length[b]
     for i in range(min(size, other)):
         if src[at + i] != src[to + i]:
@@ -199,17 +199,17 @@ def _sort_keys(src: Bytes, keys: Int, s: Scratch) -> Int:
         run *= 2
     different = np.int64(0)
     for i in range(keys):
-        one = s.order[i]
-        if i == 0 or not _precedes(src, one, s.order[different - 1], s):
-            s.order[different] = one
+        key = s.order[i]
+        if i == 0 or not _precedes(src, key, s.order[different - 1], s):
+            s.order[different] = key
             different += 1
-        s.rank[one] = different - 1
+        s.rank[key] = different - 1
     return different
 
 
 @borrowing_kernel
 def _write_metadata(src: Bytes, different: Int, s: Scratch, out: Bytes, o: Int) -> Int:
-    """Version 1, sorted; the different keys."""
+    """Write the metadata: version 1, sorted; the different keys."""
     total = np.int64(0)
     for i in range(different):
         total += s.key_length[s.order[i]]
@@ -229,7 +229,10 @@ def _write_metadata(src: Bytes, different: Int, s: Scratch, out: Bytes, o: Int) 
 
 @borrowing_kernel
 def _write_number(src: Bytes, begin: Int, end: Int, s: Scratch, out: Bytes, o: Int) -> Int:
-    """An integer of as few bytes as it needs, else a decimal; CORRUPT, or CORRUPT - 1 if it has too many digits."""
+    """Write an integer of as few bytes as it needs, else a decimal.
+
+    CORRUPT, or CORRUPT - 1 if it has too many digits.
+    """
     at, size = stored_numeric(src, begin, end)
     if at < 0:
         return CORRUPT
@@ -290,7 +293,7 @@ def _write_string(src: Bytes, begin: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _begin(header: Int, size: Int, id_width: Int, s: Scratch, depth: Int, out: Bytes, o: Int) -> Int:
-    """Header of a container, and room for where its children are."""
+    """Write the header of a container, and leave room for where its children are."""
     count, is_object = header & COUNT_MASK, header & IS_OBJECT != 0
     width, is_large = _width(ROOM_TIMES * size + ROOM_MORE), 1 if count > 255 else 0
     if is_object:
@@ -309,7 +312,7 @@ def _begin(header: Int, size: Int, id_width: Int, s: Scratch, depth: Int, out: B
 
 @borrowing_kernel
 def _end(count: Int, is_object: bool, id_width: Int, s: Scratch, depth: Int, out: Bytes, o: Int) -> None:
-    """Where the container's values end; the fields of an object in the order of their names."""
+    """Write where the container's values end; the fields of an object in the order of their names."""
     ids, offsets, width = s.open[_IDS, depth], s.open[_OFFSETS, depth], s.open[_WIDTH, depth]
     _put(o - s.open[_VALUES, depth], width, out, offsets + count * width)
     if not is_object:
@@ -324,7 +327,7 @@ def _end(count: Int, is_object: bool, id_width: Int, s: Scratch, depth: Int, out
 
 @borrowing_kernel
 def _sort_fields(count: Int, s: Scratch) -> None:
-    """By their ids, which differ (a heap sort)."""
+    """Sort fields by their ids, which differ (a heap sort)."""
     for root in range(count // 2 - 1, -1, -1):
         _sift(root, count, s)
     for end in range(count - 1, 0, -1):
@@ -353,7 +356,7 @@ def _swap(a: Int, b: Int, s: Scratch) -> None:
 
 @borrowing_kernel
 def _write_value(src: Bytes, start: Int, end: Int, id_width: Int, s: Scratch, out: Bytes, o: Int) -> Int:
-    """A value, whose keys have their ids; what :func:`_write_number` says of one that does not fit."""
+    """Write a value, whose keys have their ids; the status of :func:`_write_number` for one that does not fit."""
     keys, depth = np.int64(0), np.int64(0)
     header = open_container(src, start, start, end, s.stack, 0)
     if not header & IS_SCALAR:
@@ -378,14 +381,14 @@ def _write_value(src: Bytes, start: Int, end: Int, id_width: Int, s: Scratch, ou
             _put(s.rank[keys], id_width, out, s.open[_IDS, depth] + child * id_width)
             keys += 1
         index, slot = (count + child, VALUE_OFFSET) if is_object else (child, OFFSET)
-        entry, begin, behind = next_child(src, start, index, slot, s.stack, frame)
+        entry, begin, stop = next_child(src, start, index, slot, s.stack, frame)
         kind = entry & TYPE_MASK
         if kind == CONTAINER:
             depth += 1
-            header = open_container(src, start, begin, behind, s.stack, depth * FRAME)
-            o = _begin(header, behind - begin, id_width, s, depth, out, o)
+            header = open_container(src, start, begin, stop, s.stack, depth * FRAME)
+            o = _begin(header, stop - begin, id_width, s, depth, out, o)
         else:
-            o = _write_scalar(src, kind, begin, behind, s, out, o)
+            o = _write_scalar(src, kind, begin, stop, s, out, o)
             if o < 0:
                 return o
 
@@ -418,13 +421,15 @@ def write_variants(
     metadata_ends: NDArray[np.int64],
     fits: NDArray[np.uint8],
 ) -> tuple[Int, bool]:
-    """Values of jsonb as VARIANT, from one on; (the one that there is no room for, or n; whether it is malformed).
+    """Write values of jsonb as VARIANT, from one on.
+
+    Returns (the one that there is no room for, or n; whether it is malformed).
 
     Args:
         values: n of them.
-        first: the one to begin with; what is before is written.
+        first: the one to begin with; those before it are written.
         s: room for the longest.
-        value, metadata: bytes, one value's behind the other's.
+        value, metadata: bytes, one value's after the other's.
         value_ends, metadata_ends: int64[n + 1] where each begins and ends, from 0 on.
         fits: uint8[n] FITS, or TOO_MANY_DIGITS of those that do not; they have no bytes.
     """

@@ -1,10 +1,10 @@
-"""Cells into Arrow columns, for readers that want rows instead of messages.
+"""Cells made into Arrow columns, for readers that want rows instead of messages.
 
 Two forms: :func:`images`, here, has every change's tuples as maps from column name to text, for any mix of relations;
 :mod:`headwater.rows.columns.table_columns` has one column per attribute of a single table. Both work on whole columns.
 
-Invariant: a TOAST value that an update did not write again comes from the old tuple if that was logged whole, and is
-told apart from NULL if not: its column is named as unchanged.
+Invariant: a TOAST value that an update did not write again comes from the old tuple if that was logged whole. If not,
+it is distinguished from NULL: its column is named as unchanged.
 
 Known gap: virtual generated columns, which no tuple holds, are left out.
 """
@@ -29,10 +29,10 @@ VIRTUAL = "v"
 """``attgenerated`` of a column whose values are not stored."""
 
 NAMES = pa.list_(pa.field("element", pa.string()))
-"""What Spark calls ARRAY<STRING>."""
+"""The type that Spark calls ARRAY<STRING>."""
 
 IMAGE = pa.map_(pa.string(), pa.string())
-"""What Spark calls MAP<STRING,STRING>."""
+"""The type that Spark calls MAP<STRING,STRING>."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Images:
 
 
 def change_rows(items: Items) -> Rows:
-    """Indexes of the items that are changes of rows: neither literals nor TOAST chunks."""
+    """Return the indexes of the items that are changes of rows: neither literals nor TOAST chunks."""
     return np.flatnonzero(items.kind < LITERAL)
 
 
 def old_is_key(old_first: NDArray[np.int64], items: Items, rows: Rows) -> pa.BooleanArray:
-    """Whether only the key of the old tuple was logged; null where no old tuple was.
+    """Tell whether only the key of the old tuple was logged; null where no old tuple was.
 
     Args:
         old_first: int64[n] the first cell of each old tuple, -1 where there is none.
@@ -69,25 +69,25 @@ def old_is_key(old_first: NDArray[np.int64], items: Items, rows: Rows) -> pa.Boo
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
-    """A table without rows, of any columns: of a list of UUIDs, pyarrow (26) makes no ``empty_table``."""
+    """Make a table without rows, of any columns: of a list of UUIDs, pyarrow (26) makes no ``empty_table``."""
     return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def repeated(value: pa.Array, rows: int) -> pa.Array:
-    """An array of one value, so often; not a scalar, as pyarrow (26) pickles none that has UUIDs in it."""
+    """Repeat an array of one value, so often; not a scalar, as pyarrow (26) pickles none that has UUIDs in it."""
     return value.take(pa.array(np.zeros(rows, np.int64)))
 
 
 def is_shown(column: Column) -> bool:
-    """Whether rows have the column: it is not dropped, and its values are stored."""
+    """Tell whether rows have the column: it is not dropped, and its values are stored."""
     return not column.is_dropped and column.generated != VIRTUAL
 
 
 def images(cells: Cells, items: Items, schemas: Sequence[RelationSchema], rows: Rows | None = None) -> Images:
-    """Before and after images of changes, of any relations.
+    """Make before and after images of changes, of any relations.
 
     Args:
-        cells: what ``render`` made of the items.
+        cells: the cells that ``render`` made of the items.
         items: the items.
         schemas: the relation versions that the items refer to.
         rows: int64[k] items to show, None for all changes.
@@ -134,7 +134,7 @@ class _Spread:
     within: Rows
 
     def completed(self, cells: Cells, old_first: Rows) -> _Spread:
-        """With the old tuple's values where these are unchanged.
+        """Return the cells with the old tuple's values where these are unchanged.
 
         Args:
             cells: the cells.
@@ -148,7 +148,7 @@ class _Spread:
         return _Spread(self.missing, self.row, self.column, picks, kinds, self.within)
 
     def offsets(self, keep: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """int32[k+1] where each tuple's kept cells begin."""
+        """Return where each tuple's kept cells begin: int32[k+1]."""
         counts = np.bincount(self.row[keep], minlength=len(self.missing))
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
@@ -170,7 +170,7 @@ def _spread(cells: Cells, first: Rows, base: Rows, natts: Rows) -> _Spread:
 
 
 def _maps(cells: Cells, spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.MapArray:
-    """One map per tuple of the cells to keep; null where there is no tuple."""
+    """Make one map per tuple of the cells to keep; null where there is no tuple."""
     keys = names.take(pa.array(spread.column[keep]))
     values = texts(cells, np.where(spread.kinds == TEXT, spread.picks, -1)[keep], lambda _: "an image")
     missing = np.append(spread.missing, False)
@@ -178,21 +178,21 @@ def _maps(cells: Cells, spread: _Spread, keep: NDArray[np.bool_], names: pa.Stri
 
 
 def _name_lists(spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.ListArray:
-    """The names of the cells to keep, one list per tuple."""
+    """List the names of the cells to keep, one list per tuple."""
     return pa.ListArray.from_arrays(spread.offsets(keep), names.take(pa.array(spread.column[keep])), type=NAMES)
 
 
 Place = Callable[[int], str]
-"""What a pick is called in an error."""
+"""The name of a pick in an error."""
 
 
 def values(form: int, cells: Cells, picks: Rows, place: Place) -> pa.BinaryArray:
-    """Values that a kernel writes one after the other: TEXTS or BYTEA of ``_parse``.
+    """Read values that a kernel writes one after the other: TEXTS or BYTEA of ``_parse``.
 
     Args:
-        form: which.
+        form: TEXTS or BYTEA.
         cells: the cells.
-        picks: int64[k] which of them, -1 for null.
+        picks: int64[k] the cells to read, -1 for null.
         place: names them.
 
     Raises:
@@ -213,23 +213,23 @@ def values(form: int, cells: Cells, picks: Rows, place: Place) -> pa.BinaryArray
 
 
 def texts(cells: Cells, picks: Rows, place: Place) -> pa.StringArray:
-    """The texts themselves, if all of them are UTF-8.
+    """Read the texts themselves, if all of them are UTF-8.
 
     Raises:
         DecodingError: one is not, or all together are longer than 2 GB.
     """
-    found = values(_parse.TEXTS, cells, picks, place).view(pa.string())
+    strings = values(_parse.TEXTS, cells, picks, place).view(pa.string())
     try:
-        found.validate(full=True)
+        strings.validate(full=True)
     except pa.ArrowInvalid:
-        at = first_refused(found, lambda part: part.validate(full=True))
+        at = first_refused(strings, lambda part: part.validate(full=True))
         hint = "images and typed columns need a database whose encoding is UTF8"
         raise DecodingError(f"text of {place(at)} is not valid UTF-8", hint=hint) from None
-    return found
+    return strings
 
 
 def first_refused(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
-    """Index of the first element that a check, which refuses the whole array, raises ArrowInvalid for."""
+    """Find the first element that a check, which refuses the whole array, raises ArrowInvalid for: its index."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2

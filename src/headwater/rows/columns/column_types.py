@@ -1,8 +1,8 @@
-"""One table of all types' typed columns: what a column is in Arrow, and so in Parquet, Delta, Iceberg and Spark.
+"""The typed columns of all types: what a column is in Arrow, and so in Parquet, Delta, Iceberg and Spark.
 
-:func:`column_type` says it of a type and its modifier, for one :class:`Target`. What a target has no type for is text,
-as the server prints it. Whether a *value* does not fit its column (an infinity, a NaN in a decimal, an array of two
-dimensions) shows when it is read: :mod:`headwater.rows.columns.columns`.
+:func:`column_type` says it of a type and its modifier, for one :class:`Target`. Types that a target does not have are
+text, as the server prints it. Whether a *value* does not fit its column (an infinity, a NaN in a decimal, an array of
+two dimensions) shows when it is read: :mod:`headwater.rows.columns.columns`.
 
 Domains are looked through, with their modifiers. Names and types of nested columns are Spark's (``element``), and those
 of PostgreSQL's functions: a range has ``lower``, ``upper``, ``lower_inc``, ``upper_inc`` and ``isempty``.
@@ -22,12 +22,12 @@ from headwater.rows.type_forms import ARROW_FORMS, arrow_form, form_code, is_bui
 
 ERROR, NULL, STRING, BYTES = "error", "null", "string", "bytes"
 ON_UNREPRESENTABLE = (ERROR, NULL, STRING, BYTES)
-"""What is done with a value that a column cannot hold; ``string``: columns are text whose types have such values, and
+"""Ways to treat a value that a column cannot hold; ``string``: columns are text whose types have such values, and
 text that is none in UTF-8 is as ``encode(…, 'escape')`` has it; ``bytes``: columns of text are bytes."""
 
 AS_STRING, AS_VARIANT = "string", "variant"
 JSONB = (AS_STRING, AS_VARIANT)
-"""What columns of jsonb are."""
+"""Types of columns of jsonb."""
 
 MOST_DIGITS = 38
 """Of a decimal in Arrow, Parquet, Delta and Spark."""
@@ -47,7 +47,7 @@ _MONEY_DIGITS = 19
 
 @dataclass(frozen=True)
 class Target:
-    """What the columns are for.
+    """The purpose of the columns.
 
     Attributes:
         name: as errors say it.
@@ -69,7 +69,7 @@ class Target:
     last_day: int = _LAST_DAY
 
     def held(self, arrow: pa.DataType) -> pa.DataType:
-        """The type that values of one are kept in, to which they are cast."""
+        """Return the type that values of one are kept in, to which they are cast."""
         if self.has_int16 or arrow == VARIANT:
             return arrow
         if pa.types.is_list(arrow):
@@ -101,7 +101,7 @@ PARQUET = Target("Parquet", has_time=True, has_uuid=True, first_day=-ALL_DAYS, l
 
 
 class Form(enum.Enum):
-    """How values are read."""
+    """The ways to read values."""
 
     WORDS = enum.auto()
     """Numbers of a fixed width, as they are stored."""
@@ -135,11 +135,11 @@ class ColumnType:
 
     Attributes:
         form: how values are read.
-        arrow: what they are.
+        arrow: the type of the values.
         type: PostgreSQL's type, domains looked through.
         scale: decimals of a DECIMAL or MONEY.
         parts: of a LIST the elements, of a RANGE or MULTIRANGE the bounds, of a STRUCT the attributes.
-        target: what it is for.
+        target: its purpose.
     """
 
     form: Form
@@ -175,7 +175,7 @@ _OF_LIMITED_RANGE = {
     pa.timestamp("us"): Form.TIMESTAMP,
     pa.timestamp("us", tz="UTC"): Form.TIMESTAMP,
 }
-"""How values are read of the server's own types whose Arrow form ``type_forms.py`` has."""
+"""Forms of the server's own types whose Arrow form ``type_forms.py`` has."""
 
 _INTERVAL = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
 _UNSIGNED = {
@@ -198,7 +198,7 @@ _ASCII = frozenset(
 
 
 def list_of(element: pa.DataType) -> pa.ListType:
-    """A list as Spark names its elements."""
+    """Make a list as Spark names its elements."""
     return pa.list_(pa.field("element", element))
 
 
@@ -208,13 +208,13 @@ _VECTOR = list_of(pa.float32())
 def column_type(
     column: Column, target: Target, on_unrepresentable: str = ERROR, money_decimals: int | None = None
 ) -> ColumnType:
-    """What a column of a table is.
+    """Find the type of a table's column.
 
     Args:
-        column: it; not dropped.
-        target: what for.
+        column: the column; not dropped.
+        target: its purpose.
         on_unrepresentable: one of :data:`ON_UNREPRESENTABLE`.
-        money_decimals: digits behind the point of an amount of money, by ``lc_monetary``; None for text.
+        money_decimals: digits after the point of an amount of money, by ``lc_monetary``; None for text.
     """
     assert column.type is not None
     types = _Types(target, on_unrepresentable == STRING, money_decimals, on_unrepresentable == BYTES)
@@ -225,10 +225,10 @@ def column_type(
 
 @dataclass(frozen=True)
 class _Types:
-    """One call of :func:`column_type`.
+    """The settings of a call of :func:`column_type`.
 
     Attributes:
-        target: what for.
+        target: the purpose.
         is_safe: no column may have a type that does not hold all values of PostgreSQL's.
         money_decimals: see there.
         has_bytes: columns of text are bytes.
@@ -240,20 +240,20 @@ class _Types:
     has_bytes: bool = False
 
     def of(self, type: TypeInfo, typmod: int, depth: int) -> ColumnType:
-        """The type of values that lie so deep in those of a column."""
+        """Find the type of values that lie so deep in those of a column."""
         typmod, base = _modifier(type, typmod), base_type(type)
-        found = self._scalar(base, typmod)
-        if found is None and depth < MOST_LEVELS and not is_built_in(base):
-            found = self._nested(base, typmod, depth)
-        if found is None:
+        result = self._scalar(base, typmod)
+        if result is None and depth < MOST_LEVELS and not is_built_in(base):
+            result = self._nested(base, typmod, depth)
+        if result is None:
             return self.text(base)
-        return found
+        return result
 
     def _made(self, form: Form, arrow: pa.DataType, base: TypeInfo) -> ColumnType:
         return ColumnType(form, arrow, base, self.target)
 
     def text(self, base: TypeInfo) -> ColumnType:
-        """Text, or what a package makes of text."""
+        """Return text, or the type that a package makes of text."""
         code = form_code(base)
         if code == codes.CODE_ADDED:
             return self._made(Form.ADDED, arrow_form(base).type, base)
@@ -261,7 +261,7 @@ class _Types:
         return self._made(Form.VERBATIM if code == codes.CODE_VERBATIM else Form.PRINTED, arrow, base)
 
     def _scalar(self, base: TypeInfo, typmod: int) -> ColumnType | None:
-        """A type of the server's own that has no parts."""
+        """Find a type of the server's own that has no parts."""
         code, arrow = form_code(base), arrow_form(base).type if is_built_in(base) else pa.string()
         if arrow in _PLAIN:
             return self._made(_PLAIN[arrow], arrow, base)
@@ -277,7 +277,7 @@ class _Types:
         return None if self.is_safe else self._limited(base, typmod, arrow)
 
     def _limited(self, base: TypeInfo, typmod: int, arrow: pa.DataType) -> ColumnType | None:
-        """A type of the server's own that has values which the column does not hold."""
+        """Find a type of the server's own that has values which the column does not hold."""
         if arrow in _OF_LIMITED_RANGE:
             return self._made(_OF_LIMITED_RANGE[arrow], arrow, base)
         if base.oid == _TIME and self.target.has_time:
@@ -291,7 +291,7 @@ class _Types:
         return None
 
     def _decimal(self, base: TypeInfo, typmod: int) -> ColumnType | None:
-        """A numeric of a precision; None if no decimal holds its numbers."""
+        """Return the decimal for a numeric of a precision; None if no decimal holds its numbers."""
         if typmod < 4:
             return None
         # numeric_typmod_precision, numeric_typmod_scale (utils/adt/numeric.c).
@@ -317,31 +317,35 @@ class _Types:
         return replace(self._made(Form.LIST, list_of(element.arrow), base), parts=(element,))
 
     def _struct(self, base: TypeInfo, depth: int) -> ColumnType | None:
-        shown = [one for one in base.attributes if one.type is not None]
-        if not shown or len({one.name.lower() for one in shown}) < len(shown):
+        shown = [attribute for attribute in base.attributes if attribute.type is not None]
+        if not shown or len({attribute.name.lower() for attribute in shown}) < len(shown):
             return None  # no format has a struct without fields, or two of one name
-        parts = tuple(self.of(one.type, one.typmod, depth + 1) for one in shown if one.type is not None)
-        fields = [(one.name, part.arrow) for one, part in zip(shown, parts, strict=True)]
+        parts = tuple(
+            self.of(attribute.type, attribute.typmod, depth + 1) for attribute in shown if attribute.type is not None
+        )
+        fields = [(attribute.name, part.arrow) for attribute, part in zip(shown, parts, strict=True)]
         return replace(self._made(Form.STRUCT, pa.struct(fields), base), parts=parts)
 
     def _range(self, base: TypeInfo, depth: int) -> ColumnType:
         assert base.subtype is not None
         bound = self.of(base.subtype, -1, depth + 1)
         names = ("lower_inc", "upper_inc", "isempty")
-        one = pa.struct([("lower", bound.arrow), ("upper", bound.arrow), *((name, pa.bool_()) for name in names)])
-        form, arrow = (Form.RANGE, one) if base.typtype == "r" else (Form.MULTIRANGE, list_of(one))
+        range_type = pa.struct(
+            [("lower", bound.arrow), ("upper", bound.arrow), *((name, pa.bool_()) for name in names)]
+        )
+        form, arrow = (Form.RANGE, range_type) if base.typtype == "r" else (Form.MULTIRANGE, list_of(range_type))
         return replace(self._made(form, arrow, base), parts=(bound,))
 
 
 def _modifier(type: TypeInfo, typmod: int) -> int:
-    """The modifier that a value has in the end: a column of a domain has none of its own."""
+    """Find the modifier that a value has in the end: a column of a domain has none of its own."""
     while type.domain_of is not None and typmod < 0:
         typmod, type = type.domain_typmod, type.domain_of
     return typmod
 
 
 def spark_name(arrow: pa.DataType) -> str:
-    """A type of Arrow as Spark's DDL has it, e.g. ``ARRAY<DECIMAL(10,2)>``."""
+    """Name a type of Arrow as Spark's DDL has it, e.g. ``ARRAY<DECIMAL(10,2)>``."""
     if pa.types.is_list(arrow):
         return f"ARRAY<{spark_name(arrow.value_type)}>"
     if arrow == VARIANT:

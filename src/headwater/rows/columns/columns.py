@@ -1,11 +1,11 @@
-"""Stored values into Arrow arrays, without text in between: a whole column at a time.
+"""Stored values made into Arrow arrays, without text in between: a whole column at a time.
 
 In: where the values of a column lie (:class:`Values`), and its
 :class:`~headwater.rows.columns.column_types.ColumnType`. Out: an array of its Arrow type, as long, null where there is
 no value. Only types that are text are printed; of these the kernels of the text path make the text.
 
 A value that Arrow's type cannot hold is an error, or null if that was asked for; inside a range it makes the whole
-range null, as a bound that is null has a meaning of its own. Errors tell table, column and LSN, never the value.
+range null, as a bound that is null has a meaning of its own. Errors name table, column and LSN, never the value.
 
 Known gap: a package's types (``headwater.types``) are read back from the text that it gives.
 """
@@ -54,7 +54,7 @@ REASONS = {
 
 
 class Values(NamedTuple):
-    """n values of a column or of what lies inside it.
+    """Values of a column or of its parts, n of them.
 
     Attributes:
         stored: where they lie.
@@ -67,12 +67,12 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """What is done with values, and how errors name them.
+    """The treatment of values, and their names in errors.
 
     Attributes:
         session: settings that text is printed under.
         with_null: null stands for what a column cannot hold.
-        place: what the column of a change is called.
+        place: names the column of a change.
         lsn: of a change.
         with_escapes: text that is none in UTF-8 is escaped.
     """
@@ -85,7 +85,7 @@ class Asked:
 
 
 def arrow_array(column: ColumnType, values: Values, asked: Asked) -> pa.Array:
-    """A column's values.
+    """Read a column's values.
 
     Raises:
         DecodingError: one does not fit, or is too long, or is no text in UTF-8.
@@ -97,7 +97,7 @@ def arrow_array(column: ColumnType, values: Values, asked: Asked) -> pa.Array:
 
 @dataclass(frozen=True)
 class _Reading:
-    """One call of :func:`arrow_array`."""
+    """A call of :func:`arrow_array`."""
 
     column: ColumnType
     values: Values
@@ -105,7 +105,7 @@ class _Reading:
 
     @property
     def stored(self) -> Stored:
-        """Where the values lie."""
+        """The places of the values."""
         return self.values.stored
 
     def __len__(self) -> int:
@@ -113,9 +113,9 @@ class _Reading:
 
     @cached_property
     def is_there(self) -> NDArray[np.bool_]:
-        """bool[n] which are not null."""
-        found: NDArray[np.bool_] = self.stored.kind != NONE
-        return found
+        """The values that are not null: bool[n]."""
+        there: NDArray[np.bool_] = self.stored.kind != NONE
+        return there
 
     @property
     def validity(self) -> pa.Buffer | None:
@@ -123,12 +123,12 @@ class _Reading:
         return None if self.is_there.all() else bitmap(self.is_there)
 
     def where(self, at: int) -> tuple[str, int]:
-        """What the column of a value is called, and the LSN of its change."""
+        """Return the name of a value's column, and the LSN of its change."""
         row = int(self.values.row[at])
         return self.asked.place(row), self.asked.lsn(row)
 
     def without(self, lost: NDArray[np.bool_]) -> _Reading:
-        """Null instead of some values."""
+        """Return the reading with null instead of some values."""
         kind = np.where(lost, NONE, self.stored.kind).astype(np.uint8)
         return replace(self, values=self.values._replace(stored=self.stored._replace(kind=kind)))
 
@@ -143,20 +143,20 @@ class _Reading:
         raise RecordError(f"malformed value of {place}", lsn=lsn)
 
     def fitting(self, fits: NDArray[np.uint8], reasons: Mapping[int, str] = REASONS) -> NDArray[np.bool_]:
-        """Which values are there and fit, if that is what was asked for.
+        """Tell which values are there and fit, if that is what was asked for.
 
         Raises:
             DecodingError: one does not fit.
         """
-        found = fits == _columns.FITS
+        is_fitting = fits == _columns.FITS
         wrong = np.flatnonzero(fits >= _columns.TOO_LONG)
         if len(wrong):  # of a type's own values none is
             place, lsn = self.where(int(wrong[0]))
             raise DecodingError(f"a value of {place} does not fit type {self.column.name}", lsn=lsn)
-        if not self.asked.with_null and not found.all():
-            first = int(np.argmin(found))
+        if not self.asked.with_null and not is_fitting.all():
+            first = int(np.argmin(is_fitting))
             self.misfit(first, reasons[int(fits[first])])
-        valid: NDArray[np.bool_] = self.is_there & found
+        valid: NDArray[np.bool_] = self.is_there & is_fitting
         return valid
 
     def misfit(self, at: int, reason: str) -> NoReturn:
@@ -169,18 +169,18 @@ class _Reading:
         )
 
     def fixed(self, valid: NDArray[np.bool_], data: NDArray[np.generic]) -> pa.Array:
-        """An array of a fixed width."""
+        """Make an array of a fixed width."""
         validity = None if valid.all() else bitmap(valid)
         return pa.Array.from_buffers(self.column.arrow, len(self), [validity, pa.py_buffer(np.ascontiguousarray(data))])
 
     def words(self, size: int) -> NDArray[np.uint8]:
-        """uint8[n * size] values of a fixed width."""
+        """Gather values of a fixed width: uint8[n * size]."""
         out = np.empty(len(self) * size, np.uint8)
         self.check(_columns.gather_words(self.stored, size, out))
         return out
 
     def binary(self) -> pa.BinaryArray:
-        """Bytes, one value behind the other."""
+        """Gather bytes, one value after the other."""
         offsets = np.empty(len(self) + 1, np.int64)
         self.check(_columns.measure(self.stored, offsets))
         if offsets[-1] > np.iinfo(np.int32).max:
@@ -194,7 +194,7 @@ class _Reading:
         return pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers)
 
     def compact(self) -> Spans:
-        """The values that are there, one behind the other in one piece of memory."""
+        """Gather the values that are there, one after the other in one piece of memory."""
         offsets = np.empty(len(self) + 1, np.int64)
         self.check(_columns.measure(self.stored, offsets))
         out = np.empty(int(offsets[-1]), np.uint8)
@@ -203,7 +203,7 @@ class _Reading:
 
 
 def bitmap(valid: NDArray[np.bool_]) -> pa.Buffer:
-    """Arrow's bits of what is valid."""
+    """Make Arrow's bits of what is valid."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -310,13 +310,13 @@ def _printed(read: _Reading) -> pa.Array:
     asked, is_bytes = read.asked, pa.types.is_binary(read.column.arrow)
     session = asked.session.of_database if is_bytes else asked.session
     refused = ESCAPED if asked.with_escapes else NULLED if asked.with_null else REFUSING
-    found = printed_column(read.stored, read.column.type, session, read.where, refused=refused)
-    return found if is_bytes else _as_text(read, found)
+    texts = printed_column(read.stored, read.column.type, session, read.where, refused=refused)
+    return texts if is_bytes else _as_text(read, texts)
 
 
-def _as_text(read: _Reading, found: pa.BinaryArray) -> pa.StringArray:
-    """Bytes that must be UTF-8."""
-    text = found.view(pa.string())
+def _as_text(read: _Reading, raw: pa.BinaryArray) -> pa.StringArray:
+    """Turn bytes that must be UTF-8 into text."""
+    text = raw.view(pa.string())
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
@@ -336,7 +336,7 @@ def _added(read: _Reading) -> pa.Array:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What values are made of, one value's parts behind the other's.
+    """The parts of values, one value's parts after the other's.
 
     Attributes:
         counts: int64[n] parts of each value.
@@ -349,7 +349,7 @@ class _Parts:
     row: NDArray[np.int64]
 
     def take(self, which: NDArray[np.int64]) -> Values:
-        """Some of the parts."""
+        """Take some of the parts."""
         stored = self.stored
         picked = Stored(stored.kind[which], stored.start[which], stored.length[which], stored.data, stored.arena)
         return Values(picked, self.row[which])
@@ -361,7 +361,7 @@ class _Parts:
 
 
 def _taken_apart(read: _Reading) -> _Parts:
-    """The parts of the values that are there."""
+    """Return the parts of the values that are there."""
     tables, values = build_text_tables([read.column.type], read.asked.session), read.compact()
     counts = np.zeros(len(read), np.int64)
     there = np.empty(len(values.start), np.int64)
@@ -383,7 +383,7 @@ def _unpacked(
     data: NDArray[np.uint8],
     parts: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.uint8]:
-    """The fast defaults of attributes, and behind them what was packed."""
+    """Return the fast defaults of attributes, followed by the unpacked parts."""
     size = _parts.unpacked_size(data, *parts)
     arena = np.empty(len(missing) + max(size, 0), np.uint8)
     arena[: len(missing)] = missing
@@ -417,7 +417,7 @@ def _list(read: _Reading) -> pa.Array:
 def _struct(read: _Reading) -> pa.Array:
     parts = _taken_apart(read)
     attributes = read.column.type.attributes
-    shown = [number for number, one in enumerate(attributes) if one.type is not None]
+    shown = [number for number, attribute in enumerate(attributes) if attribute.type is not None]
     first = np.cumsum(parts.counts) - parts.counts
     arrays = []
     for number, part in zip(shown, read.column.parts, strict=True):
@@ -426,11 +426,11 @@ def _struct(read: _Reading) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, fields=list(read.column.arrow), mask=pa.array(~read.is_there))
 
 
-def _spread(found: pa.Array, is_there: NDArray[np.bool_]) -> pa.Array:
-    """An array with nulls between its values."""
+def _spread(array: pa.Array, is_there: NDArray[np.bool_]) -> pa.Array:
+    """Put nulls between an array's values."""
     if is_there.all():
-        return found
-    return found.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
+        return array
+    return array.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
 
 
 def _range(read: _Reading) -> pa.Array:
@@ -447,18 +447,18 @@ def _multirange(read: _Reading) -> pa.Array:
     flags = np.empty(int(counts.sum()), np.uint8)
     if _columns.multirange_flags(values, counts[read.is_there], flags) != _columns.DONE:
         read.malformed(int(np.argmax(read.is_there)))
-    one = replace(read, column=replace(read.column, arrow=read.column.arrow.value_type))
-    return _lists(read, read.is_there, counts, _ranges(one, flags, parts))
+    ranges = replace(read, column=replace(read.column, arrow=read.column.arrow.value_type))
+    return _lists(read, read.is_there, counts, _ranges(ranges, flags, parts))
 
 
 def _ranges(read: _Reading, flags: NDArray[np.uint8], parts: _Parts) -> pa.StructArray:
-    """One range for each byte of flags: an empty one has no parts, any other two."""
+    """Make one range for each byte of flags: an empty one has no parts, any other two."""
     is_empty = flags & _EMPTY != 0
     first = np.cumsum(np.where(is_empty, 0, 2)) - np.where(is_empty, 0, 2)
     bounds = []
     for side in (0, 1):
-        found = arrow_array(read.column.parts[0], parts.take(first[~is_empty] + side), read.asked)
-        bounds.append(_spread(found, ~is_empty))
+        bound_values = arrow_array(read.column.parts[0], parts.take(first[~is_empty] + side), read.asked)
+        bounds.append(_spread(bound_values, ~is_empty))
     # A bound that is there, and null, does not fit its column: to leave it out would make the range another one.
     has_bound = [parts.stored.kind[first[~is_empty] + side] != NONE for side in (0, 1)]
     lost = np.zeros(len(flags), np.bool_)
@@ -484,19 +484,19 @@ def _variants(read: _Reading) -> pa.Array:
             f"JSON of {read.asked.place(0)} is in {session.encoding}, {read.column.type.name} is in UTF8",
             hint="read it as text",
         )
-    found = variants(read.compact())
-    if found.malformed is not None:
-        read.malformed(int(np.flatnonzero(read.is_there)[found.malformed]))
+    written = variants(read.compact())
+    if written.malformed is not None:
+        read.malformed(int(np.flatnonzero(read.is_there)[written.malformed]))
     fits = np.zeros(len(read), np.uint8)
-    fits[read.is_there] = found.fits
+    fits[read.is_there] = written.fits
     valid = read.fitting(fits)
-    sides = ((found.value, found.value_ends), (found.metadata, found.metadata_ends))
+    sides = ((written.value, written.value_ends), (written.metadata, written.metadata_ends))
     parts = [_binary(data, ends, read.is_there) for data, ends in sides]
     return pa.StructArray.from_arrays(parts, fields=list(read.column.arrow), mask=pa.array(~valid))
 
 
 def _binary(data: NDArray[np.uint8], ends: NDArray[np.int64], is_there: NDArray[np.bool_]) -> pa.BinaryArray:
-    """Values one behind the other, nothing where there are none."""
+    """Make an array of values one after the other, nothing where there are none."""
     lengths = np.zeros(len(is_there), np.int64)
     lengths[is_there] = np.diff(ends)
     return pa.BinaryArray.from_buffers(pa.binary(), len(is_there), [None, _offsets(lengths), pa.py_buffer(data)])

@@ -1,6 +1,6 @@
-"""Text back into typed columns: of types that a package prints, and of values that an older type held.
+"""Text read back into typed columns: of types that a package prints, and of values that an older type held.
 
-A value of an older type is read as the newer one where every value that both hold prints alike; so numbers of any
+A value of an older type is read as the newer one where every value that both hold prints alike. So numbers of any
 width, with decimals or without, are one to the other what their text says. Works on whole columns (``_parse``).
 """
 
@@ -28,7 +28,7 @@ REASONS = {
 HINT = ways(f"{option('on-unrepresentable', 'null')} makes them null, string makes the columns of such types text")
 
 Where = Callable[[int], tuple[str, int]]
-"""What a value's column is called, and the LSN of its change."""
+"""Gives the name of a value's column, and the LSN of its change."""
 
 Misfit = Callable[[int], DecodingError]
 """The error of a value that is none of the column's type."""
@@ -37,13 +37,13 @@ Misfit = Callable[[int], DecodingError]
 def read_back(
     texts: pa.StringArray, column: ColumnType, with_null: bool, where: Where, misfit: Misfit | None = None
 ) -> pa.Array:
-    """Values of a column from their text, in ISO style.
+    """Read values of a column from their text, in ISO style.
 
     Args:
         texts: string[n].
         column: their type; of one that is neither a number, a date, text, bytes nor a truth value, nothing is read.
-        with_null: null stands for what the column cannot hold.
-        where: tells of value i.
+        with_null: null stands for values that the column cannot hold.
+        where: gives the column and LSN of value i.
         misfit: makes the error of a text that is no value of the type; None for one that says only that.
 
     Raises:
@@ -54,7 +54,7 @@ def read_back(
 
 @dataclass(frozen=True)
 class _Texts:
-    """One call of :func:`read_back`."""
+    """A call of :func:`read_back`."""
 
     texts: pa.StringArray
     column: ColumnType
@@ -63,7 +63,7 @@ class _Texts:
     misfit: Misfit | None
 
     def array(self) -> pa.Array:
-        """The values."""
+        """Read the values."""
         type = self.column.arrow
         if pa.types.is_string(type):
             return self.texts
@@ -80,13 +80,13 @@ class _Texts:
         return self._cast(self._finite() if pa.types.is_decimal(type) else self.texts, type)
 
     def _spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The bytes, where each text begins, how long it is, and which are there: picks for ``_parse``."""
+        """Return the bytes, where each text begins, how long it is, and which are there: picks for ``_parse``."""
         count, first = len(self.texts), self.texts.offset
         _, ends, data = self.texts.buffers()
         offsets = np.frombuffer(ends, np.int32)[first : first + count + 1].astype(np.int64)
         there = self.texts.is_valid().to_numpy(zero_copy_only=False)
-        found = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-        return found, offsets[:-1], np.diff(offsets).astype(np.int32), np.where(there, np.arange(count), -1)
+        text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        return text, offsets[:-1], np.diff(offsets).astype(np.int32), np.where(there, np.arange(count), -1)
 
     def _bytes(self) -> pa.BinaryArray:
         data, start, length, picks = self._spans()
@@ -112,7 +112,7 @@ class _Texts:
         return pa.array(out, mask=is_null)
 
     def _finite(self) -> pa.StringArray:
-        """Numerics without those that no decimal can hold."""
+        """Return the numerics without those that no decimal can hold."""
         special = pc.is_in(self.texts, pa.array(["NaN", "Infinity", "-Infinity"]))
         if not pc.any(special).as_py():
             return self.texts
@@ -120,14 +120,14 @@ class _Texts:
         self._require_null(first, "NaN" if self.texts[first].as_py() == "NaN" else "infinity")
         return pc.if_else(special, None, self.texts)
 
-    def _cast(self, found: pa.Array, type: pa.DataType) -> pa.Array:
+    def _cast(self, array: pa.Array, type: pa.DataType) -> pa.Array:
         try:
-            return found.cast(type)
+            return array.cast(type)
         except pa.ArrowInvalid:
-            self._refuse(first_refused(found, lambda part: part.cast(type)))
+            self._refuse(first_refused(array, lambda part: part.cast(type)))
 
     def _require_null(self, at: int, reason: str) -> None:
-        """Whether what the column cannot hold becomes null is the user's choice."""
+        """Raise an error unless a value that the column cannot hold becomes null, which is the user's choice."""
         if self.with_null:
             return
         place, lsn = self.where(at)

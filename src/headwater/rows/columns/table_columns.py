@@ -4,10 +4,10 @@ Columns are those of the table as of one place in the log, most often the end of
 version of it, or of another relation that bore its name. A column of the same relation is known by its attnum, so
 renaming it or moving others about does not matter; of another relation it is known by its name.
 
-Values go into columns as they are stored (:mod:`headwater.rows.columns.columns`). What a column cannot hold is, as
-:class:`TypedTable` is told, an error or null, or the columns of the types that have such values are text altogether. A
+Values go into columns as they are stored (:mod:`headwater.rows.columns.columns`). A value that a column cannot hold is
+an error or null, as :class:`TypedTable` says; or the columns of the types that have such values are text altogether. A
 value of an older type is printed, and read as the newer one, where every value that both hold prints alike
-(:func:`_reads_as`); a real becomes a double precision as PostgreSQL casts it; anything else is an error. Errors tell
+(:func:`_reads_as`). A real becomes a double precision as PostgreSQL casts it; anything else is an error. Errors name
 table, column and LSN, never the value.
 """
 
@@ -55,8 +55,8 @@ class TypedTable:
     Attributes:
         schema: the table as its columns are wanted.
         on_unrepresentable: one of :data:`~headwater.rows.columns.column_types.ON_UNREPRESENTABLE`.
-        target: what the columns are for.
-        money_decimals: digits behind the point of an amount of money; None for text.
+        target: the purpose of the columns.
+        money_decimals: digits after the point of an amount of money; None for text.
     """
 
     schema: RelationSchema
@@ -93,15 +93,15 @@ class TypedTable:
         return f"`{column.name.replace('`', '``')}`{between}{self.type_of(column).spark}"
 
     def type_of(self, column: Column) -> ColumnType:
-        """A column's type."""
+        """Return a column's type."""
         return column_type(column, self.target, self.on_unrepresentable, self.money_decimals)
 
     def column_in(self, column: Column, version: RelationSchema) -> Column | None:
-        """What holds a column's values in tuples of a version of the table, or of another relation."""
+        """Find the column that holds a column's values in tuples of a version of the table, or of another relation."""
         if version.oid != self.schema.oid:
             return next((c for c in version.columns if c.name == column.name and is_shown(c)), None)
-        found = version.columns[column.number - 1] if column.number <= len(version.columns) else None
-        return found if found is not None and is_shown(found) else None
+        candidate = version.columns[column.number - 1] if column.number <= len(version.columns) else None
+        return candidate if candidate is not None and is_shown(candidate) else None
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class TypedRows:
 
     Attributes:
         rows: the new tuples, or of deletes the old ones, one column per attribute.
-        has_old: bool[k] of which an old tuple was logged.
+        has_old: bool[k] changes of which an old tuple was logged.
         old: the old tuples, one row for each that was logged; of a key only the key's columns have values.
         unchanged: ARRAY<STRING>[k] columns of the new tuple whose value is neither in it nor in the old one.
     """
@@ -140,7 +140,7 @@ def typed_columns(
     ctids: Rows | None = None,
     replaced: Mapping[int, NDArray[np.bool_]] | None = None,
 ) -> TypedRows:
-    """The tuples of one table's changes as typed columns, one per shown column of its schema.
+    """Make typed columns of the tuples of one table's changes, one per shown column of its schema.
 
     Args:
         located: where the values of the items' tuples lie.
@@ -149,9 +149,9 @@ def typed_columns(
         session: settings that text is printed under.
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
-        names: what columns are called among those that are unchanged, None for their own names.
+        names: the columns' names among those that are unchanged, None for their own names.
         replaced: bool[k] by the number of a column: rows that do not stay, whose values of an older type are null.
-        ctids: int64[k] where rows lie that are no changes, as ``_seq`` has it; errors tell it, as one LSN is theirs.
+        ctids: int64[k] where rows lie that are no changes, as ``_seq`` has it; errors say it, as one LSN is theirs.
 
     Raises:
         DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
@@ -169,7 +169,7 @@ def typed_columns(
             unchanged[name] = picks.unchanged
     has_old: NDArray[np.bool_] = located.old_first[rows] >= 0
     before = replace(
-        reader, rows=rows[has_old], replaced={number: one[has_old] for number, one in reader.replaced.items()}
+        reader, rows=rows[has_old], replaced={number: is_lost[has_old] for number, is_lost in reader.replaced.items()}
     )
     return TypedRows(
         pa.RecordBatch.from_struct_array(reader.struct(new)),
@@ -180,7 +180,7 @@ def typed_columns(
 
 
 def _name_lists(chosen: dict[str, NDArray[np.bool_]], rows: int) -> pa.ListArray:
-    """For each row the names of the columns that are chosen in it."""
+    """List for each row the names of the columns that are chosen in it."""
     names = list(chosen)
     row, column = np.nonzero(np.stack(list(chosen.values()), axis=1) if names else np.zeros((rows, 0), np.bool_))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int32)
@@ -208,8 +208,8 @@ class _Reader:
     @cached_property
     def tuples(self) -> Tuples:
         """The rows' tuples, for kernels."""
-        found, cells = self.located, self.located.cells
-        first = found.new_first[self.rows], found.old_first[self.rows]
+        located, cells = self.located, self.located.cells
+        first = located.new_first[self.rows], located.old_first[self.rows]
         return Tuples(*first, self.layout, cells.kinds, cells.starts, cells.lengths)
 
     @cached_property
@@ -218,18 +218,18 @@ class _Reader:
         return np.arange(len(self.rows))
 
     def struct(self, arrays: list[pa.Array]) -> pa.StructArray:
-        """Columns as one array."""
+        """Join columns to one array."""
         if not arrays:  # a table without columns
             return pa.array([{}] * len(self.rows), self.table.arrow_struct)
         return pa.StructArray.from_arrays(arrays, fields=list(self.table.arrow_schema))
 
     def new(self, column: Column) -> tuple[Picks, int]:
-        """Where a column's values lie in the rows' new tuples, or else their old ones; and how many are unchanged."""
+        """Find a column's values in the rows' new tuples, or else their old ones; and count how many are unchanged."""
         picks = self._room()
         return picks, int(pick_new(self.tuples, self._place_in_tuples(column), picks))
 
     def old(self, column: Column) -> Picks:
-        """Where they lie in the old ones."""
+        """Find a column's values in the rows' old tuples."""
         picks = self._room()
         pick_old(self.tuples, self._place_in_tuples(column), picks)
         return picks
@@ -239,58 +239,62 @@ class _Reader:
         return Picks(np.empty(rows, np.uint8), np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, bool))
 
     def _place_in_tuples(self, column: Column) -> NDArray[np.int64]:
-        """int64[v] the number of its cell in tuples of each version, -1 for none."""
-        own = [self.table.column_in(column, version) for version in self.versions]
-        return np.array([-1 if found is None else found.number - 1 for found in own], dtype=np.int64)
+        """Return the number of a column's cell in tuples of each version, -1 for none: int64[v]."""
+        columns = [self.table.column_in(column, version) for version in self.versions]
+        return np.array(
+            [-1 if version_column is None else version_column.number - 1 for version_column in columns], dtype=np.int64
+        )
 
     def array(self, column: Column, picks: Picks) -> pa.Array:
-        """A column's values, of whatever versions of the table they are."""
+        """Read a column's values, of whatever versions of the table they are."""
         type = self.table.type_of(column)
-        own = [self.table.column_in(column, version) for version in self.versions]
-        found = [type if one is None or one is column else self.table.type_of(one) for one in own]
-        if all(one == type for one in found):
+        columns = [self.table.column_in(column, version) for version in self.versions]
+        types = [type if older is None or older is column else self.table.type_of(older) for older in columns]
+        if all(older_type == type for older_type in types):
             return arrow_array(type, self._values(picks), self._asked(column))
         if column.number in self.replaced:
-            is_older = np.array([one != type for one in found])[self.layout]
+            is_older = np.array([older_type != type for older_type in types])[self.layout]
             lost = self.replaced[column.number] & is_older
             picks = picks._replace(kind=np.where(lost, NONE, picks.kind).astype(np.uint8))
         first: dict[ColumnType, int] = {}
-        group = np.array([first.setdefault(one, number) for number, one in enumerate(found)], np.int64)[self.layout]
+        group = np.array([first.setdefault(older_type, number) for number, older_type in enumerate(types)], np.int64)[
+            self.layout
+        ]
         is_there = picks.kind != NONE
         numbers = np.unique(group[is_there]).tolist()
         if len(numbers) < 2:
-            return self._of_version(column, type, own[numbers[0]] if numbers else None, picks)
-        kinds = [np.where(group == one, picks.kind, NONE).astype(np.uint8) for one in numbers]
+            return self._of_version(column, type, columns[numbers[0]] if numbers else None, picks)
+        kinds = [np.where(group == leader, picks.kind, NONE).astype(np.uint8) for leader in numbers]
         parts = [
-            self._of_version(column, type, own[one], picks._replace(kind=kind))
-            for one, kind in zip(numbers, kinds, strict=True)
+            self._of_version(column, type, columns[leader], picks._replace(kind=kind))
+            for leader, kind in zip(numbers, kinds, strict=True)
         ]
         which = np.searchsorted(numbers, np.where(is_there, group, numbers[0]))
         return pa.concat_arrays(parts).take(pa.array(which * len(self.rows) + self.numbers))
 
-    def _of_version(self, column: Column, type: ColumnType, own: Column | None, picks: Picks) -> pa.Array:
-        """The same of rows in which the column had a certain type, or of no rows."""
-        found = type if own is None or own is column else self.table.type_of(own)
-        if found == type or (found.arrow == type.arrow and self._reads(own, column, type)):
-            return arrow_array(found, self._values(picks), self._asked(column))
-        assert own is not None
-        assert own.type is not None
-        if found.arrow == pa.float32() and type.arrow == pa.float64():
-            return arrow_array(found, self._values(picks), self._asked(column)).cast(type.arrow)
+    def _of_version(self, column: Column, type: ColumnType, source: Column | None, picks: Picks) -> pa.Array:
+        """Read the values of rows in which the column had a certain type, or of no rows."""
+        source_type = type if source is None or source is column else self.table.type_of(source)
+        if source_type == type or (source_type.arrow == type.arrow and self._reads(source, column, type)):
+            return arrow_array(source_type, self._values(picks), self._asked(column))
+        assert source is not None
+        assert source.type is not None
+        if source_type.arrow == pa.float32() and type.arrow == pa.float64():
+            return arrow_array(source_type, self._values(picks), self._asked(column)).cast(type.arrow)
         # No text is read as a struct or a list: a composite type has other attributes now, an array other elements.
-        if pa.types.is_nested(type.arrow) or not self._reads(own, column, type):
+        if pa.types.is_nested(type.arrow) or not self._reads(source, column, type):
             raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))
         misfit, where = partial(self._misfit, column, type), self._where(column)
         if type.is_text:
-            older = replace(type, form=Form.PRINTED, type=base_type(own.type))
+            older = replace(type, form=Form.PRINTED, type=base_type(source.type))
             return arrow_array(older, self._values(picks), self._asked(column))
         stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
-        printed = printed_column(stored, base_type(own.type), self.session, where, exact=is_exact)
+        printed = printed_column(stored, base_type(source.type), self.session, where, exact=is_exact)
         return read_back(printed.view(pa.string()), type, self.table.on_unrepresentable == NULL, where, misfit)
 
-    def _reads(self, own: Column | None, column: Column, type: ColumnType) -> bool:
-        """Whether values of another type that the column had can be read as its own."""
-        return own is None or type.is_text or pa.types.is_string(type.arrow) or _reads_as(own.type, column.type)
+    def _reads(self, source: Column | None, column: Column, type: ColumnType) -> bool:
+        """Tell whether values of another type that the column had can be read as its own."""
+        return source is None or type.is_text or pa.types.is_string(type.arrow) or _reads_as(source.type, column.type)
 
     def _values(self, picks: Picks) -> Values:
         kind, start, length, _ = picks
@@ -305,7 +309,7 @@ class _Reader:
         return lambda row: (self._place(column, row), self._lsn(row))
 
     def _misfit(self, column: Column, type: ColumnType, row: int) -> DecodingError:
-        """The error of a value that does not fit the column's type."""
+        """Return the error of a value that does not fit the column's type."""
         older = self.table.column_in(column, self.versions[self.layout[row]])
         if older is None or older.type is None or (older.type, older.typmod) == (column.type, column.typmod):
             return DecodingError(
@@ -334,7 +338,7 @@ class _Reader:
 
 
 def _reads_as(older: TypeInfo | None, newer: TypeInfo | None) -> bool:
-    """Whether a value of the older type, if it fits, prints as the same value of the newer type does."""
+    """Tell whether a value of the older type, if it fits, prints as the same value of the newer type does."""
     assert older is not None
     assert newer is not None
     old, new = base_type(older).oid, base_type(newer).oid

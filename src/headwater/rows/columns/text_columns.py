@@ -1,4 +1,4 @@
-"""A column of stored values printed, or made text by a package: for columns that are text, or that a package reads.
+"""A column of stored values, printed or made text by a package: for columns that are text, or that a package reads.
 
 The kernels are those of :mod:`headwater.rows.tuples.render`; the text is in the client's encoding.
 """
@@ -26,11 +26,11 @@ from headwater.rows.tuples import _deform
 from headwater.rows.tuples.render import LocatedCells, print_all, raise_cell
 
 Where = Callable[[int], tuple[str, int]]
-"""What a value's column is called, and the LSN of its change."""
+"""Gives the name of a value's column, and the LSN of its change."""
 
 
 REFUSING, NULLED, ESCAPED = "refusing", "nulled", "escaped"
-"""What is done with text that has no form in the client's encoding: it is an error, null, or as ``encode(…, 'escape')``
+"""The treatment of text that has no form in the client's encoding: it is an error, null, or as ``encode(…, 'escape')``
 has the database's bytes."""
 
 
@@ -43,13 +43,13 @@ def printed_column(
     exact: bool = False,
     refused: str = REFUSING,
 ) -> pa.BinaryArray:
-    """Values as text.
+    """Print values as text.
 
     Args:
         stored: n values.
-        type: theirs, domains looked through.
+        type: the type of the values, domains looked through.
         session: settings that they are printed under.
-        where: tells of value i.
+        where: gives the column and LSN of value i.
         exact: the text is read back, and so does not depend on the session's styles.
         refused: one of :data:`REFUSING`, :data:`NULLED` and :data:`ESCAPED`.
 
@@ -81,10 +81,10 @@ def printed_column(
 
 def _refuse_unknown(kinds: NDArray[np.uint8], type: TypeInfo, session: SessionSettings, where: Where) -> None:
     """Stop at the first value, or warn."""
-    found = np.flatnonzero(kinds != NULL)
-    if not len(found):
+    present = np.flatnonzero(kinds != NULL)
+    if not len(present):
         return
-    place, lsn = where(int(found[0]))
+    place, lsn = where(int(present[0]))
     if session.unknown_types == "error":
         raise UnsupportedTypeError(
             f"{unprintable(type)}, needed for {place}",
@@ -95,19 +95,19 @@ def _refuse_unknown(kinds: NDArray[np.uint8], type: TypeInfo, session: SessionSe
 
 
 def _by_package(cells: LocatedCells, text: NDArray[np.uint8], type: TypeInfo, where: Where) -> NDArray[np.uint8]:
-    """What a package makes of the values, which `text` has as they are stored."""
+    """Return the texts that a package makes of the values, which `text` has as they are stored."""
     chosen = np.flatnonzero(cells.kinds == TEXT)
     if not len(chosen):
         return text
     values = chosen_values(text, cells.starts[chosen], cells.lengths[chosen].astype(np.int64))
-    made = print_added(type.output, values, where(int(chosen[0]))[0])
-    _, ends, data = made.buffers()
-    offsets = np.frombuffer(ends, np.int64)[made.offset : made.offset + len(made) + 1]
+    texts = print_added(type.output, values, where(int(chosen[0]))[0])
+    _, ends, data = texts.buffers()
+    offsets = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     cells.lengths[:] = 0
     cells.lengths[chosen] = np.diff(offsets)
     cells.starts[:] = np.cumsum(cells.lengths, dtype=np.int64) - cells.lengths
-    found = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return found[offsets[0] : offsets[-1]].copy()
+    result = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return result[offsets[0] : offsets[-1]].copy()
 
 
 def _converted(
@@ -119,18 +119,18 @@ def _converted(
     wrong = np.flatnonzero(printed.kind == REFUSED)
     if len(wrong) and refused == REFUSING:
         place, lsn = where(int(wrong[0]))
-        found = printed.text[printed.start[wrong[0]] :][: printed.length[wrong[0]]].tobytes()
-        raise refusal(session.written_in, session.client_encoding, found, lsn, place, _HINT)
-    made = _binary(printed, where)
+        rest = printed.text[printed.start[wrong[0]] :][: printed.length[wrong[0]]].tobytes()
+        raise refusal(session.written_in, session.client_encoding, rest, lsn, place, _HINT)
+    texts = _binary(printed, where)
     if not len(wrong) or refused == NULLED:
-        return made
+        return texts
     at = np.arange(len(printed.kind))
     at[wrong] = len(at) + np.arange(len(wrong))
-    return pa.concat_arrays([made, _escaped(text, starts[wrong], lengths[wrong])]).take(pa.array(at))
+    return pa.concat_arrays([texts, _escaped(text, starts[wrong], lengths[wrong])]).take(pa.array(at))
 
 
 def _binary(printed: Cells, where: Where) -> pa.BinaryArray:
-    """Texts, null where there is none."""
+    """Make an array of texts, null where there is none."""
     if len(printed.text) > np.iinfo(np.int32).max:
         raise DecodingError(
             f"{where(0)[0]} has more than 2 GB of values in one slice",
@@ -143,7 +143,7 @@ def _binary(printed: Cells, where: Where) -> pa.BinaryArray:
 
 
 def _escaped(text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]) -> pa.BinaryArray:
-    r"""Bytes as ``encode(…, 'escape')`` prints them: those above 127, and 0, as ``\ooo``, a backslash twice."""
+    r"""Print bytes as ``encode(…, 'escape')`` does: those above 127, and 0, as ``\ooo``, a backslash twice."""
     ends = np.cumsum(lengths, dtype=np.int64)
     data = text[np.arange(int(ends[-1])) + np.repeat(starts - (ends - lengths), lengths)]
     is_octal, is_backslash = (data >= 0x80) | (data == 0), data == _BACKSLASH

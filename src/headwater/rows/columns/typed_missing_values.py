@@ -1,7 +1,7 @@
 """The value that rows from before a column was added have in it, typed as the column is.
 
 In: the datum that ``pg_attribute.attmissingval`` holds. The server, and the kernels, put it into rows that are too
-short; who keeps rows needs it once.
+short; whoever keeps rows needs it once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from headwater.rows.text_tables import base_type
 
 
 def missing_value(column: Column, wanted: Column, table: TypedTable, session: SessionSettings) -> pa.Array:
-    """An array of the one value: pyarrow (26) pickles no scalar that has UUIDs in it.
+    """Make an array of the one value: pyarrow (26) pickles no scalar that has UUIDs in it.
 
     Args:
         column: as it was when it was added, with the value.
-        wanted: as it is now; table: of which it is one.
+        wanted: as it is now; table: the table that it is a column of.
         session: settings that text is printed under.
 
     Raises:

@@ -1,6 +1,6 @@
 """A column of jsonb as VARIANT: room for what the kernel writes, and how far it has come.
 
-Rows of a slice are written one behind the other into two arrays, values and metadata, which grow.
+Rows of a slice are written one after the other into two arrays, values and metadata, which grow.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from headwater.rows.columns._variant import ROOM_MORE, ROOM_TIMES, scratch_of, w
 
 @dataclass(frozen=True)
 class Variants:
-    """n values.
+    """Values as VARIANT, n of them.
 
     Attributes:
-        value, metadata: uint8[] one value's behind the other's; value_ends, metadata_ends: int64[n + 1] byte offsets.
+        value, metadata: uint8[] one value's after the other's; value_ends, metadata_ends: int64[n + 1] byte offsets.
         fits: uint8[n] see :func:`headwater.rows.columns._variant.write_variants`.
-        malformed: number of the first value that no server writes, behind which nothing is written; None for none.
+        malformed: number of the first value that no server writes, after which nothing is written; None for none.
     """
 
     value: NDArray[np.uint8]
@@ -33,7 +33,7 @@ class Variants:
 
 
 def variants(values: Spans) -> Variants:
-    """Stored values of jsonb as VARIANT."""
+    """Write stored values of jsonb as VARIANT."""
     n, longest = len(values.start), int(values.length.max(initial=0))
     room = ROOM_TIMES * longest + ROOM_MORE
     value, metadata = (np.empty(size + room, np.uint8) for size in (2 * len(values.data), len(values.data)))

@@ -1,8 +1,7 @@
 """Kernels for values that are sent as numbers in network byte order, and for strings of bytes and bits.
 
 PostgreSQL: ``pqformat.h`` (pq_sendint), ``int.c``, ``float.c``, ``date.c``, ``timestamp.c``, ``geo_ops.c``,
-``numeric.c`` (numeric_send), ``varbit.c``, ``network.c``, ``bool.c``. The contract of every kernel is told in
-``_send.py``.
+``numeric.c`` (numeric_send), ``varbit.c``, ``network.c``, ``bool.c``. The contract of every kernel is in ``_send.py``.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from headwater.rows.text._vector import ARRAY_HEADER, item_count
 
 @inline_kernel
 def put_16(value: Int, out: Bytes, o: Int) -> None:
-    """The low 16 bits, big-endian; the caller has checked the room."""
+    """Write the low 16 bits, big-endian; the caller has checked the room."""
     out[o] = value >> 8 & 255
     out[o + 1] = value & 255
 
 
 @inline_kernel
 def put_32(value: Int, out: Bytes, o: Int) -> None:
-    """The low 32 bits, big-endian; the caller has checked the room."""
+    """Write the low 32 bits, big-endian; the caller has checked the room."""
     put_16(value >> 16, out, o)
     put_16(value, out, o + 2)
 
 
 @borrowing_kernel
 def send_numbers(src: Bytes, at: Int, width: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """`count` little-endian numbers of `width` bytes turned round; the caller has checked what is read."""
+    """Write `count` little-endian numbers of `width` bytes turned round; the caller has checked what is read."""
     if at < 0 or no_room(out, o, width * count):
         return NEED_SPACE
     for i in range(0, width * count, width):
@@ -44,7 +43,7 @@ def send_numbers(src: Bytes, at: Int, width: Int, count: Int, out: Bytes, o: Int
 
 @borrowing_kernel
 def send_fields(row: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A value of numbers whose widths a row of FIELDS tells (int4send, timestamp_send, interval_send, box_send...)."""
+    """Write a value of numbers whose widths a row of FIELDS has (int4send, timestamp_send, interval_send, ...)."""
     if misfits(start, length, FIELDS_SIZE[row]):
         return CORRUPT
     for field in range(4):
@@ -57,7 +56,7 @@ def send_fields(row: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: In
 
 @borrowing_kernel
 def send_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """1 or 0 (boolsend)."""
+    """Write 1 or 0 (boolsend)."""
     if misfits(start, length, 1):
         return CORRUPT
     if no_room(out, o, 1):
@@ -68,7 +67,7 @@ def send_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def send_bit(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A bit count and the bits (bit_send, varbit_send)."""
+    """Write a bit count and the bits (bit_send, varbit_send)."""
     if start < 0 or length < 4:
         return CORRUPT
     bits = load_i32(src, start)
@@ -80,7 +79,7 @@ def send_bit(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def send_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Counts of digits, weight, sign, display scale and base-10000 digits, 16 bits each (numeric_send).
+    """Write counts of digits, weight, sign, display scale and base-10000 digits, 16 bits each (numeric_send).
 
     NaN and the infinities have their header's bits as a sign, and as a scale what the short header's bits would be.
     """
@@ -110,7 +109,7 @@ def send_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 
 @borrowing_kernel
 def send_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o: Int) -> Int:
-    """Family, bits, whether it is a cidr, the address's size and the address (inet_send, cidr_send)."""
+    """Write family, bits, whether it is a cidr, the address's size and the address (inet_send, cidr_send)."""
     if start < 0 or length < 2:
         return CORRUPT
     family = np.int64(src[start])
@@ -125,7 +124,7 @@ def send_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o:
 
 @borrowing_kernel
 def send_point_list(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A path (a byte: is it closed; count, points) or a polygon (count, points)."""
+    """Write a path (a byte: is it closed; count, points) or a polygon (count, points)."""
     first = 12 if code == CODE_PATH else 36
     if start < 0 or length < first:
         return CORRUPT
@@ -143,13 +142,13 @@ def send_point_list(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, 
 
 @inline_kernel
 def _digit(byte: Int) -> Int:
-    """What a hexadecimal digit stands for."""
+    """Return the number that a hexadecimal digit stands for."""
     return (byte & 15) + (9 if byte >= 65 else 0)
 
 
 @borrowing_kernel
 def put_together(out: Bytes, o: Int, end: Int) -> Int:
-    """Hexadecimal digits ``out[o:end]`` made the bytes they stand for, in place; their end."""
+    """Turn the hexadecimal digits ``out[o:end]`` into the bytes they stand for, in place; their end."""
     if o < 0 or end < o:
         return NEED_SPACE
     count = end - o >> 1
@@ -160,7 +159,7 @@ def put_together(out: Bytes, o: Int, end: Int) -> Int:
 
 @borrowing_kernel
 def send_integer_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """int2vector (`width` 2) or oidvector (4) as any array (int2vectorsend, oidvectorsend)."""
+    """Write int2vector (`width` 2) or oidvector (4) as any array (int2vectorsend, oidvectorsend)."""
     items = item_count(src, start, length)
     if items < 0:
         return CORRUPT
@@ -179,7 +178,7 @@ def send_integer_vector(width: Int, src: Bytes, start: Int, length: Int, out: By
 
 @borrowing_kernel
 def send_array_head(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
-    """What stands before an array's elements: dimensions, whether it has NULLs, their type, sizes and lower bounds."""
+    """Write an array's head: dimensions, whether it has NULLs, its elements' type, sizes and lower bounds."""
     dimensions = load_i32(src, start)
     if start < 0 or no_room(out, o, ARRAY_HEADER + 8 * dimensions):
         return NEED_SPACE

@@ -2,8 +2,8 @@
 
 PostgreSQL: ``tsvector.c`` (tsvectorsend), ``tsquery.c`` (tsquerysend), ``xid8funcs.c`` (pg_snapshot_send),
 ``contrib/hstore/hstore_io.c`` (hstore_send), ``contrib/cube/cube.c`` (cube_send), and pgvector's ``vector.c``,
-``halfvec.c`` and ``sparsevec.c``. How these types are stored is told in ``_text_search.py``, ``_text_number.py`` and
-``_text_extension.py``.
+``halfvec.c`` and ``sparsevec.c``. The stored forms of these types are explained in ``text/_search.py``,
+``text/_number.py`` and ``text/_extension.py``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headwater.rows.text._search import COUNT_SIZE, ITEM_SIZE, NOT, OPERAND, OPE
 
 @borrowing_kernel
 def send_tsvector(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A count; of each lexeme its text, a zero byte, a count of positions and these (tsvectorsend)."""
+    """Write a count; of each lexeme its text, a zero byte, a count of positions and these (tsvectorsend)."""
     if start < 0 or length < COUNT_SIZE:
         return CORRUPT
     count, end = load_i32(src, start), start + length
@@ -59,7 +59,7 @@ def send_tsvector(conversion: Conversion, src: Bytes, start: Int, length: Int, o
 
 @borrowing_kernel
 def _send_positions(src: Bytes, at: Int, end: Int, has_positions: Int, out: Bytes, o: Int) -> Int:
-    """A lexeme's count of positions, 0 if it has none, and the positions with their weights. Room: 2."""
+    """Write a lexeme's count of positions, 0 if it has none, and the positions with their weights. Room: 2."""
     if not has_positions:
         put_16(0, out, o)
         return o + 2
@@ -70,7 +70,10 @@ def _send_positions(src: Bytes, at: Int, end: Int, has_positions: Int, out: Byte
 
 @borrowing_kernel
 def send_tsquery(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A count; of each item its type, and weights, prefix mark and text, or operator and distance (tsquerysend)."""
+    """Write a count, and items (tsquerysend).
+
+    An item is its type, and weights, prefix mark and text, or operator and distance.
+    """
     if start < 0 or length < COUNT_SIZE:
         return CORRUPT
     count = load_i32(src, start)
@@ -101,7 +104,7 @@ def send_tsquery(conversion: Conversion, src: Bytes, start: Int, length: Int, ou
 
 @borrowing_kernel
 def _send_string(conversion: Conversion, src: Bytes, begin: Int, limit: Int, out: Bytes, o: Int) -> Int:
-    """The bytes up to a zero byte, and that one, which lies before `limit`."""
+    """Write the bytes up to a zero byte, and that one, which lies before `limit`."""
     end = begin
     while end < limit and src[end] != 0:
         end += 1
@@ -118,7 +121,7 @@ def _send_string(conversion: Conversion, src: Bytes, begin: Int, limit: Int, out
 
 @borrowing_kernel
 def send_snapshot(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The number of running transactions, xmin, xmax, and these (pg_snapshot_send)."""
+    """Write the number of running transactions, xmin, xmax, and these (pg_snapshot_send)."""
     if start < 0 or length < 20:
         return CORRUPT
     count = load_u32(src, start)
@@ -130,7 +133,7 @@ def send_snapshot(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
 
 @borrowing_kernel
 def send_hstore(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A count; length and text of each key and each value, of which -1 is NULL's length (hstore_send).
+    """Write a count; length and text of each key and each value, of which -1 is NULL's length (hstore_send).
 
     As on the server, a length is that of the text as it is stored, which it may not have when it is converted.
     """
@@ -165,7 +168,7 @@ def send_hstore(conversion: Conversion, src: Bytes, start: Int, length: Int, out
 
 @borrowing_kernel
 def send_cube(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The header as it is stored, and the coordinates of one corner or two (cube_send)."""
+    """Write the header as it is stored, and the coordinates of one corner or two (cube_send)."""
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
@@ -178,7 +181,7 @@ def send_cube(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def send_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Dimensions, an unused number, and singles (`size` 4, vector_send) or halves (2, halfvec_send)."""
+    """Write dimensions, an unused number, and singles (`size` 4, vector_send) or halves (2, halfvec_send)."""
     if start < 0 or length < VECTOR_HEADER:
         return CORRUPT
     count = load_u16(src, start)
@@ -190,7 +193,7 @@ def send_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
 
 @borrowing_kernel
 def send_sparsevec(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Dimensions, count, an unused number, indices and values (sparsevec_send)."""
+    """Write dimensions, count, an unused number, indices and values (sparsevec_send)."""
     if start < 0 or length < SPARSE_HEADER:
         return CORRUPT
     count = load_i32(src, start + 4)

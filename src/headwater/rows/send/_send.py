@@ -1,10 +1,10 @@
 """Type output in binary: the one kernel that makes the send form of any value of any column.
 
-Contract as of ``_text.py``: the payload of one datum at ``src[start:start+length]`` is written at ``out[o:]`` as its
-type's send function (``typsend``) does; the end is returned, or NEED_SPACE, CORRUPT, UNKNOWN_LABEL, NO_SEND_FUNCTION.
-Nothing is written past ``len(out)``, nothing read outside the payload, nothing raised.
+Contract as of ``text/_text.py``: the payload of one datum at ``src[start:start+length]`` is written at ``out[o:]`` as
+its type's send function (``typsend``) does; the end is returned, or NEED_SPACE, CORRUPT, UNKNOWN_LABEL,
+NO_SEND_FUNCTION. Nothing is written past ``len(out)``, nothing read outside the payload, nothing raised.
 
-Text inside is in the client's encoding, but for the lengths that hstore tells, which are those of the database's; a
+Text inside is in the client's encoding, but for the lengths that hstore states, which are those of the database's. A
 character that cannot be sent is a status of :func:`headwater.rows._conversion.put_converted`. The one kernel that calls
 itself is :func:`_nested_send`: machine code of two kernels that call each other cannot be loaded from Numba's cache.
 
@@ -95,7 +95,7 @@ _VERSION = 1
 
 @borrowing_kernel
 def _own_send(conversion: Conversion, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A value whose binary form has a kernel of its own, by its text code."""
+    """Write a value whose binary form has a kernel of its own, by its text code."""
     if code == CODE_NUMERIC:
         return send_numeric(src, start, length, out, o)
     if code == CODE_BOOL:
@@ -129,7 +129,7 @@ def _own_send(conversion: Conversion, code: Int, src: Bytes, start: Int, length:
 def _scalar_send(
     tables: TextTables, entry: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
-    """The binary form of one value that is made of no others; `entry` only serves enum labels."""
+    """Write the binary form of one value that is made of no others; `entry` only serves enum labels."""
     family, number = code & ~NUMBER, code & NUMBER
     if family == SEND_FIELDS:
         return send_fields(number, src, start, length, out, o)
@@ -152,7 +152,7 @@ def _scalar_send(
 
 @inline_kernel
 def _child(tables: TextTables, entry: Int, kind: Int, item: Int) -> Int:
-    """The entry of a part."""
+    """Return the entry of a part."""
     return np.int64(tables.child[tables.first_child[entry] + (item if kind == CODE_RECORD else 0)])
 
 
@@ -160,7 +160,7 @@ def _child(tables: TextTables, entry: Int, kind: Int, item: Int) -> Int:
 def _put_opening(
     tables: TextTables, entry: Int, kind: Int, src: Bytes, start: Int, length: Int, items: Int, out: Bytes, o: Int
 ) -> Int:
-    """What stands before all parts; there is a status instead if the type of any of them has no send function."""
+    """Write the bytes before all parts; there is a status instead if the type of any of them has no send function."""
     asks_at_once = kind != CODE_RECORD and (kind != CODE_MULTIRANGE or items > 0)
     if asks_at_once and np.int64(tables.code[_child(tables, entry, kind, np.int64(0))]) == SEND_NONE:
         return NO_SEND_FUNCTION
@@ -182,7 +182,10 @@ def _put_opening(
 
 @borrowing_kernel
 def _nested_send(tables: TextTables, entry: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """An array, a composite, a range or a multirange: parts behind their lengths, a composite's behind types, too."""
+    """Write an array, a composite, a range or a multirange: parts after their lengths.
+
+    A composite's parts come after their types, too.
+    """
     kind = np.int64(tables.code[entry]) & NUMBER
     items, at = open_parts(tables, entry, kind, src, start, length)
     if items < 0:
@@ -192,8 +195,8 @@ def _nested_send(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
         return o
     range_at = o
     for item in range(items):
-        found, payload, size, at = next_part(tables, entry, kind, src, start, length, item, at)
-        if found < 0:
+        part, payload, size, at = next_part(tables, entry, kind, src, start, length, item, at)
+        if part < 0:
             return CORRUPT
         if no_room(out, o, 16):
             return NEED_SPACE
@@ -201,18 +204,18 @@ def _nested_send(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
             range_at = o
             out[o + 4] = range_flags(kind, src, start, length, item >> 1)
             o += 5
-        if kind == CODE_RECORD and found != NO_PART:
+        if kind == CODE_RECORD and part != NO_PART:
             put_32(np.int64(tables.child_oid[tables.first_child[entry] + item]), out, o)
             o += 4
-        if found == NULL_PART:
+        if part == NULL_PART:
             put_32(np.int64(-1), out, o)
             o += 4
-        elif found != NO_PART:
+        elif part != NO_PART:
             child = _child(tables, entry, kind, item)
             code, origin, room = np.int64(tables.code[child]), src, out
-            if found == MISSING_PART:
+            if part == MISSING_PART:
                 origin = tables.missing
-            elif found == PACKED_PART:
+            elif part == PACKED_PART:
                 raw = unpack_behind(src, payload, size, out, o + 4)
                 if raw < 0:
                     return raw
@@ -232,7 +235,7 @@ def _nested_send(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
 
 @inline_kernel
 def type_send(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The binary form of one value of a column whose code is one of a binary form.
+    """Write the binary form of one value of a column whose code is one of a binary form.
 
     Args:
         tables: see :class:`headwater.rows.text_tables.TextTables`.

@@ -45,7 +45,7 @@ _BLANK = 32
 
 @borrowing_kernel
 def _put_three(names: Bytes, number: Int, out: Bytes, o: Int) -> Int:
-    """A name of three letters by its number, and a blank."""
+    """Write a name of three letters by its number, and a blank."""
     for i in range(3):
         out[o + i] = names[3 * number + i]
     out[o + 3] = _BLANK
@@ -54,7 +54,7 @@ def _put_three(names: Bytes, number: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_numbers(days: Int, style: Int, day_first: Int, out: Bytes, o: Int) -> Int:
-    """``12/31/1999`` or the like; returns the end, made negative if the year is BC."""
+    """Write ``12/31/1999`` or the like; return the end, made negative if the year is BC."""
     year, month, day = calendar(days)
     mark = 47 if style == DATES_SQL else 46 if style == DATES_GERMAN else 45
     leads_with_day = style == DATES_GERMAN or day_first != 0
@@ -68,7 +68,7 @@ def _put_numbers(days: Int, style: Int, day_first: Int, out: Bytes, o: Int) -> I
 
 @borrowing_kernel
 def _put_words(days: Int, micros: Int, day_first: Int, out: Bytes, o: Int) -> Int:
-    """``Fri Dec 31 23:59:59 1999``; returns the end, made negative if the year is BC."""
+    """Write ``Fri Dec 31 23:59:59 1999``; return the end, made negative if the year is BC."""
     year, month, day = calendar(days)
     o = _put_three(_DAYS, (days + 6) % 7, out, o)
     if day_first == 0:
@@ -86,7 +86,7 @@ def _put_words(days: Int, micros: Int, day_first: Int, out: Bytes, o: Int) -> In
 
 @borrowing_kernel
 def _put_local(usec: Int, east: Int, style: Int, day_first: Int, out: Bytes, o: Int) -> Int:
-    """Date and time of a UTC time at an offset; returns the end, made negative if the year is BC."""
+    """Write date and time of a UTC time at an offset; return the end, made negative if the year is BC."""
     days = usec // DAY
     micros = usec - days * DAY + east * SECOND
     shift = micros // DAY
@@ -102,7 +102,7 @@ def _put_local(usec: Int, east: Int, style: Int, day_first: Int, out: Bytes, o: 
 
 @borrowing_kernel
 def write_styled_date(src: Bytes, start: Int, length: Int, style: Int, day_first: Int, out: Bytes, o: Int) -> Int:
-    """Text of a date (date_out); `day_first`: the order is DMY."""
+    """Write the text of a date (date_out); `day_first`: the order is DMY."""
     if misfits(start, length, 4):
         return CORRUPT
     days = load_i32(src, start)
@@ -118,7 +118,7 @@ def write_styled_date(src: Bytes, start: Int, length: Int, style: Int, day_first
 
 @borrowing_kernel
 def write_styled_timestamp(src: Bytes, start: Int, length: Int, style: Int, day_first: Int, out: Bytes, o: Int) -> Int:
-    """Text of a timestamp without time zone (timestamp_out)."""
+    """Write the text of a timestamp without time zone (timestamp_out)."""
     if misfits(start, length, 8):
         return CORRUPT
     usec = load_i64(src, start)
@@ -142,7 +142,7 @@ def write_styled_timestamptz(
     out: Bytes,
     o: Int,
 ) -> Int:
-    """Text of a timestamp with time zone (timestamptz_out).
+    """Write the text of a timestamp with time zone (timestamptz_out).
 
     Args:
         zone: seconds east of Greenwich (int32[n+1]), numbers of abbreviations (int32[n+1]), and the abbreviations

@@ -1,10 +1,10 @@
 """Kernels for date and time types in ISO style (PostgreSQL: ``datetime.c``, ``timestamp.c``, ``date.c``).
 
-Times of day print alike in every style; dates and timestamps in the others are in ``_text_datestyle.py``.
+Times of day print alike in every style; dates and timestamps in the others are in ``_datestyle.py``.
 
 Times are microseconds since 2000-01-01, dates days since then, both in the proleptic Gregorian calendar. A time zone is
-a sorted table ``tz_at`` (int64[n], UTC microseconds of the transitions) and ``tz_offset`` (int32[n+1], seconds east of
-Greenwich before, between and after them). With `cycle` the last 400 years of transitions repeat for ever, as in
+a sorted table ``tz_at`` (int64[n], UTC microseconds of the transitions) and a table ``tz_offset``: int32[n+1], seconds
+east of Greenwich before, between and after them. With `cycle` the last 400 years of transitions repeat for ever, as in
 ``localtime.c`` (goahead).
 """
 
@@ -36,7 +36,7 @@ MAX_TIMESTAMP_TEXT = 44  # 294276-12-31 23:59:59.999999+15:59:59 BC, the year wi
 
 @inline_kernel
 def put_year(year: Int, out: Bytes, o: Int) -> Int:
-    """At least four digits (pg_ultostr_zeropad)."""
+    """Write at least four digits (pg_ultostr_zeropad)."""
     if year < 10000:
         put_four(year, out, o)
         return o + 4
@@ -45,7 +45,7 @@ def put_year(year: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def calendar(days: Int) -> tuple[Int, Int, Int]:
-    """Year (0 is 1 BC), month and day.
+    """Return year (0 is 1 BC), month and day.
 
     The same calendar as j2date, by the method of Neri and Schneider: years begin in March, 4800 BC and later, and
     each division by the length of a cycle gives the remainder as well.
@@ -65,7 +65,7 @@ def calendar(days: Int) -> tuple[Int, Int, Int]:
 
 @borrowing_kernel
 def put_date(days: Int, out: Bytes, o: Int) -> Int:
-    """``YYYY-MM-DD``; returns the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT."""
+    """Write ``YYYY-MM-DD``; return the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT."""
     if o < 0:
         return o
     year, month, day = calendar(days)
@@ -79,7 +79,7 @@ def put_date(days: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
-    """Nothing for 0, else a point and six digits without trailing zeros (AppendSeconds). Room: 7."""
+    """Write nothing for 0, else a point and six digits without trailing zeros (AppendSeconds). Room: 7."""
     if o < 0 or micros == 0:
         return o
     out[o] = 46
@@ -94,7 +94,7 @@ def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_time(micros: Int, out: Bytes, o: Int) -> Int:
-    """``HH:MM:SS[.ffffff]`` of the microseconds of a day, 24:00:00 included. Room: 15."""
+    """Write ``HH:MM:SS[.ffffff]`` of the microseconds of a day, 24:00:00 included. Room: 15."""
     if o < 0:
         return o
     seconds = np.uint64(micros) // _SECOND
@@ -110,7 +110,7 @@ def put_time(micros: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_offset(east: Int, out: Bytes, o: Int) -> Int:
-    """``+HH[:MM[:SS]]`` (EncodeTimezone); a zone may be up to 167 hours off. Room: 10."""
+    """Write ``+HH[:MM[:SS]]`` (EncodeTimezone); a zone may be up to 167 hours off. Room: 10."""
     if o < 0:
         return o
     out[o] = 43 if east >= 0 else 45
@@ -137,7 +137,7 @@ def put_offset(east: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def period_at(tz_at: NDArray[np.int64], cycle: bool, usec: Int) -> Int:
-    """How many transitions lie before a UTC time, or before its like in the last 400 years of them (localsub)."""
+    """Count the transitions before a UTC time, or before its like in the last 400 years of them (localsub)."""
     n = len(tz_at)
     if n == 0 or usec < tz_at[0]:
         return np.int64(0)
@@ -155,13 +155,13 @@ def period_at(tz_at: NDArray[np.int64], cycle: bool, usec: Int) -> Int:
 
 @borrowing_kernel
 def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int) -> Int:
-    """Seconds east of Greenwich at a UTC time."""
+    """Find the seconds east of Greenwich at a UTC time."""
     return np.int64(tz_offset[period_at(tz_at, cycle, usec)])
 
 
 @borrowing_kernel
 def write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
-    """``infinity`` or ``-infinity`` (EncodeSpecialTimestamp)."""
+    """Write ``infinity`` or ``-infinity`` (EncodeSpecialTimestamp)."""
     if no_room(out, o, 9):
         return NEED_SPACE
     if negative:
@@ -173,7 +173,7 @@ def write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_before_christ(out: Bytes, o: Int) -> Int:
-    """`` BC``."""
+    """Write `` BC``."""
     out[o] = 32
     out[o + 1] = 66
     out[o + 2] = 67
@@ -182,7 +182,7 @@ def put_before_christ(out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _write_local(usec: Int, east: Int, zoned: Int, out: Bytes, o: Int) -> Int:
-    """Date, time, offset if `zoned` is not 0, era; `usec` is UTC (or plain local time with `east` 0)."""
+    """Write date, time, offset if `zoned` is not 0, era; `usec` is UTC (or plain local time with `east` 0)."""
     if no_room(out, o, MAX_TIMESTAMP_TEXT):
         return NEED_SPACE
     if usec // DAY < FIRST_DAY:
@@ -201,7 +201,7 @@ def _write_local(usec: Int, east: Int, zoned: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_timestamp(usec: Int, out: Bytes, o: Int) -> Int:
-    """Text of a timestamp without time zone (timestamp_out)."""
+    """Write the text of a timestamp without time zone (timestamp_out)."""
     if usec in (INT64_MIN, INT64_MAX):
         return write_infinity(usec < 0, out, o)
     return _write_local(usec, np.int64(0), np.int64(0), out, o)
@@ -211,7 +211,7 @@ def write_timestamp(usec: Int, out: Bytes, o: Int) -> Int:
 def write_timestamptz(
     tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int, out: Bytes, o: Int
 ) -> Int:
-    """Text of a timestamp with time zone in the zone given (timestamptz_out).
+    """Write the text of a timestamp with time zone in the zone given (timestamptz_out).
 
     Args:
         tz_at: int64[n] transitions, UTC microseconds since 2000-01-01.
@@ -231,7 +231,7 @@ def write_timestamptz(
 
 @borrowing_kernel
 def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a date (date_out)."""
+    """Write the text of a date (date_out)."""
     if misfits(start, length, 4):
         return CORRUPT
     days = load_i32(src, start)
@@ -247,7 +247,7 @@ def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a time of day (time_out)."""
+    """Write the text of a time of day (time_out)."""
     if misfits(start, length, 8):
         return CORRUPT
     micros = load_i64(src, start)
@@ -260,7 +260,7 @@ def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a time of day (int64) with its own offset (int32, seconds west) (timetz_out)."""
+    """Write the text of a time of day (int64) with its own offset (int32, seconds west) (timetz_out)."""
     if misfits(start, length, 12):
         return CORRUPT
     micros = load_i64(src, start)

@@ -35,7 +35,7 @@ VECTOR_HEADER, SPARSE_HEADER = 4, 12
 
 @borrowing_kernel
 def write_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``"key"=>"value", "other"=>NULL`` (hstore_out); the form of before 9.0 is not read."""
+    """Write ``"key"=>"value", "other"=>NULL`` (hstore_out); the form of before 9.0 is not read."""
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
@@ -71,7 +71,7 @@ def write_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 
 @borrowing_kernel
 def write_ltree(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Labels with dots between (ltree_out)."""
+    """Write labels with dots between (ltree_out)."""
     if start < 0 or length < 4:
         return CORRUPT
     at, end = start + 4, start + length
@@ -95,7 +95,7 @@ def write_ltree(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _is_point(src: Bytes, low: Int, dimensions: Int) -> bool:
-    """Whether both corners are the same, as numbers: NaN is no number, and both zeros are one."""
+    """Tell whether both corners are the same, as numbers: NaN is no number, and both zeros are one."""
     for i in range(dimensions):
         a, b = low + 8 * i, low + 8 * (dimensions + i)
         same, is_zero, is_nan = True, True, False
@@ -134,7 +134,7 @@ def _write_corner(src: Bytes, at: Int, dimensions: Int, digits: Int, out: Bytes,
 
 @borrowing_kernel
 def write_cube(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """One corner, or two if they differ (cube_out); `digits` as of ``write_float8``."""
+    """Write one corner, or two if they differ (cube_out); `digits` as of ``write_float8``."""
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
@@ -150,7 +150,7 @@ def write_cube(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: 
 
 @inline_kernel
 def _single_of_half(half: Int) -> Int:
-    """The bits of a single that is the same number as a half."""
+    """Return the bits of a single that is the same number as a half."""
     sign, exponent, fraction = (half & 0x8000) << 16, half >> 10 & 31, half & 0x3FF
     if exponent == 31:
         return sign | 0x7F800000 | fraction << 13
@@ -167,7 +167,7 @@ def _single_of_half(half: Int) -> Int:
 
 @borrowing_kernel
 def write_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``[1,2.5]`` of singles (`size` 4, vector_out) or halves (2, halfvec_out)."""
+    """Write ``[1,2.5]`` of singles (`size` 4, vector_out) or halves (2, halfvec_out)."""
     if start < 0 or length < VECTOR_HEADER:
         return CORRUPT
     count = load_u16(src, start)
@@ -200,7 +200,7 @@ def write_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: 
 
 @borrowing_kernel
 def write_sparsevec(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``{1:2.5,7:1}/10``: indices, from 1, and values of what is not zero, and the dimensions (sparsevec_out)."""
+    """Write ``{1:2.5,7:1}/10``: indices, from 1, and values that are not zero, and the dimensions (sparsevec_out)."""
     if start < 0 or length < SPARSE_HEADER:
         return CORRUPT
     dimensions, count = load_i32(src, start), load_i32(src, start + 4)

@@ -1,15 +1,15 @@
 """Kernels for float4 and float8: the shortest decimal that reads back as the same number, or so many digits of it.
 
 PostgreSQL prints as Ryu does (``d2s.c``, ``f2s.c``) with one change: a decimal exactly on the border between two
-floats is never taken (acceptBounds = false). Here the same number is found by Raffaello Giulietti's Schubfach method:
-the float's value and the borders of its rounding interval are scaled by a power of ten, rounded to odd, and the
+floats is never taken (acceptBounds = false). Here the same number is found by Raffaello Giulietti's Schubfach method.
+The float's value and the borders of its rounding interval are scaled by a power of ten, and rounded to odd. Then the
 shortest multiple of a power of ten strictly inside is chosen, the one nearest to the value (ties to even). Powers of
 ten are kept to 128 bits, rounded up; both formats share them.
 
 With extra_float_digits of 0 or less the server prints "%.*g" instead: the exact value rounded to so many digits, ties
-to even. The value is scaled by the same powers, which is off by less than 2**-72 of the last digit; no double that is
-not exactly half-way between two decimals of up to 15 digits comes nearer than 2**-67 to being so
-(``tests/unit/rows/test_text_float.py`` works that out), so what looks half-way is.
+to even. The value is scaled by the same powers, which is off by less than 2**-72 of the last digit. A double may lie
+exactly half-way between two decimals of up to 15 digits. No other comes nearer than 2**-67 to being so
+(``tests/unit/rows/test_text_float.py`` works that out). So what looks half-way is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def _powers_of_ten() -> NDArray[np.uint64]:
-    """10**k for k in [FIRST_POWER, LAST_POWER], scaled to 128 bits and rounded up; two words each, high first."""
+    """Make the table of 10**k for k in [FIRST_POWER, LAST_POWER], two words each, high first.
+
+    They are scaled to 128 bits and rounded up.
+    """
     table = np.zeros(2 * (LAST_POWER - FIRST_POWER + 1), dtype=np.uint64)
     for k in range(FIRST_POWER, LAST_POWER + 1):
         shift = _floor_log2_pow10(k) - 127
@@ -45,7 +48,7 @@ def _powers_of_ten() -> NDArray[np.uint64]:
 
 
 def _floor_log2_pow10(k: int) -> int:
-    """Floor of log2(10**k), exact for the powers kept here."""
+    """Return the floor of log2(10**k), exact for the powers kept here."""
     return (k * 1741647) >> 19
 
 
@@ -58,7 +61,7 @@ _HALF, _NEAR = np.uint64(1 << 63), np.uint64(1 << 58)
 
 @inline_kernel
 def _multiply_high(a: Int, b: Int) -> Int:
-    """The high 64 bits of the product of two uint64."""
+    """Return the high 64 bits of the product of two uint64."""
     a_high, a_low, b_high, b_low = a >> _U32, a & _LOW32, b >> _U32, b & _LOW32
     middle = a_high * b_low + (a_low * b_low >> _U32)
     return a_high * b_high + (middle >> _U32) + (((middle & _LOW32) + a_low * b_high) >> _U32)
@@ -66,7 +69,7 @@ def _multiply_high(a: Int, b: Int) -> Int:
 
 @inline_kernel
 def _multiply_low(a: Int, b: Int) -> Int:
-    """The low 64 bits of the product of two uint64, with no intermediate overflow."""
+    """Return the low 64 bits of the product of two uint64, with no intermediate overflow."""
     a_low, b_low = a & _LOW32, b & _LOW32
     low = a_low * b_low
     middle = (low >> _U32) + ((a >> _U32) * b_low & _LOW32) + (a_low * (b >> _U32) & _LOW32)
@@ -75,7 +78,10 @@ def _multiply_low(a: Int, b: Int) -> Int:
 
 @inline_kernel
 def _round_to_odd(high: Int, low: Int, factor: Int) -> Int:
-    """Factor * (high, low) / 2**128, the last bit set if anything was cut off (but for the power's own rounding)."""
+    """Return factor * (high, low) / 2**128, the last bit set if anything was cut off.
+
+    The power's own rounding does not count.
+    """
     carry_in = _multiply_high(low, factor)
     middle = _multiply_low(high, factor)
     top = _multiply_high(high, factor)
@@ -90,7 +96,7 @@ def _round_to_odd(high: Int, low: Int, factor: Int) -> Int:
 
 @borrowing_kernel
 def shortest(mantissa: Int, exponent: Int, is_lowest: bool) -> tuple[Int, Int]:
-    """The shortest decimal (digits: uint64, power of ten) strictly inside the rounding interval of a float.
+    """Find the shortest decimal (digits: uint64, power of ten) strictly inside the rounding interval of a float.
 
     Args:
         mantissa: uint64, not 0; the value is mantissa * 2**exponent.
@@ -127,7 +133,7 @@ def shortest(mantissa: Int, exponent: Int, is_lowest: bool) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _scaled(normal: Int, shift: Int, power: Int) -> Int:
-    """Normal * 10**power, its last `shift` bits and 128 more cut off, rounded to a whole number, ties to even."""
+    """Return normal * 10**power without its last `shift` bits and 128 more, rounded to a whole number, ties to even."""
     at = 2 * (power - FIRST_POWER)
     high, low = POWERS[at], POWERS[at + 1]
     carry = _multiply_high(low, normal)
@@ -149,7 +155,7 @@ def _scaled(normal: Int, shift: Int, power: Int) -> Int:
 
 @borrowing_kernel
 def rounded(mantissa: Int, exponent: Int, count: Int) -> tuple[Int, Int]:
-    """A float rounded to `count` decimal digits (digits: uint64, power of ten), exactly as ``%.{count-1}e`` does.
+    """Round a float to `count` decimal digits (digits: uint64, power of ten), exactly as ``%.{count-1}e`` does.
 
     The digits may be 10**count, where all of them were 9 and were rounded up.
 
@@ -175,7 +181,7 @@ def rounded(mantissa: Int, exponent: Int, count: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _put_fixed(digits: Int, count: Int, power: Int, out: Bytes, o: Int) -> Int:
-    """Positional notation (to_chars_df): the point stands ``count + power`` digits in."""
+    """Write positional notation (to_chars_df): the point stands ``count + power`` digits in."""
     point = count + power
     if point <= 0:
         out[o] = 48
@@ -196,7 +202,7 @@ def _put_fixed(digits: Int, count: Int, power: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_scientific(digits: Int, display: Int, out: Bytes, o: Int) -> Int:
-    """``d[.ddd]e+XX``, no trailing zeros, at least two digits of exponent (to_chars)."""
+    """Write ``d[.ddd]e+XX``, no trailing zeros, at least two digits of exponent (to_chars)."""
     end = put_magnitude(digits, out, o + 1)
     out[o] = out[o + 1]
     while end > o + 2 and out[end - 1] == 48:
@@ -218,7 +224,7 @@ def _put_scientific(digits: Int, display: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _decimal_length(value: Int) -> Int:
-    """Decimal digits of a uint64."""
+    """Count the decimal digits of a uint64."""
     digits = 1
     while value >= _U10:
         value //= _U10
@@ -228,7 +234,7 @@ def _decimal_length(value: Int) -> Int:
 
 @borrowing_kernel
 def _write_finite(mantissa: Int, exponent: Int, is_lowest: bool, fixed_below: Int, out: Bytes, o: Int) -> Int:
-    """A positive float; positional for 1e-4 <= x < 10**fixed_below."""
+    """Write a positive float; positional for 1e-4 <= x < 10**fixed_below."""
     drop = np.uint64(-exponent) if -64 < exponent <= 0 else _U0
     if exponent <= 0 and exponent > -64 and (mantissa >> drop) << drop == mantissa:
         digits, power = mantissa >> drop, 0  # a whole number: all of its digits
@@ -239,7 +245,7 @@ def _write_finite(mantissa: Int, exponent: Int, is_lowest: bool, fixed_below: In
 
 @borrowing_kernel
 def _put_decimal(digits: Int, power: Int, fixed_below: Int, out: Bytes, o: Int) -> Int:
-    """Digits * 10**power; positional for 1e-4 <= x < 10**fixed_below."""
+    """Write digits * 10**power; positional for 1e-4 <= x < 10**fixed_below."""
     count = _decimal_length(digits)
     display = power + count - 1
     if -4 <= display < fixed_below:
@@ -249,7 +255,7 @@ def _put_decimal(digits: Int, power: Int, fixed_below: Int, out: Bytes, o: Int) 
 
 @borrowing_kernel
 def _write_rounded(mantissa: Int, exponent: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """A positive float as ``%.{count}g`` prints it."""
+    """Write a positive float as ``%.{count}g`` prints it."""
     digits, power = rounded(mantissa, exponent, count)
     while digits % _U10 == _U0:
         digits //= _U10
@@ -259,7 +265,7 @@ def _write_rounded(mantissa: Int, exponent: Int, count: Int, out: Bytes, o: Int)
 
 @borrowing_kernel
 def _write_special(negative: Int, fraction: Int, out: Bytes, o: Int) -> Int:
-    """NaN, Infinity, -Infinity (copy_special_str). Room: 9."""
+    """Write NaN, Infinity, -Infinity (copy_special_str). Room: 9."""
     if fraction != _U0:
         out[o] = 78
         out[o + 1] = 97
@@ -274,7 +280,10 @@ def _write_special(negative: Int, fraction: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """A float from its sign, biased exponent (int64) and fraction bits (uint64); `count` as of :func:`write_float8`."""
+    """Write a float from its sign, biased exponent (int64) and fraction bits (uint64).
+
+    `count` is as of :func:`write_float8`.
+    """
     if no_room(out, o, MAX_FLOAT_TEXT):
         return NEED_SPACE
     if is_double != 0:
@@ -301,7 +310,10 @@ def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, coun
 
 @borrowing_kernel
 def write_float8(src: Bytes, start: Int, length: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """Text of a double (float8out): rounded to `count` significant digits, MOST_DIGITS at most, or 0: shortest."""
+    """Write the text of a double (float8out).
+
+    It is rounded to `count` significant digits, MOST_DIGITS at most, or 0: shortest.
+    """
     if misfits(start, length, 8):
         return CORRUPT
     high = load_u32(src, start + 4)
@@ -311,7 +323,7 @@ def write_float8(src: Bytes, start: Int, length: Int, count: Int, out: Bytes, o:
 
 @borrowing_kernel
 def write_float4(src: Bytes, start: Int, length: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """Text of a single (float4out); `count` as of :func:`write_float8`."""
+    """Write the text of a single (float4out); `count` as of :func:`write_float8`."""
     if misfits(start, length, 4):
         return CORRUPT
     bits = load_u32(src, start)

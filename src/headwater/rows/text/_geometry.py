@@ -25,7 +25,7 @@ from headwater.rows.text._float import write_float8
 
 @borrowing_kernel
 def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """`count` doubles with commas between a left and a right bracket."""
+    """Write `count` doubles with commas between a left and a right bracket."""
     for i in range(count):
         if no_room(out, o, 2):
             return NEED_SPACE
@@ -41,7 +41,7 @@ def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, di
 
 @borrowing_kernel
 def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """`count` points as ``(x,y)`` with commas, inside brackets unless these are 0 (path_encode)."""
+    """Write `count` points as ``(x,y)`` with commas, inside brackets unless these are 0 (path_encode)."""
     for i in range(count):
         if no_room(out, o, 2):
             return NEED_SPACE
@@ -65,7 +65,7 @@ def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, dig
 
 @borrowing_kernel
 def _write_list(code: Int, src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """A path (count, is closed, padding, points) or polygon (count, bounding box, points)."""
+    """Write a path (count, is closed, padding, points) or polygon (count, bounding box, points)."""
     first = 12 if code == CODE_PATH else 36
     if start < 0 or length < first:
         return CORRUPT
@@ -78,7 +78,7 @@ def _write_list(code: Int, src: Bytes, start: Int, length: Int, digits: Int, out
 
 @borrowing_kernel
 def write_geometry(code: Int, src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """A point, lseg, box, line, circle, path or polygon."""
+    """Write a point, lseg, box, line, circle, path or polygon."""
     if code in (CODE_PATH, CODE_POLYGON):
         return _write_list(code, src, start, length, digits, out, o)
     if length != (16 if code == CODE_POINT else 24 if code in (CODE_LINE, CODE_CIRCLE) else 32):

@@ -1,7 +1,7 @@
 """Kernels for intervals in every IntervalStyle (PostgreSQL: ``datetime.c``, EncodeInterval; ``timestamp.c``).
 
 An interval is microseconds (int64), days and months (int32 each), whose signs may differ. Years are twelve months,
-hours are what the microseconds make up: both have the sign of what they are taken from.
+hours are made of the microseconds: both have the sign of the number they are taken from.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HOURS, _MIN, _SEC, _AGO = 0x7275_6F68, 0x6E_696D, 0x63_6573, 0x6F_6761
 
 @borrowing_kernel
 def _put_word(word: Int, out: Bytes, o: Int) -> Int:
-    """A blank and a word."""
+    """Write a blank and a word."""
     out[o] = _BLANK
     o += 1
     while word:
@@ -57,7 +57,7 @@ def _put_word(word: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_number(value: Int, out: Bytes, o: Int) -> Int:
-    """A whole number that is not the lowest int64."""
+    """Write a whole number that is not the lowest int64."""
     if value < 0:
         out[o] = _MINUS
         o += 1
@@ -66,7 +66,7 @@ def _put_number(value: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _clock(micros: Int) -> tuple[Int, Int, Int, Int]:
-    """Hours, minutes, seconds and microseconds, all without the sign."""
+    """Return hours, minutes, seconds and microseconds, all without the sign."""
     size = np.uint64(micros) if micros >= 0 else np.uint64(-(micros + 1)) + np.uint64(1)
     hours = size // np.uint64(_HOUR)
     below = np.int64(size - hours * np.uint64(_HOUR))
@@ -77,7 +77,10 @@ def _clock(micros: Int) -> tuple[Int, Int, Int, Int]:
 
 @borrowing_kernel
 def _put_clock(micros: Int, fill: Int, least: Int, out: Bytes, o: Int) -> Int:
-    """``H:MM:SS[.ffffff]`` without the sign; hours with at least two digits if `fill`; see :func:`write_interval`."""
+    """Write ``H:MM:SS[.ffffff]`` without the sign; hours with at least two digits if `fill`.
+
+    For `least` see :func:`write_interval`.
+    """
     hours, minutes, seconds, fraction = _clock(micros)
     if least & _HOURS_LEAST:
         out[o] = _MINUS
@@ -96,7 +99,7 @@ def _put_clock(micros: Int, fill: Int, least: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_part(value: Int, word: Int, before: Int, out: Bytes, o: Int) -> Int:
-    """``[+]N unit[s]`` unless 0; `before`: sign of the last part printed, 0 for none (AddPostgresIntPart)."""
+    """Write ``[+]N unit[s]`` unless 0; `before`: sign of the last part printed, 0 for none (AddPostgresIntPart)."""
     if value == 0:
         return o
     if before != 0:
@@ -114,13 +117,13 @@ def _put_part(value: Int, word: Int, before: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _sign(value: Int, otherwise: Int) -> Int:
-    """Of a number that is not 0."""
+    """Return the sign of a number that is not 0, else another one."""
     return otherwise if value == 0 else np.int64(1) if value > 0 else np.int64(-1)
 
 
 @borrowing_kernel
 def _put_postgres(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
-    """``1 year -2 mons +3 days -04:05:06``: a sign where it differs from that of the part before."""
+    """Write ``1 year -2 mons +3 days -04:05:06``: a sign where it differs from that of the part before."""
     before: Int = np.int64(0)
     o = _put_part(years, _YEAR, before, out, o)
     before = _sign(years, before)
@@ -141,7 +144,10 @@ def _put_postgres(years: Int, months: Int, days: Int, micros: Int, least: Int, o
 
 @borrowing_kernel
 def _put_verbose_part(value: Int, word: Int, first: Int, out: Bytes, o: Int) -> Int:
-    """`` N unit[s]`` unless 0; `first`: sign of the first part printed, 0 if it is this one (AddVerboseIntPart)."""
+    """Write `` N unit[s]`` unless 0 (AddVerboseIntPart).
+
+    `first` is the sign of the first part printed, 0 if it is this one.
+    """
     if value == 0:
         return o
     shown = abs(value) if first == 0 else value * first
@@ -155,7 +161,7 @@ def _put_verbose_part(value: Int, word: Int, first: Int, out: Bytes, o: Int) -> 
 
 @borrowing_kernel
 def _put_verbose(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
-    """``@ 1 year 2 mons -3 days ... ago``: signs are as against the first part's."""
+    """Write ``@ 1 year 2 mons -3 days ... ago``: signs are as against the first part's."""
     out[o] = 64
     o = _put_verbose_part(years, _YEAR, np.int64(0), out, o + 1)
     first = _sign(years, np.int64(0))
@@ -190,7 +196,7 @@ def _put_verbose(years: Int, months: Int, days: Int, micros: Int, least: Int, ou
 
 @borrowing_kernel
 def _put_days(days: Int, least: Int, out: Bytes, o: Int) -> Int:
-    """A count of days without its sign, unless 14 gives it one."""
+    """Write a count of days without its sign, unless 14 gives it one."""
     if least & _DAYS_LEAST:
         out[o] = _MINUS
         o += 1
@@ -199,7 +205,7 @@ def _put_days(days: Int, least: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_signed_parts(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
-    """``+1-2 -3 +4:05:06``: what has no form in the SQL standard, with all its parts and signs."""
+    """Write ``+1-2 -3 +4:05:06``: intervals without a form in the SQL standard, with all their parts and signs."""
     out[o] = _MINUS if years < 0 or months < 0 else _PLUS
     o = put_magnitude(np.uint64(abs(years)), out, o + 1)
     out[o] = _MINUS
@@ -214,7 +220,7 @@ def _put_signed_parts(years: Int, months: Int, days: Int, micros: Int, least: In
 
 @borrowing_kernel
 def _put_sql(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
-    """``1-2`` of years and months, or ``3 4:05:06`` of days and time, of one sign only."""
+    """Write ``1-2`` of years and months, or ``3 4:05:06`` of days and time, of one sign only."""
     is_negative = years < 0 or months < 0 or days < 0 or micros < 0
     is_positive = years > 0 or months > 0 or days > 0 or micros > 0
     has_months, has_time = years != 0 or months != 0, days != 0 or micros != 0
@@ -239,7 +245,7 @@ def _put_sql(years: Int, months: Int, days: Int, micros: Int, least: Int, out: B
 
 @borrowing_kernel
 def _put_iso_part(value: Int, unit: Int, out: Bytes, o: Int) -> Int:
-    """A number and its unit unless 0 (AddISO8601IntPart)."""
+    """Write a number and its unit unless 0 (AddISO8601IntPart)."""
     if value == 0:
         return o
     o = _put_number(value, out, o)
@@ -249,7 +255,7 @@ def _put_iso_part(value: Int, unit: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_iso(years: Int, months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> Int:
-    """``P1Y2M3DT4H5M6S``, each part with its own sign."""
+    """Write ``P1Y2M3DT4H5M6S``, each part with its own sign."""
     is_zero = years == 0 and months == 0 and days == 0 and micros == 0
     out[o] = 80
     o = _put_iso_part(years, 89, out, o + 1)
@@ -274,9 +280,9 @@ def _put_iso(years: Int, months: Int, days: Int, micros: Int, out: Bytes, o: Int
 
 @borrowing_kernel
 def write_interval(src: Bytes, start: Int, length: Int, settings: NDArray[np.int64], out: Bytes, o: Int) -> Int:
-    """Text of an interval: microseconds (int64), days (int32), months (int32) (interval_out).
+    """Write the text of an interval: microseconds (int64), days (int32), months (int32) (interval_out).
 
-    `settings` of ``TextTables``: one of INTERVALS_*; from 17 on the extremes of all three fields mean infinity; 14
+    `settings` of ``TextTables``: one of INTERVALS_*; from 17 on the extremes of all three fields mean infinity. 14
     counts hours and days with an int, has no text for more hours, and cannot turn the sign of the least one (`least`).
     """
     if misfits(start, length, 16):

@@ -27,7 +27,7 @@ FRAME = 24
 
 @borrowing_kernel
 def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A quoted and escaped string (escape_json)."""
+    """Write a quoted and escaped string (escape_json)."""
     if start < 0 or no_room(out, o, length + 2):
         return NEED_SPACE
     out[o] = 34
@@ -72,9 +72,9 @@ def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -
 
 @borrowing_kernel
 def stored_numeric(src: Bytes, start: Int, end: Int) -> tuple[Int, Int]:
-    """Where a numeric with its own varlena header, 4 bytes or (never written today) 1 byte, begins; and its length.
+    """Find where a numeric with its own varlena header begins; and its length.
 
-    One that is malformed begins at CORRUPT.
+    The header has 4 bytes or (never written today) 1 byte. One that is malformed begins at CORRUPT.
     """
     if start >= end:
         return CORRUPT, 0
@@ -91,14 +91,14 @@ def stored_numeric(src: Bytes, start: Int, end: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def write_stored_numeric(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """The text of one."""
+    """Write the text of a numeric with its own varlena header."""
     at, size = stored_numeric(src, start, end)
     return at if at < 0 else write_numeric(src, at, size, out, o)
 
 
 @inline_kernel
 def _put_word(kind: Int, out: Bytes, o: Int) -> Int:
-    """``null``, ``true`` or ``false``. Room: 5."""
+    """Write ``null``, ``true`` or ``false``. Room: 5."""
     if kind == NULL:
         a, b, c, d = 110, 117, 108, 108
     elif kind == TRUE:
@@ -142,7 +142,7 @@ def open_container(src: Bytes, start: Int, begin: Int, end: Int, out: Bytes, fra
 
 @borrowing_kernel
 def next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame: Int) -> tuple[Int, Int, Int]:
-    """JEntry, first byte and end of a container's child number `index`, whose offset is kept in `slot`.
+    """Find a container's child number `index`, whose offset is kept in `slot`: JEntry, first byte and end.
 
     The slot moves on to the next child. A child that does not fit has an end below 0.
     """
@@ -162,7 +162,7 @@ def next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame:
 
 @borrowing_kernel
 def _write_key(src: Bytes, start: Int, index: Int, out: Bytes, room: Bytes, frame: Int, o: Int) -> Int:
-    """The next key of an object and its colon."""
+    """Write the next key of an object and its colon."""
     entry, begin, end = next_child(src, start, index, np.int64(OFFSET), out, frame)
     if end < 0 or entry & TYPE_MASK != STRING:
         return CORRUPT
@@ -178,9 +178,9 @@ def _write_key(src: Bytes, start: Int, index: Int, out: Bytes, room: Bytes, fram
 
 @borrowing_kernel
 def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a jsonb value: keys in stored order, ``": "`` and ``", "`` as separators (jsonb_out).
+    """Write the text of a jsonb value: keys in stored order, ``": "`` and ``", "`` as separators (jsonb_out).
 
-    The stack of open containers grows downwards from the end of `out`; `room` is what it leaves for text.
+    The stack of open containers grows downwards from the end of `out`; `room` is the part that it leaves for text.
     """
     frame = len(out) - FRAME
     if frame < o + 8:

@@ -1,8 +1,8 @@
 """Kernel for jsonpath (PostgreSQL: ``jsonpath.c`` printJsonPathItem, ``jsonpath.h`` JsonPathItemType).
 
-After a word of version and mode an item is a byte of type, then at the next multiple of 4 where its next item is, and
-what belongs to its type; all places count from the item itself. What is still to print is kept as a stack of orders
-inside the output buffer, as in ``_text_json``: an item, a word, or an array's subscripts from one on.
+First comes a word of version and mode. An item is a byte of type, then at the next multiple of 4 where its next item
+is, and what belongs to its type; all places count from the item itself. A stack of orders inside the output buffer, as
+in ``_json.py``, holds what is still to print: an item, a word, or an array's subscripts from one on.
 
 Item types from 43 on are of 17, from 54 on of 19.
 """
@@ -28,7 +28,7 @@ _PAIRED = (_DECIMAL, _REPLACE, _SPLIT_PART)
 """Methods with up to two arguments."""
 _UNBOUNDED = 0xFFFFFFFF
 
-# What is printed of an item, by its type: for operators what stands between their arguments.
+# The text of an item, by its type: for operators the text between their arguments.
 _WORDS = [
     *["null", "", "", "", " && ", " || ", "!(", "(", " == ", " != ", " < ", " > ", " <= ", " >= ", " + ", " - "],
     *[" * ", " / ", " % ", "+", "-", "[*]", "*", "[", "**", "", "@", "$", "$", "?(", "exists (", ".type()", ".size()"],
@@ -49,7 +49,7 @@ _REGEX_FLAGS = np.frombuffer(b"ismxq", dtype=np.uint8).copy()
 
 
 def _by_type(**groups: tuple[int, ...]) -> NDArray[np.int64]:
-    """A number for each type: the place of its group's name among the names."""
+    """Make a number for each type: the place of its group's name among the names."""
     numbers = np.zeros(_LAST_TYPE + 1, dtype=np.int64)
     for number, types in enumerate(groups.values(), start=1):
         numbers[list(types)] = number
@@ -62,7 +62,7 @@ _SHAPE = _by_type(
     unary=(_PLUS, _MINUS),
     call=(_NOT, _IS_UNKNOWN, _FILTER, _EXISTS, _DATETIME, *range(50, 54), *range(57, 60)),
 )
-"""Types with two arguments and a word between them, with one argument behind a sign, and in parentheses."""
+"""Types with two arguments and a word between them, with one argument after a sign, and in parentheses."""
 _PRIORITY = np.full(_LAST_TYPE + 1, 6, dtype=np.int64)
 for _types, _value in (
     ((5,), 0),
@@ -84,7 +84,7 @@ _IN_KEY, _IN_BRACKETS = 1, 2
 
 @borrowing_kernel
 def _put_word(word: Int, out: Bytes, o: Int) -> Int:
-    """One of _WORDS; a status instead of a place is handed back."""
+    """Write one of _WORDS; hand back a status instead of a place."""
     low, high = _TEXT_AT[word], _TEXT_AT[word + 1]
     if o < 0:
         return o
@@ -108,13 +108,13 @@ def _push(kind: Int, which: Int, how: Int, out: Bytes, top: Int) -> Int:
 
 @inline_kernel
 def _fields(origin: Int, item: Int) -> Int:
-    """Where the words of an item begin: where its next one is, and what follows."""
+    """Find where the words of an item begin: where its next one is, and what follows."""
     return origin + (item - origin + 4 & -4)
 
 
 @borrowing_kernel
 def _write_any(first: Int, last: Int, out: Bytes, o: Int) -> Int:
-    """The levels of ``**``, nothing for all."""
+    """Write the levels of ``**``, nothing for all."""
     if first == 0 and last == _UNBOUNDED:
         return o
     if first == last == _UNBOUNDED:
@@ -135,7 +135,7 @@ def _write_any(first: Int, last: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _write_string(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """A length and as many bytes, as a JSON string."""
+    """Write a length and as many bytes, as a JSON string."""
     if at + 4 > end:
         return CORRUPT
     size = load_u32(src, at)
@@ -144,7 +144,7 @@ def _write_string(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _write_value(src: Bytes, type: Int, at: Int, end: Int, has_next: bool, out: Bytes, o: Int) -> Int:
-    """A literal, a key or a variable, whose content lies at `at`."""
+    """Write a literal, a key or a variable, whose content lies at `at`."""
     if type == _NUMERIC:
         if has_next:
             o = _put_word(np.int64(_OPEN), out, o)
@@ -159,7 +159,7 @@ def _write_value(src: Bytes, type: Int, at: Int, end: Int, has_next: bool, out: 
 
 @borrowing_kernel
 def _write_regex(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """A pattern and its flags: words of flags, expression, the pattern's length, the pattern."""
+    """Write a pattern and its flags: words of flags, expression, the pattern's length, the pattern."""
     if at + 12 > end:
         return CORRUPT
     flags = load_u32(src, at)
@@ -178,7 +178,7 @@ def _write_regex(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _brackets(src: Bytes, origin: Int, argument: Int, end: Int, type: Int) -> Int:
-    """How an operator's argument is printed: in brackets if it binds no closer."""
+    """Tell how an operator's argument is printed: in brackets if it binds no closer."""
     if argument < origin or argument >= end or src[argument] > _LAST_TYPE:
         return 0
     return _IN_BRACKETS if _PRIORITY[src[argument]] <= _PRIORITY[type] else 0
@@ -188,7 +188,7 @@ def _brackets(src: Bytes, origin: Int, argument: Int, end: Int, type: Int) -> In
 def _order_arguments(
     src: Bytes, origin: Int, item: Int, at: Int, end: Int, how: Int, out: Bytes, top: Int
 ) -> tuple[Int, Int]:
-    """Order what belongs to an item with arguments; (the new top or CORRUPT, the word to print at once).
+    """Order the parts of an item with arguments; (the new top or CORRUPT, the word to print at once).
 
     Room: six orders.
     """
@@ -278,7 +278,10 @@ def _write_item(
 
 @borrowing_kernel
 def write_jsonpath(is_bare: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A path, with the word ``strict`` if it is not lax (jsonpath_out); `is_bare`: numbers have no parentheses."""
+    """Write a path, with the word ``strict`` if it is not lax (jsonpath_out).
+
+    With `is_bare`, numbers have no parentheses.
+    """
     if start < 0 or length < 4:
         return CORRUPT
     header, origin, end = load_u32(src, start), start + 4, start + length

@@ -1,6 +1,6 @@
 """Kernel for money: a count of the smallest unit, int64, shown as the locale lc_monetary has it (``cash.c``, cash_out).
 
-Which strings stand before, after and between the digits is worked out beforehand (``headwater.rows.money_format``).
+The strings before, after and between the digits are worked out beforehand (``headwater.rows.money_format``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TENS = np.array([10**i for i in range(20)], dtype=np.uint64)
 
 @borrowing_kernel
 def _put_piece(at: NDArray[np.int64], pieces: Bytes, piece: Int, out: Bytes, o: Int) -> Int:
-    """One of the strings; a status instead of a place is handed back."""
+    """Write one of the strings; hand back a status instead of a place."""
     if o < 0:
         return o
     return write_verbatim(pieces, at[piece], at[piece + 1] - at[piece], out, o)
@@ -45,12 +45,12 @@ def write_money(
     out: Bytes,
     o: Int,
 ) -> Int:
-    """Text of an amount.
+    """Write the text of an amount.
 
     Args:
         at: int64[MONEY_PIECES + 1] piece i is ``pieces[at[i]:at[i + 1]]``.
         pieces: uint8[].
-        decimals: digits behind the decimal point, 0 to 10.
+        decimals: digits after the decimal point, 0 to 10.
         group: digits between two separators.
         src: uint8[] the payload is ``src[start:start+length]``.
         start: where it begins.

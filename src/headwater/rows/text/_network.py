@@ -18,7 +18,7 @@ MAX_INET_TEXT = 56
 
 @borrowing_kernel
 def _put_quad(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
-    """``a.b.c.d``. Room: 35 (each number is written as if it could be long)."""
+    """Write ``a.b.c.d``. Room: 35 (each number is written as if it could be long)."""
     for i in range(4):
         if i > 0:
             out[o] = 46
@@ -29,7 +29,7 @@ def _put_quad(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_hex(value: Int, capital: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """At least `digits` hexadecimal digits of a uint32; `capital` is 32 for capital letters, else 0. Room: 8."""
+    """Write at least `digits` hexadecimal digits of a uint32; `capital` is 32 for capital letters, else 0. Room: 8."""
     shift = 28
     while shift > 4 * (digits - 1) and value >> shift == 0:
         shift -= 4
@@ -43,13 +43,13 @@ def _put_hex(value: Int, capital: Int, digits: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _word(src: Bytes, start: Int, i: Int) -> Int:
-    """The i-th 16-bit group of an IPv6 address."""
+    """Read the i-th 16-bit group of an IPv6 address."""
     return np.int64(src[start + 2 * i]) << 8 | np.int64(src[start + 2 * i + 1])
 
 
 @borrowing_kernel
 def _put_ipv6(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
-    """An IPv6 address, its longest run of zero groups as ``::`` (inet_net_ntop_ipv6). Room: 48."""
+    """Write an IPv6 address, its longest run of zero groups as ``::`` (inet_net_ntop_ipv6). Room: 48."""
     best, best_length, run = -1, 1, 0
     for i in range(8):
         run = run + 1 if _word(src, start, i) == 0 else 0
@@ -83,7 +83,7 @@ def _put_ipv6(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o: Int) -> Int:
-    """An address, and ``/bits`` where not all bits count, or always for cidr (network_out)."""
+    """Write an address, and ``/bits`` where not all bits count, or always for cidr (network_out)."""
     if start < 0 or length < 2:
         return CORRUPT
     family, bits = np.int64(src[start]), np.int64(src[start + 1])
@@ -104,7 +104,7 @@ def write_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o
 
 @borrowing_kernel
 def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o: Int) -> Int:
-    """`size` (6 or 8) bytes in lower-case hexadecimal with colons (macaddr_out, macaddr8_out)."""
+    """Write `size` (6 or 8) bytes in lower-case hexadecimal with colons (macaddr_out, macaddr8_out)."""
     if misfits(start, length, size):
         return CORRUPT
     if no_room(out, o, 3 * size):
@@ -120,7 +120,7 @@ def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o:
 
 @borrowing_kernel
 def write_pg_lsn(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """``X/X`` in capital hexadecimal, behind the slash at least so many digits (pg_lsn_out)."""
+    """Write ``X/X`` in capital hexadecimal, after the slash at least so many digits (pg_lsn_out)."""
     if misfits(start, length, 8):
         return CORRUPT
     if no_room(out, o, 17):
@@ -132,7 +132,7 @@ def write_pg_lsn(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o
 
 @borrowing_kernel
 def write_tid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``(block,offset)``; the block is two uint16, high first (tidout)."""
+    """Write ``(block,offset)``; the block is two uint16, high first (tidout)."""
     if misfits(start, length, 6):
         return CORRUPT
     if no_room(out, o, 40):

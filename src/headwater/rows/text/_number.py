@@ -22,14 +22,14 @@ _U1, _U10, _U100, _U10000 = (np.uint64(i) for i in (1, 10, 100, 10000))
 
 @inline_kernel
 def put_pair(value: Int, out: Bytes, o: Int) -> None:
-    """Two digits of a number below 100; the caller has checked the room."""
+    """Write two digits of a number below 100; the caller has checked the room."""
     out[o] = PAIRS[2 * value]
     out[o + 1] = PAIRS[2 * value + 1]
 
 
 @inline_kernel
 def put_four(value: Int, out: Bytes, o: Int) -> None:
-    """Four digits of a number below 10000; the caller has checked the room."""
+    """Write four digits of a number below 10000; the caller has checked the room."""
     high = value * 5243 >> 19  # value // 100
     put_pair(high, out, o)
     put_pair(value - high * 100, out, o + 2)
@@ -37,7 +37,10 @@ def put_four(value: Int, out: Bytes, o: Int) -> None:
 
 @borrowing_kernel
 def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
-    """Digits of a uint64; the caller has checked for 20 bytes of room. A status instead of a place is handed back."""
+    """Write the digits of a uint64; the caller has checked for 20 bytes of room.
+
+    A status instead of a place is handed back.
+    """
     if o < 0:
         return o
     digits = 1
@@ -64,13 +67,13 @@ def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _load_u64(src: Bytes, at: Int) -> Int:
-    """Little-endian uint64; the caller has checked the bounds."""
+    """Load a little-endian uint64; the caller has checked the bounds."""
     return np.uint64(load_u32(src, at)) | np.uint64(load_u32(src, at + 4)) << np.uint64(32)
 
 
 @borrowing_kernel
 def write_int(value: Int, out: Bytes, o: Int) -> Int:
-    """Decimal text of an int64 (pg_lltoa)."""
+    """Write the decimal text of an int64 (pg_lltoa)."""
     if no_room(out, o, MAX_INT_TEXT):
         return NEED_SPACE
     if value < 0:
@@ -81,7 +84,7 @@ def write_int(value: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Decimal text of an unsigned 64-bit number (xid8out)."""
+    """Write the decimal text of an unsigned 64-bit number (xid8out)."""
     if misfits(start, length, 8):
         return CORRUPT
     if no_room(out, o, MAX_INT_TEXT):
@@ -91,7 +94,7 @@ def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 
 @borrowing_kernel
 def write_snapshot(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``xmin:xmax:xip,xip`` (pg_snapshot_out)."""
+    """Write ``xmin:xmax:xip,xip`` (pg_snapshot_out)."""
     if start < 0 or length < 20:
         return CORRUPT
     count = load_u32(src, start)
@@ -112,7 +115,7 @@ def write_snapshot(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
 
 @borrowing_kernel
 def write_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``t`` or ``f`` (boolout)."""
+    """Write ``t`` or ``f`` (boolout)."""
     if misfits(start, length, 1):
         return CORRUPT
     if no_room(out, o, 1):
@@ -123,7 +126,7 @@ def write_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _write_special(header: Int, out: Bytes, o: Int) -> Int:
-    """NaN, Infinity or -Infinity (numeric_out)."""
+    """Write NaN, Infinity or -Infinity (numeric_out)."""
     if no_room(out, o, 9):
         return NEED_SPACE
     if header == 0xC000:
@@ -142,7 +145,7 @@ def _write_special(header: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def put_infinity(out: Bytes, o: Int, capital: bool) -> None:
-    """``Infinity`` or ``infinity``; the caller has checked the room."""
+    """Write ``Infinity`` or ``infinity``; the caller has checked the room."""
     out[o] = 73 if capital else 105
     out[o + 1] = 110
     out[o + 2] = 102
@@ -155,7 +158,7 @@ def put_infinity(out: Bytes, o: Int, capital: bool) -> None:
 
 @inline_kernel
 def numeric_header(src: Bytes, start: Int, length: Int) -> tuple[Int, bool, Int, Int, Int]:
-    """What a numeric's header says.
+    """Read a numeric's header.
 
     Returns:
         0, CORRUPT or, of NaN and the infinities, the header itself; whether it is negative; the weight of its first
@@ -175,7 +178,7 @@ def numeric_header(src: Bytes, start: Int, length: Int) -> tuple[Int, bool, Int,
 
 @borrowing_kernel
 def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Decimal text with the value's own display scale (numeric_out, get_str_from_var)."""
+    """Write the decimal text with the value's own display scale (numeric_out, get_str_from_var)."""
     kind, negative, weight, dscale, at = numeric_header(src, start, length)
     if kind < 0:
         return CORRUPT
@@ -186,7 +189,7 @@ def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
 
 @borrowing_kernel
 def _write_digits(src: Bytes, at: Int, end: Int, negative: bool, weight: Int, dscale: Int, out: Bytes, o: Int) -> Int:
-    """Base-10000 digits ``src[at:end]`` as sign, whole part, and `dscale` decimals."""
+    """Write base-10000 digits ``src[at:end]`` as sign, whole part, and `dscale` decimals."""
     count = (end - at) >> 1
     if at < 0 or no_room(out, o, 12 + max(4 * weight, 0) + dscale):
         return NEED_SPACE

@@ -1,6 +1,6 @@
 """Text of values that refer to objects by OID: enum labels, regclass and its kin, aclitem.
 
-PostgreSQL: ``enum.c`` (enum_out), ``regproc.c``, ``acl.c`` (aclitemout). The contract of every kernel is told in
+PostgreSQL: ``enum.c`` (enum_out), ``regproc.c``, ``acl.c`` (aclitemout). The contract of every kernel is in
 ``_text.py``. The names are in the tables, as the catalog had them when the value was written.
 """
 
@@ -20,7 +20,7 @@ RIGHTS = np.frombuffer(b"arwdDxtXUCTcsAm", np.uint8)
 
 @borrowing_kernel
 def write_label(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) -> Int:
-    """A label of a column by its OID, UNKNOWN_LABEL if there is none."""
+    """Write a label of a column by its OID, UNKNOWN_LABEL if there is none."""
     low, high = tables.enum_lo[column], tables.enum_hi[column]
     end = high
     while low < high:
@@ -37,14 +37,14 @@ def write_label(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) -
 
 @borrowing_kernel
 def write_object(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) -> Int:
-    """An object's name, or its OID where there is no such object."""
+    """Write an object's name, or its OID where there is no such object."""
     end = write_label(tables, column, oid, out, o)
     return write_int(oid, out, o) if end == UNKNOWN_LABEL else end
 
 
 @borrowing_kernel
 def write_aclitem(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``grantee=privileges/grantor``; before 16 the two sets of privileges have 16 bits each, then 32."""
+    """Write ``grantee=privileges/grantor``; before 16 the two sets of privileges have 16 bits each, then 32."""
     if length not in (12, 16) or misfits(start, length, length):
         return CORRUPT
     grantee = load_u32(src, start)

@@ -1,14 +1,14 @@
-"""Values that are made of other values taken apart: arrays, composites, ranges, multiranges; and their punctuation.
+"""Values made of other values, taken apart: arrays, composites, ranges, multiranges; and their punctuation.
 
 PostgreSQL: ``arrayfuncs.c`` (array_out) and ``array.h``, ``rowtypes.c`` (record_out) and ``htup_details.h``,
 ``rangetypes.c`` (range_out) and ``multirangetypes.c`` (multirange_out). All offsets inside such a value count from its
 datum's start, VARLENA bytes before the payload, and so does alignment.
 
 An array holds: ndim, dataoffset (0 without NULLs), element type OID, a length for each dimension, a lower bound for
-each, the NULL bitmap (a bit is set for a value that is there), and from dataoffset on the elements in row-major order.
-A composite is a heap tuple with its own header, whose first words are the datum's length, typmod and type. A range is
-its type's OID, the bounds that it has, and a byte of flags; a multirange its type's OID, a count, an offset or length
-of each range but the first, their flags, and all bounds.
+each. Then come the NULL bitmap (a bit is set for a value that is there), and from dataoffset on the elements in
+row-major order. A composite is a heap tuple with its own header, whose first words are the datum's length, typmod and
+type. A range is its type's OID, the bounds that it has, and a byte of flags. A multirange is its type's OID, a count,
+an offset or length of each range but the first, their flags, and all bounds.
 
 A part is described by its kind (NO_PART ... PACKED_PART), its payload's offset in `src` and length, and the offset
 where the next part is looked for.
@@ -50,13 +50,13 @@ _RANGE_HEADER, _MULTIRANGE_HEADER = 4, 8
 
 @inline_kernel
 def is_made_of_parts(code: Int) -> Int:
-    """Whether a type code is one of those that this module knows."""
+    """Tell whether a type code is one of those that this module knows."""
     return CODE_ARRAY <= code <= CODE_MULTIRANGE
 
 
 @borrowing_kernel
 def open_parts(tables: TextTables, entry: Int, kind: Int, src: Bytes, start: Int, length: Int) -> tuple[Int, Int]:
-    """The number of parts, or CORRUPT; and where the first one is looked for, from the datum's start.
+    """Count the parts, or return CORRUPT; and find where the first one is looked for, from the datum's start.
 
     A range has two parts, a multirange two for each range: its bounds.
     """
@@ -106,7 +106,7 @@ def _open_record(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
 def next_part(
     tables: TextTables, entry: Int, kind: Int, src: Bytes, start: Int, length: Int, item: Int, at: Int
 ) -> tuple[Int, Int, Int, Int]:
-    """(Kind of part or CORRUPT, payload's offset in `src`, its length, where the next one is looked for)."""
+    """Find a part: (kind or CORRUPT, payload's offset in `src`, its length, where the next one is looked for)."""
     if kind == CODE_ARRAY:
         return _array_part(tables, entry, src, start, length, item, at)
     if kind == CODE_RECORD:
@@ -123,8 +123,8 @@ def _array_part(
         return NULL_PART, start, 0, at
     child = tables.child[tables.first_child[entry]]
     size, align = np.int64(tables.length[child]), np.int64(tables.align[child])
-    found, payload, size, at = _span(src, start, length, at + align - 1 & -align, size)
-    return (found if found == PLAIN_PART else CORRUPT), payload, size, at
+    part, payload, size, at = _span(src, start, length, at + align - 1 & -align, size)
+    return (part if part == PLAIN_PART else CORRUPT), payload, size, at
 
 
 @borrowing_kernel
@@ -143,15 +143,15 @@ def _record_part(
     if has_nulls and not src[start + _BITS_AT + (item >> 3)] >> (item & 7) & 1:
         return (NO_PART if is_dropped else NULL_PART), start, 0, at
     at = _aligned(tables, child, src, start, length, at)
-    found, payload, size, at = _span(src, start, length, at, np.int64(tables.length[child]))
-    return (NO_PART if is_dropped and found > 0 else found), payload, size, at
+    part, payload, size, at = _span(src, start, length, at, np.int64(tables.length[child]))
+    return (NO_PART if is_dropped and part > 0 else part), payload, size, at
 
 
 @borrowing_kernel
 def _bound(
     tables: TextTables, entry: Int, kind: Int, src: Bytes, start: Int, length: Int, item: Int, at: Int
 ) -> tuple[Int, Int, Int, Int]:
-    """The lower bound of a range for an even item, the upper one for an odd one; NO_PART where there is none."""
+    """Find the lower bound of a range for an even item, the upper one for an odd one; NO_PART where there is none."""
     flags = range_flags(kind, src, start, length, item >> 1)
     child = tables.child[tables.first_child[entry]]
     align = np.int64(tables.align[child])
@@ -163,13 +163,13 @@ def _bound(
         return NO_PART, start, 0, at
     end = length - 1 if kind == CODE_RANGE else length
     at = _aligned(tables, child, src, start, end, at)
-    found, payload, size, at = _span(src, start, end, at, np.int64(tables.length[child]))
-    return (found if found == PLAIN_PART else CORRUPT), payload, size, at
+    part, payload, size, at = _span(src, start, end, at, np.int64(tables.length[child]))
+    return (part if part == PLAIN_PART else CORRUPT), payload, size, at
 
 
 @inline_kernel
 def range_flags(kind: Int, src: Bytes, start: Int, length: Int, number: Int) -> Int:
-    """The flags of a range, or of one of a multirange's."""
+    """Read the flags of a range, or of one of a multirange's."""
     if kind == CODE_RANGE:
         return np.int64(src[start + length - 1])
     return np.int64(src[start + _MULTIRANGE_HEADER + 4 * (load_u32(src, start + 4) - 1) + number])
@@ -177,7 +177,7 @@ def range_flags(kind: Int, src: Bytes, start: Int, length: Int, number: Int) -> 
 
 @inline_kernel
 def _aligned(tables: TextTables, child: Int, src: Bytes, start: Int, length: Int, at: Int) -> Int:
-    """Where a value begins that may have a short header, which is not aligned (att_align_pointer)."""
+    """Find where a value begins that may have a short header, which is not aligned (att_align_pointer)."""
     place = start - VARLENA + at
     if tables.length[child] < 0 and place < start + length and src[place] != 0:
         return at
@@ -187,7 +187,7 @@ def _aligned(tables: TextTables, child: Int, src: Bytes, start: Int, length: Int
 
 @borrowing_kernel
 def _span(src: Bytes, start: Int, length: Int, at: Int, size: Int) -> tuple[Int, Int, Int, Int]:
-    """The value that begins at an offset, as :func:`next_part` tells of it."""
+    """Find the value that begins at an offset, as :func:`next_part` does."""
     base, end = start - VARLENA, start + length
     place = base + at
     if size > 0:
@@ -196,19 +196,19 @@ def _span(src: Bytes, start: Int, length: Int, at: Int, size: Int) -> tuple[Int,
         return CORRUPT, place, 0, at
     head = np.int64(src[place])
     if head & 1:
-        total, header, found = head >> 1, 1, PLAIN_PART
+        total, header, part = head >> 1, 1, PLAIN_PART
     else:
         if place + 4 > end:
             return CORRUPT, place, 0, at
-        total, header, found = load_u32(src, place) >> 2, 4, PACKED_PART if head & 2 else PLAIN_PART
+        total, header, part = load_u32(src, place) >> 2, 4, PACKED_PART if head & 2 else PLAIN_PART
     if head == 1 or total < header or place + total > end:
         return CORRUPT, place, 0, at
-    return found, place + header, total - header, at + total
+    return part, place + header, total - header, at + total
 
 
 @borrowing_kernel
 def unpack_behind(src: Bytes, at: Int, size: Int, out: Bytes, o: Int) -> Int:
-    """Decompress a part to the end of `out`, behind the room for what is made of it; its bytes there, or a status."""
+    """Decompress a part to the end of `out`, after the room for its text; its bytes there, or a status."""
     raw = raw_size(src, at, size)
     if raw < 0 or no_room(out, o, raw):
         return CORRUPT if raw < 0 else NEED_SPACE
@@ -217,7 +217,10 @@ def unpack_behind(src: Bytes, at: Int, size: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def put_opening(kind: Int, src: Bytes, start: Int, items: Int, out: Bytes, o: Int) -> Int:
-    """What stands before all parts: an array's bounds and brace, a composite's parenthesis; all of an empty range."""
+    """Write what stands before all parts.
+
+    That is an array's bounds and brace, a composite's parenthesis; all of an empty range.
+    """
     if no_room(out, o, 5):
         return NEED_SPACE
     if kind == CODE_RANGE:
@@ -235,7 +238,7 @@ def put_opening(kind: Int, src: Bytes, start: Int, items: Int, out: Bytes, o: In
 
 @borrowing_kernel
 def _write_bounds(src: Bytes, start: Int, dimensions: Int, out: Bytes, o: Int) -> Int:
-    """``[low:high]...=`` if any lower bound is not 1."""
+    """Write ``[low:high]...=`` if any lower bound is not 1."""
     plain = True
     for i in range(dimensions):
         plain = plain and load_i32(src, start + ARRAY_HEADER + 4 * (dimensions + i)) == 1
@@ -259,7 +262,10 @@ def _write_bounds(src: Bytes, start: Int, dimensions: Int, out: Bytes, o: Int) -
 def put_before(
     kind: Int, delimiter: Int, src: Bytes, start: Int, length: Int, item: Int, is_first: bool, out: Bytes, o: Int
 ) -> Int:
-    """What stands between two parts, and opens before the second; `is_first` if none was printed before. Room: 8."""
+    """Write what stands between two parts, and opens before the second.
+
+    `is_first` if none was printed before. Room: 8.
+    """
     if kind in (CODE_RANGE, CODE_MULTIRANGE):
         if item > 0:
             out[o] = 44
@@ -277,7 +283,7 @@ def put_before(
 
 @borrowing_kernel
 def put_after(kind: Int, src: Bytes, start: Int, length: Int, item: Int, out: Bytes, o: Int) -> Int:
-    """What closes behind a part. Room: 8."""
+    """Write what closes after a part. Room: 8."""
     if kind == CODE_ARRAY:
         return _put_braces(src, start, item + 1, np.int64(125), out, o)
     if kind != CODE_RECORD and item & 1:
@@ -289,7 +295,7 @@ def put_after(kind: Int, src: Bytes, start: Int, length: Int, item: Int, out: By
 
 @borrowing_kernel
 def _put_braces(src: Bytes, start: Int, item: Int, brace: Int, out: Bytes, o: Int) -> Int:
-    """The inner braces that open before item number `item`, or (with item + 1) close after it. Room: 6."""
+    """Write the inner braces that open before item number `item`, or (with item + 1) close after it. Room: 6."""
     stride = 1
     for i in range(load_i32(src, start) - 1, 0, -1):
         stride *= load_i32(src, start + ARRAY_HEADER + 4 * i)
@@ -302,7 +308,7 @@ def _put_braces(src: Bytes, start: Int, item: Int, brace: Int, out: Bytes, o: In
 
 @borrowing_kernel
 def put_closing(kind: Int, out: Bytes, o: Int) -> Int:
-    """What stands behind all parts."""
+    """Write what stands after all parts."""
     if kind == CODE_RANGE:
         return o
     if no_room(out, o, 1):
@@ -313,7 +319,7 @@ def put_closing(kind: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _is_special(kind: Int, byte: Int, delimiter: Int) -> Int:
-    """Whether a byte of a part's text asks for quotes; quotes and backslashes aside."""
+    """Tell whether a byte of a part's text asks for quotes; quotes and backslashes aside."""
     if byte == 32 or 9 <= byte <= 13 or byte == delimiter:
         return True
     if kind == CODE_ARRAY:

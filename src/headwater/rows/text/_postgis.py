@@ -1,10 +1,10 @@
 """Kernel for PostGIS' geometry and geography (``liblwgeom``: gserialized1.c, gserialized2.c, lwout_wkb.c).
 
-A value is three bytes of SRID, a byte of flags, eight bytes of more flags if the flags say so, a bounding box of
-singles if they say so, and geometries one behind the other: a type, a count of points, rings or geometries, and these.
-It is printed as extended WKB in upper-case hexadecimal digits, little-endian as on the machines whose WAL is read here
-(LWGEOM_out, geography_out). Open collections are kept as counts of what is left of them at the end of the output
-buffer.
+A value begins with three bytes of SRID and a byte of flags. If the flags say so, eight bytes of more flags follow, and
+a bounding box of singles. Then come geometries one after the other: a type, a count of points, rings or geometries, and
+these. It is printed as extended WKB in upper-case hexadecimal digits, little-endian as on the machines whose WAL is
+read here (LWGEOM_out, geography_out). Open collections are kept as counts of what is left of them at the end of the
+output buffer.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NAN_HIGH = 0x7FF80000
 
 @inline_kernel
 def _put_byte(byte: Int, out: Bytes, o: Int) -> Int:
-    """Two digits. Room: 2."""
+    """Write two digits. Room: 2."""
     out[o], out[o + 1] = _DIGITS[byte >> 4], _DIGITS[byte & 15]
     return o + 2
 
 
 @inline_kernel
 def _put_u32(value: Int, out: Bytes, o: Int) -> Int:
-    """Eight digits, the lowest byte first. Room: 8."""
+    """Write eight digits, the lowest byte first. Room: 8."""
     for shift in range(0, 32, 8):
         o = _put_byte(value >> shift & 255, out, o)
     return o
@@ -42,7 +42,7 @@ def _put_u32(value: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_points(src: Bytes, at: Int, size: Int, out: Bytes, o: Int) -> Int:
-    """So many bytes of coordinates."""
+    """Write so many bytes of coordinates."""
     if no_room(out, o, 2 * size):
         return NEED_SPACE
     for i in range(size):
@@ -52,7 +52,10 @@ def _put_points(src: Bytes, at: Int, size: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_polygon(src: Bytes, at: Int, end: Int, rings: Int, point: Int, out: Bytes, o: Int) -> tuple[Int, Int]:
-    """(End of the text or a status, end of the rings): their counts, and their points; none if the first is empty."""
+    """Write a polygon's rings: their counts, and their points; none if the first is empty.
+
+    Returns (end of the text or a status, end of the rings).
+    """
     points = at + (4 * rings + 7 & -8)
     if points > end:
         return np.int64(CORRUPT), at
@@ -76,7 +79,7 @@ def _put_polygon(src: Bytes, at: Int, end: Int, rings: Int, point: Int, out: Byt
 
 @borrowing_kernel
 def _put_simple(src: Bytes, type: Int, at: Int, end: Int, count: Int, point: Int, out: Bytes, o: Int) -> Int:
-    """A point, a line or a triangle, whose `count` points begin at `at`. Room: 16."""
+    """Write a point, a line or a triangle, whose `count` points begin at `at`. Room: 16."""
     if at + count * point > end or (type == _POINT and count > 1):
         return CORRUPT
     if type == _POINT and count == 0:
@@ -94,14 +97,14 @@ def _put_simple(src: Bytes, type: Int, at: Int, end: Int, count: Int, point: Int
 
 @inline_kernel
 def _srid(src: Bytes, start: Int) -> Int:
-    """The low 21 bits of three bytes, signed."""
+    """Read the low 21 bits of three bytes, signed."""
     bits = np.int64(src[start]) << 16 | np.int64(src[start + 1]) << 8 | np.int64(src[start + 2])
     return ((bits & 0x1FFFFF) ^ 0x100000) - 0x100000
 
 
 @borrowing_kernel
 def write_postgis(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Extended WKB in hexadecimal digits."""
+    """Write extended WKB in hexadecimal digits."""
     if start < 0 or length < _HEADER:
         return CORRUPT
     srid, flags, end = _srid(src, start), np.int64(src[start + 3]), start + length

@@ -1,7 +1,7 @@
 """Kernels for ltree's lquery and ltxtquery (``ltree_io.c``, ``ltxtquery_io.c``), query_int (``_int_bool.c``).
 
 The last two are a count and items in Polish notation, as a tsquery is: of ltxtquery forwards, with the operands' text
-behind them; of query_int backwards. They ask for other parentheses than a tsquery. Operators that are open are kept on
+after them; of query_int backwards. They ask for other parentheses than a tsquery. Operators that are open are kept on
 a stack at the end of the output buffer.
 """
 
@@ -38,7 +38,7 @@ _BEGUN, _LEFT_DONE, _ALL_DONE = 0, 1, 2
 
 @inline_kernel
 def _put_flags(flags: Int, out: Bytes, o: Int) -> Int:
-    """How a word is compared. Room: 3."""
+    """Write how a word is compared. Room: 3."""
     if flags & _WORDWISE:
         out[o] = 37
         o += 1
@@ -53,7 +53,7 @@ def _put_flags(flags: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _write_word(src: Bytes, start: Int, length: Int, at: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """An operand of a ltxtquery: text up to a NUL, and flags."""
+    """Write an operand of a ltxtquery: text up to a NUL, and flags."""
     begin = start + _ITEMS_AT + _WORD_ITEM * count + load_u16(src, at + 10)
     end = begin
     while end < start + length and src[end] != 0:
@@ -75,14 +75,14 @@ def _push(item: Int, is_first: Int, out: Bytes, frame: Int) -> None:
 
 @inline_kernel
 def _put_parenthesis(is_opening: bool, out: Bytes, o: Int) -> Int:
-    """``( `` or `` )``. Room: 2."""
+    """Write ``( `` or `` )``. Room: 2."""
     out[o], out[o + 1] = (40, 32) if is_opening else (32, 41)
     return o + 2
 
 
 @borrowing_kernel
 def write_query(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The query in infix notation (ltxtq_out, bqarr_out)."""
+    """Write the query in infix notation (ltxtq_out, bqarr_out)."""
     size, step = (_WORD_ITEM, 1) if code == CODE_LTXTQUERY else (_NUMBER_ITEM, -1)
     if start < 0 or length < _ITEMS_AT:
         return CORRUPT
@@ -143,7 +143,10 @@ def write_query(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
 
 @borrowing_kernel
 def _write_counts(low: Int, high: Int, is_star: bool, out: Bytes, o: Int) -> Int:
-    """How many levels match, in braces; nothing for a star that matches any number. Room: 2 * MAX_INT_TEXT + 3."""
+    """Write how many levels match, in braces; nothing for a star that matches any number.
+
+    Room: 2 * MAX_INT_TEXT + 3.
+    """
     if is_star and low == 0 and high == _MOST_LEVELS:
         return o
     out[o] = 123
@@ -161,7 +164,7 @@ def _write_counts(low: Int, high: Int, is_star: bool, out: Bytes, o: Int) -> Int
 
 @borrowing_kernel
 def _write_variants(src: Bytes, at: Int, end: Int, count: Int, out: Bytes, o: Int) -> Int:
-    """A level's labels with bars between."""
+    """Write a level's labels with bars between."""
     for number in range(count):
         if at + _VARIANT_HEADER > end:
             return CORRUPT
@@ -180,7 +183,7 @@ def _write_variants(src: Bytes, at: Int, end: Int, count: Int, out: Bytes, o: In
 
 @borrowing_kernel
 def write_lquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Levels with dots between (lquery_out)."""
+    """Write levels with dots between (lquery_out)."""
     if start < 0 or length < 4:
         return CORRUPT
     at, end = start + _QUERY_HEADER, start + length

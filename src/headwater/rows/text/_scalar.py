@@ -1,6 +1,6 @@
 """The dispatcher from a type code to the kernel that prints one value that is made of no others.
 
-One chain of tests, the types met most often first. The contract of every kernel is told in ``_text.py``.
+One chain of tests, the types met most often first. The contract of every kernel is in ``_text.py``.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ from headwater.rows.text_tables import TextTables
 def rare_text(
     tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
-    """The types that are seldom met, one by one."""
+    """Write a value of the types that are seldom met, one by one."""
     if code == CODE_BYTEA:
         if tables.settings[SET_BYTEA_ESCAPE] != 0:
             return write_bytea_escape(src, start, length, out, o)
@@ -184,7 +184,7 @@ def rare_text(
 
 @borrowing_kernel
 def _styled_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Types whose text the session's settings change, under unusual ones; money."""
+    """Write a value of types whose text the session's settings change, under unusual ones; or money."""
     settings = tables.settings
     style, day_first = settings[SET_DATE_STYLE], settings[SET_DAY_FIRST]
     if code == CODE_STYLED_DATE:
@@ -208,7 +208,7 @@ def _styled_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: 
 
 @borrowing_kernel
 def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Languages in a column, and types of extensions."""
+    """Write a value of a language in a column, or of types of extensions."""
     if code == CODE_ADDED:
         return write_verbatim(src, start, length, out, o)
     if code == CODE_TSVECTOR:
@@ -253,7 +253,7 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
 def scalar_text(
     tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
-    """Text of one value that is made of no others; `column` only serves labels and names."""
+    """Write the text of one value that is made of no others; `column` only serves labels and names."""
     if code == CODE_INT4:
         return write_int(load_i32(src, start), out, o) if length == 4 else CORRUPT
     if code == CODE_VERBATIM:

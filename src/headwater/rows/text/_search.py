@@ -1,9 +1,9 @@
 """Kernels for text search (PostgreSQL: ``tsvector.c`` tsvectorout, ``tsquery.c`` tsqueryout, ``ts_type.h`` layouts).
 
 A tsvector is a count, as many words (a bit for positions, 11 bits of length, 20 of offset), and the lexemes; positions
-lie behind their lexeme, at an even offset. A tsquery is a count of items of 12 bytes, operands and operators in Polish
+lie after their lexeme, at an even offset. A tsquery is a count of items of 12 bytes, operands and operators in Polish
 notation with the right operand first, and the operands' text. Operators that are open are kept on a stack at the end of
-the output buffer, as in ``_text_json``.
+the output buffer, as in ``_json.py``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BEGUN, _LEFT_DONE, _ALL_DONE = 0, 1, 2
 
 @borrowing_kernel
 def _write_positions(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """``:1A,2``: the positions of a lexeme, whose weight D is not told."""
+    """Write the positions of a lexeme, ``:1A,2``; the weight D is left out."""
     if at + 2 > end:
         return CORRUPT
     count = load_u16(src, at)
@@ -62,7 +62,7 @@ def _write_positions(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Lexemes in quotes, each with its positions (tsvectorout)."""
+    """Write lexemes in quotes, each with its positions (tsvectorout)."""
     if start < 0 or length < COUNT_SIZE:
         return CORRUPT
     count, end = load_i32(src, start), start + length
@@ -90,7 +90,7 @@ def write_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
 
 @borrowing_kernel
 def _write_operand(src: Bytes, start: Int, length: Int, item: Int, out: Bytes, o: Int) -> Int:
-    """A lexeme in quotes, up to the NUL that ends it, with ``:``, ``*`` and its weights."""
+    """Write a lexeme in quotes, up to the NUL that ends it, with ``:``, ``*`` and its weights."""
     at = start + COUNT_SIZE + ITEM_SIZE * item
     text = start + COUNT_SIZE + ITEM_SIZE * load_i32(src, start)
     begin = text + (load_u32(src, at + 8) >> 12)
@@ -120,7 +120,7 @@ def _write_operand(src: Bytes, start: Int, length: Int, item: Int, out: Bytes, o
 
 @borrowing_kernel
 def _write_operator(src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
-    """`` & ``, `` | ``, `` <-> `` or `` <2> ``. Room: MAX_INT_TEXT + 4."""
+    """Write `` & ``, `` | ``, `` <-> `` or `` <2> ``. Room: MAX_INT_TEXT + 4."""
     operator, distance = np.int64(src[at + 1]), load_i16(src, at + 2)
     out[o] = 32
     o += 1
@@ -150,14 +150,14 @@ def _push(item: Int, parent: Int, is_right: Int, out: Bytes, frame: Int) -> None
 
 @inline_kernel
 def _put_parenthesis(is_opening: bool, out: Bytes, o: Int) -> Int:
-    """``( `` or `` )``. Room: 2."""
+    """Write ``( `` or `` )``. Room: 2."""
     out[o], out[o + 1] = (40, 32) if is_opening else (32, 41)
     return o + 2
 
 
 @borrowing_kernel
 def write_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The query in infix notation, with no more parentheses than needed (infix)."""
+    """Write the query in infix notation, with no more parentheses than needed (infix)."""
     if start < 0 or length < COUNT_SIZE:
         return CORRUPT
     count = load_i32(src, start)

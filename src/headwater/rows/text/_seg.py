@@ -1,7 +1,7 @@
 """Text of the extension seg's intervals, and of the extension isn's numbers of articles, books, music and serials.
 
 PostgreSQL: ``contrib/seg/seg.c`` (seg_out, restore), ``contrib/isn/isn.c`` (ean2string, ean2ISBN and its kin). The
-contract of every kernel is told in ``_text.py``.
+contract of every kernel is in ``_text.py``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ISBN, _ISSN, _ISMN = 978, 977, 9790
 
 @borrowing_kernel
 def _digits_of(bits: Int, count: Int) -> tuple[Int, Int]:
-    """A positive single as `count` decimal digits, and the exponent of the first one."""
+    """Return a positive single as `count` decimal digits, and the exponent of the first one."""
     fraction, biased = bits & 0x7FFFFF, bits >> 23 & 0xFF
     if bits & 0x7FFFFFFF == 0:
         return np.int64(0), np.int64(0)
     mantissa = fraction if biased == 0 else fraction | 1 << 23
-    found, power = rounded(np.uint64(mantissa), np.int64(max(biased, 1) - 150), np.int64(count))
-    digits = np.int64(found)
+    whole, power = rounded(np.uint64(mantissa), np.int64(max(biased, 1) - 150), np.int64(count))
+    digits = np.int64(whole)
     if digits >= _TENS[count]:
         return digits // 10, power + count
     return digits, power + count - 1
@@ -41,7 +41,7 @@ def _digits_of(bits: Int, count: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _put_digits(digits: Int, count: Int, point: Int, out: Bytes, o: Int) -> Int:
-    """Digits with a point behind the first `point` of them, if any follow."""
+    """Write digits with a point after the first `point` of them, if any follow."""
     end = o + count + (0 < point < count)
     at = end - 1
     for place in range(count - 1, -1, -1):
@@ -56,7 +56,7 @@ def _put_digits(digits: Int, count: Int, point: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_exponent(exponent: Int, out: Bytes, o: Int) -> Int:
-    """``e+XX``."""
+    """Write ``e+XX``."""
     out[o] = 101
     out[o + 1] = 43 if exponent >= 0 else _OPEN
     out[o + 2] = 48 + abs(exponent) // 10
@@ -66,7 +66,10 @@ def _put_exponent(exponent: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_bound(bits: Int, significant: Int, out: Bytes, o: Int) -> Int:
-    """A bound with its significant digits; plain between 1e-4 and 1e5 only, and if it has a digit for every place."""
+    """Write a bound with its significant digits.
+
+    It is plain between 1e-4 and 1e5 only, and if it has a digit for every place.
+    """
     count = np.int64(_MOST_DIGITS if significant == 0 or significant > 127 else min(significant, _MOST_DIGITS))
     if bits >> 31:
         out[o] = _OPEN
@@ -89,7 +92,7 @@ def _put_bound(bits: Int, significant: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_seg(is_by_lower: bool, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``lower .. upper``, or a point, each with its sign of uncertainty.
+    """Write ``lower .. upper``, or a point, each with its sign of uncertainty.
 
     With `is_by_lower` a sign ``~`` of the lower bound decides whether the upper one's is written (seg_out before 19).
     """
@@ -131,7 +134,7 @@ def write_seg(is_by_lower: bool, src: Bytes, start: Int, length: Int, out: Bytes
 
 @borrowing_kernel
 def _hyphens(number: Int) -> Int:
-    """Behind which of the first twelve digits of a number hyphens stand."""
+    """Find which of the first twelve digits of a number hyphens stand after."""
     low, high = 0, len(_FIRST)
     while high - low > 1:
         middle = (low + high) >> 1
@@ -144,17 +147,17 @@ def _hyphens(number: Int) -> Int:
 
 @borrowing_kernel
 def _check_digit(digits: Bytes, size: Int) -> Int:
-    """The check digit of the last `size` - 1 of twelve digits, modulo 11 (weight_checkdig): a character."""
+    """Return the check digit of the last `size` - 1 of twelve digits, modulo 11 (weight_checkdig): a character."""
     weight = np.int64(0)
     for place in range(size - 1):
         weight += (size - place) * (np.int64(digits[place]) - 48)
-    found = (11 - weight % 11) % 11
-    return 88 if found == 10 else 48 + found
+    digit = (11 - weight % 11) % 11
+    return 88 if digit == 10 else 48 + digit
 
 
 @borrowing_kernel
 def write_isn(is_short: bool, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Thirteen digits with hyphens, and ``!`` if one was put right; short: as ISBN, ISSN, ISMN, UPC are written.
+    """Write thirteen digits with hyphens, and ``!`` if one was put right; short: as ISBN, ISSN, ISMN, UPC are.
 
     The short forms are made from the long one as the server makes them: what it cuts off, and where, is alike.
     """

@@ -1,7 +1,7 @@
-"""Text of what extended statistics hold: numbers of distinct combinations, and functional dependencies.
+"""Text of extended statistics: numbers of distinct combinations, and functional dependencies.
 
 PostgreSQL: ``statistics/mvdistinct.c`` (pg_ndistinct_out), ``statistics/dependencies.c`` (pg_dependencies_out). The
-contract of every kernel is told in ``_text.py``.
+contract of every kernel is in ``_text.py``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DEGREE = np.frombuffer(b', "degree": ', np.uint8)
 
 @borrowing_kernel
 def _millionths(bits: Int) -> Int:
-    """A double of 0 to 1 in millionths, rounded to nearest, ties to even; -1 for another double."""
+    """Return a double of 0 to 1 in millionths, rounded to nearest, ties to even; -1 for another double."""
     if bits < 0 or bits > 0x3FF0000000000000:
         return np.int64(-1)
     mantissa, shift = bits & ((1 << 52) - 1) | 1 << 52, 1075 - (bits >> 52)
@@ -49,15 +49,15 @@ def _millionths(bits: Int) -> Int:
     high += low >> 26
     low &= (1 << 26) - 1
     shift -= 26
-    found, rest, half = high >> shift, high & ((1 << shift) - 1), 1 << (shift - 1)
-    if rest > half or (rest == half and (low > 0 or found & 1)):
-        found += 1
-    return found
+    whole, rest, half = high >> shift, high & ((1 << shift) - 1), 1 << (shift - 1)
+    if rest > half or (rest == half and (low > 0 or whole & 1)):
+        whole += 1
+    return whole
 
 
 @borrowing_kernel
 def _put_degree(millionths: Int, out: Bytes, o: Int) -> Int:
-    """Six decimals."""
+    """Write six decimals."""
     out[o] = 48 + millionths // 1000000
     out[o + 1] = 46
     for place in range(6):
@@ -68,7 +68,7 @@ def _put_degree(millionths: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_numbers(count: Int, src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
-    """``1, 2``."""
+    """Write ``1, 2``."""
     for number in range(count):
         if number > 0:
             out[o], out[o + 1] = 44, 32
@@ -79,7 +79,7 @@ def _put_numbers(count: Int, src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_key(is_dependency: bool, is_json: bool, count: Int, src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
-    """What stands before an item's number: ``"1, 2": ``, ``"1 => 2": `` or, from 19 on, an object of JSON."""
+    """Write the text before an item's number: ``"1, 2": ``, ``"1 => 2": `` or, from 19 on, an object of JSON."""
     known = count - 1 if is_dependency else count
     before = _OBJECT if is_json else _QUOTE
     o = write_verbatim(before, 0, len(before), out, o)
@@ -98,7 +98,10 @@ def _put_key(is_dependency: bool, is_json: bool, count: Int, src: Bytes, at: Int
 def write_statistics(
     is_dependency: bool, is_json: bool, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
-    """Items in braces, or an array of JSON: attributes, and the number of combinations or the degree of dependency."""
+    """Write items in braces, or an array of JSON.
+
+    An item is attributes, and the number of combinations or the degree of dependency.
+    """
     end = start + length
     if length < _HEAD or misfits(start, length, length):
         return CORRUPT
@@ -140,7 +143,7 @@ def write_statistics(
 
 @borrowing_kernel
 def _whole(bits: Int) -> Int:
-    """A double of 0 to 2**31 without its fraction, as an int; -1 for another double."""
+    """Return a double of 0 to 2**31 without its fraction, as an int; -1 for another double."""
     shift = 1075 - (bits >> 52)
     if bits < 0 or shift < 22:
         return np.int64(-1)

@@ -5,7 +5,7 @@ at ``src[start:start+length]`` is printed at ``out[o:]``; the end of the text is
 short; what lies past `o` is undefined), CORRUPT (bytes no server writes) or UNKNOWN_LABEL. Nothing is written past
 ``len(out)``, nothing read outside the payload, nothing raised.
 
-How deep values lie inside one another the tables say, never the bytes. The one kernel that calls itself is
+The tables say how deep values lie inside one another, never the bytes. The one kernel that calls itself is
 :func:`_nested_text`: machine code of two kernels that call each other cannot be loaded from Numba's cache.
 """
 
@@ -37,7 +37,10 @@ from headwater.rows.text_tables import TextTables
 
 @borrowing_kernel
 def _nested_text(tables: TextTables, entry: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of an array, a composite, a range or a multirange (array_out, record_out, range_out, multirange_out)."""
+    """Write the text of an array, a composite, a range or a multirange.
+
+    That is array_out, record_out, range_out, multirange_out.
+    """
     kind, delimiter = np.int64(tables.code[entry]), np.int64(tables.delimiter[entry])
     items, at = open_parts(tables, entry, kind, src, start, length)
     if items < 0:
@@ -47,26 +50,26 @@ def _nested_text(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
         return o
     is_first = True
     for item in range(items):
-        found, payload, size, at = next_part(tables, entry, kind, src, start, length, item, at)
-        if found < 0:
+        part, payload, size, at = next_part(tables, entry, kind, src, start, length, item, at)
+        if part < 0:
             return CORRUPT
-        if kind == CODE_RECORD and found == NO_PART:
+        if kind == CODE_RECORD and part == NO_PART:
             continue
         if no_room(out, o, 8):
             return NEED_SPACE
         o = put_before(kind, delimiter, src, start, length, item, is_first, out, o)
         is_first = False
-        if found == NULL_PART and kind == CODE_ARRAY:
+        if part == NULL_PART and kind == CODE_ARRAY:
             if no_room(out, o, 4):
                 return NEED_SPACE
             out[o], out[o + 1], out[o + 2], out[o + 3] = 78, 85, 76, 76
             o += 4
-        elif found > NULL_PART:
+        elif part > NULL_PART:
             child = np.int64(tables.child[tables.first_child[entry] + (item if kind == CODE_RECORD else 0)])
             code, origin, room = np.int64(tables.code[child]), src, out
-            if found == MISSING_PART:
+            if part == MISSING_PART:
                 origin = tables.missing
-            elif found == PACKED_PART:
+            elif part == PACKED_PART:
                 raw = unpack_behind(src, payload, size, out, o)
                 if raw < 0:
                     return raw
@@ -86,7 +89,7 @@ def _nested_text(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
 
 @inline_kernel
 def type_text(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of one value of a column.
+    """Write the text of one value of a column.
 
     Args:
         tables: see :class:`headwater.rows.text_tables.TextTables`.

@@ -18,7 +18,10 @@ MAX_DIMENSIONS = 6
 
 @borrowing_kernel
 def item_count(src: Bytes, start: Int, length: Int) -> Int:
-    """Elements of an array, or CORRUPT (ArrayGetNItems); fewer than 8 a byte, or the NULL bitmap would not fit."""
+    """Count the elements of an array, or CORRUPT (ArrayGetNItems).
+
+    They are fewer than 8 a byte, or the NULL bitmap would not fit.
+    """
     if start < 0 or length < ARRAY_HEADER:
         return CORRUPT
     dimensions = load_i32(src, start)
@@ -35,7 +38,7 @@ def item_count(src: Bytes, start: Int, length: Int) -> Int:
 
 @borrowing_kernel
 def write_integer_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """int2vector (`width` 2) or oidvector (4): numbers with blanks between (int2vectorout, oidvectorout)."""
+    """Write int2vector (`width` 2) or oidvector (4): numbers with blanks between (int2vectorout, oidvectorout)."""
     items = item_count(src, start, length)
     first = ARRAY_HEADER + 8
     if items < 0 or (items > 0 and load_i32(src, start) != 1) or first + width * items > length:

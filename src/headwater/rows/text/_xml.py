@@ -1,7 +1,7 @@
 """Kernel for xml (PostgreSQL: ``xml.c`` xml_out, xml_send, parse_xml_decl, print_xml_decl).
 
-The text is what was stored, but for its declaration: that goes if it says nothing else than version 1.0 and an
-encoding, together with one line feed, and is made anew otherwise. A declaration that cannot be read stays as it is, as
+The text is the stored one, but for its declaration: that goes if it says nothing else than version 1.0 and an
+encoding, together with one line feed, and is made again otherwise. A declaration that cannot be read stays as it is, as
 on the server (which warns). xml_send makes one that names the encoding, where that is not UTF-8.
 """
 
@@ -45,7 +45,7 @@ def _skip_space(src: Bytes, at: Int, end: Int) -> Int:
 
 @borrowing_kernel
 def _attribute(src: Bytes, at: Int, end: Int, name: Bytes) -> tuple[Int, Int, Int]:
-    """(End of ``name="value"`` after space, where the value begins and ends).
+    """Find ``name="value"`` after space: (its end, where the value begins and ends).
 
     The first is `at` itself if another name stands there, and CORRUPT if this one has no value.
     """
@@ -75,13 +75,16 @@ def _equals(src: Bytes, begin: Int, end: Int, word: Bytes) -> bool:
 
 @borrowing_kernel
 def _is_name_byte(byte: Int) -> bool:
-    """Whether a name may go on with a character that begins so."""
+    """Tell whether a name may go on with a character that begins so."""
     return byte > 127 or 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in (45, 46, 95, 58)
 
 
 @borrowing_kernel
 def _declaration(src: Bytes, start: Int, end: Int) -> tuple[Int, Int, Int, Int]:
-    """(Where what follows the declaration begins, or CORRUPT; where the version begins and ends; 1 yes, 0 no, -1)."""
+    """Read the declaration.
+
+    Returns (where what follows the declaration begins, or CORRUPT; where the version begins and ends; 1 yes, 0 no, -1).
+    """
     at = start
     if not _matches(src, at, end, _BEGIN) or (at + 5 < end and _is_name_byte(np.int64(src[at + 5]))):
         return start, start, start, -1
@@ -115,7 +118,7 @@ def _put(text: Bytes, begin: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def _put_attribute(name: Bytes, value: Bytes, out: Bytes, o: Int) -> Int:
-    """An attribute behind another one, whose closing quote it puts before; its own is left out."""
+    """Write an attribute after another one, whose closing quote it puts before; its own is left out."""
     if o < 0 or no_room(out, o, 1):
         return NEED_SPACE
     out[o] = 34
@@ -125,7 +128,7 @@ def _put_attribute(name: Bytes, value: Bytes, out: Bytes, o: Int) -> Int:
 
 @borrowing_kernel
 def write_xml(encoding: Bytes, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A document or a fragment (xml_out; xml_send with the name of an encoding that is to be told, else empty)."""
+    """Write a document or a fragment (xml_out; xml_send with the name of an encoding to be stated, else empty)."""
     if start < 0:
         return CORRUPT
     end = start + length

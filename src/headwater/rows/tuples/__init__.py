@@ -1,3 +1,3 @@
-"""Heap tuples taken apart, and their values printed as cells."""
+"""Heap tuples, taken apart, and their values, printed as cells."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heap tuples taken apart: where the payload of every attribute of a slice's items lies.
+"""Heap tuples, taken apart: where the payload of every attribute of a slice's items lies.
 
 Mirrors ``heap_deform_tuple`` and ``getmissingattr`` of ``access/common/heaptuple.c``, ``access/tupmacs.h``,
 ``varatt.h`` and, for out-of-line values, ``ReorderBufferToastReplace``.
@@ -7,7 +7,7 @@ A tuple as logged is the 5-byte ``xl_heap_header`` (t_infomask2, t_infomask, t_h
 on. Attributes are walked from ``t_hoff``, which offsets are aligned to; nothing is read past the tuple's end, and a
 tuple with no more attributes than its relation must end where its last attribute does.
 
-A payload lies in the slice's data as it is, or in the arena: fast defaults at its head, and behind them what had to be
+A payload lies in the slice's data as it is, or in the arena: fast defaults at its head, and after them what had to be
 put together from chunks or decompressed. State between calls lives in an int64 array (ITEM ... DETAIL): a call that ran
 out of arena leaves it at the item it could not finish, and can be made again with a longer one.
 
@@ -104,13 +104,16 @@ def tuple_header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
 
 @inline_kernel
 def has_value(data: Bytes, at: Int, bitmap: Int, k: Int) -> bool:
-    """Whether an attribute that a tuple stores is not null; the arguments as :func:`tuple_header` has found them."""
+    """Tell whether an attribute that a tuple stores is not null.
+
+    The arguments are as :func:`tuple_header` returns them.
+    """
     return bool(bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1)
 
 
 @inline_kernel
 def _not_stored(columns: NDArray[np.int64], column: Int) -> tuple[Int, Int, Int]:
-    """Kind, payload and length of a column that came after the tuple was written: its fast default, or NULL."""
+    """Return kind, payload and length of a column that came after the tuple was written: its fast default, or NULL."""
     start = columns[column, MISSING_AT]
     if start < 0:
         return NULL, start, np.int64(0)
@@ -121,7 +124,7 @@ def _not_stored(columns: NDArray[np.int64], column: Int) -> tuple[Int, Int, Int]
 def next_attribute(
     data: Bytes, columns: NDArray[np.int64], column: Int, origin: Int, off: Int, end: Int
 ) -> tuple[Int, Int, Int, Int]:
-    """The next attribute of a tuple at ``data[origin:end]``, looked for from ``off`` on; see :func:`varlena`."""
+    """Find the next attribute of a tuple at ``data[origin:end]``, from ``off`` on; see :func:`varlena`."""
     size = columns[column, LENGTH]
     if size > 0 or off >= end or data[off] == 0:
         mask = columns[column, ALIGN_MASK]
@@ -192,10 +195,10 @@ def _in_the_middle(low: Int, high: Int, off: Int, size: Int) -> bool:
 def _shared_attribute(
     data: Bytes, columns: NDArray[np.int64], column: Int, origin: Int, low: Int, high: Int, off: Int
 ) -> tuple[Int, Int, Int, Int]:
-    """The next attribute of a tuple of which ``data[origin:]`` has the bytes from ``low`` to ``high`` only.
+    """Find the next attribute of a tuple of which ``data[origin:]`` has the bytes from ``low`` to ``high`` only.
 
     Returns:
-        its kind, UNKNOWN if it is not whole; where its payload lies; its bytes; and the offset behind it, -1 if that is
+        its kind, UNKNOWN if it is not whole; where its payload lies; its bytes; and the offset after it, -1 if that is
         not known.
     """
     size, mask = columns[column, LENGTH], columns[column, ALIGN_MASK]
@@ -238,10 +241,10 @@ def _walk_shared(
     sizes: NDArray[np.int32],
     cell: Int,
 ) -> tuple[Int, Int]:
-    """:func:`_walk` for a tuple that lacks bytes at either end (SHARES_OLD): UNKNOWN what is not whole in the middle.
+    """Walk as :func:`_walk` a tuple that lacks bytes at either end (SHARES_OLD).
 
-    Offsets are those of the whole tuple, from ``t_hoff`` on. Where a length lies in what is not known, all behind it is
-    unknown, but for columns of fixed length that end the tuple.
+    Attributes that are not whole in the middle are UNKNOWN. Offsets are those of the whole tuple, from ``t_hoff`` on.
+    Where a length lies in unknown bytes, all after it is unknown, but for columns of fixed length that end the tuple.
     """
     if length < SHARED_SIZE or at < 0 or at + length > len(data):
         return BAD_TUPLE, -1
@@ -251,7 +254,7 @@ def _walk_shared(
     bitmap, stored = tuple_header(data, at, end - at)
     if bitmap < 0:
         return BAD_TUPLE, -1
-    # What lies at offset x of the whole tuple's columns lies at data[origin + x], if low <= x < high.
+    # The byte at offset x of the whole tuple's columns lies at data[origin + x], if low <= x < high.
     origin = at - UNLOGGED_SIZE + np.int64(data[at + HOFF_AT]) - prefix
     low, high = prefix, end - origin
     off, unusual, lost = np.int64(0), 0, natts
@@ -307,9 +310,9 @@ def _fetch(data: Bytes, at: Int, pending: Pending, arena: Bytes, state: NDArray[
     if index < 0:
         return _NOT_PENDING
     raw, stored = read_u32(data, at) - 4, read_u32(data, at + 4) & 0x3FFFFFFF
-    found = value_size(pending, index)
-    if stored != found or stored > raw:
-        state[DETAIL], state[DETAIL + 1], state[DETAIL + 2] = found, read_u32(data, at + 8), stored
+    size = value_size(pending, index)
+    if stored != size or stored > raw:
+        state[DETAIL], state[DETAIL + 1], state[DETAIL + 2] = size, read_u32(data, at + 8), stored
         return CHUNKS_MISSING
     o = state[ARENA_END]
     if o + stored > len(arena):
@@ -357,7 +360,7 @@ def _settle(
 
 @inline_kernel
 def _check_item(kind: Int, layout: Int, layouts: Int) -> Int:
-    """DONE for an item that :func:`locate` knows, of a TOAST row or of one of so many layouts; else a status."""
+    """Return DONE for an item that :func:`locate` knows, of a TOAST row or of one of so many layouts; else a status."""
     if kind == 0 or (kind > LITERAL and kind != TOAST and kind != SKIPPED and kind != PARKED):
         return BAD_KIND
     return BAD_LAYOUT if kind <= DELETE and (layout < 0 or layout >= layouts) else DONE
@@ -475,7 +478,7 @@ def locate(
 
 @borrowing_kernel
 def count_cells(items: Items, first_column: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """Count what the items will need: cells and chunk rows (counts int64[2])."""
+    """Count the cells and chunk rows that the items will need (counts int64[2])."""
     kind, item_layout, new_at, old_at = items.kind, items.layout, items.new_at, items.old_at
     for item in range(len(kind)):
         layout = item_layout[item]

@@ -80,7 +80,7 @@ def _common_text(
     out: Bytes,
     o: Int,
 ) -> Int:
-    """The text of a value of a common type, or _NOT_COMMON; contract as of ``type_text``."""
+    """Write the text of a value of a common type, or return _NOT_COMMON; contract as of ``type_text``."""
     if code == CODE_VERBATIM:
         return copy(src, start, out, o, length) if o + length <= len(out) else NEED_SPACE
     if code == CODE_INT4 and length == 4:
@@ -168,7 +168,7 @@ def print_any(
     text: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
-    """Like :func:`print_common`, for cells of any code."""
+    """Print cells of any code; else as :func:`print_common`."""
     kinds, starts, lengths, owners = cells
     codes, o = tables.code, state[TEXT_END]
     tz_at, tz_offset, cycle = tables.tz_at, tables.tz_offset, tables.settings[SET_TZ_CYCLE] != 0
@@ -192,7 +192,7 @@ def print_any(
 
 @borrowing_kernel
 def _form(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A value in the form that its column's code says, binary or text."""
+    """Write a value in the form that its column's code says, binary or text."""
     if tables.code[column] >= SENT:
         return type_send(tables, column, src, start, length, out, o)
     return type_text(tables, column, src, start, length, out, o)
@@ -211,7 +211,7 @@ def _common_form(
     out: Bytes,
     o: Int,
 ) -> Int:
-    """The same of a value of a common type, without all tables at hand, or _NOT_COMMON."""
+    """Write a value of a common type as :func:`_form` does, without all tables at hand, or return _NOT_COMMON."""
     if code < SENT:
         return _common_text(code, tz_at, tz_offset, cycle, src, start, length, out, o)
     if start < 0 or length < 0 or start + length > len(src):
@@ -229,7 +229,7 @@ def _common_form(
 
 @inline_kernel
 def _keep_refused(kinds: NDArray[np.uint8], cell: Int, text: Bytes, o: Int, at: Int) -> Int:
-    """Make a cell REFUSED: what cannot be sent is at ``text[at]``, behind its length; the end of it."""
+    """Make a cell REFUSED: the bytes that cannot be sent are at ``text[at]``, after their length; the end of them."""
     kinds[cell] = REFUSED
     size = np.int64(text[at])
     for i in range(size):
@@ -246,7 +246,7 @@ def print_forms(
     text: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
-    """Like :func:`print_any`, for cells of which some have codes of binary forms: these become BINARY, or REFUSED."""
+    """Print cells of any code as :func:`print_any` does; those with codes of binary forms become BINARY, or REFUSED."""
     kinds, starts, lengths, owners = cells
     codes, o, is_converted = tables.code, state[TEXT_END], len(tables.conversion.nodes) != 0
     tz_at, tz_offset, cycle = tables.tz_at, tables.tz_offset, tables.settings[SET_TZ_CYCLE] != 0

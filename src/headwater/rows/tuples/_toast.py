@@ -32,7 +32,7 @@ _VALUE, _FIRST, _LAST, _SEQUENCE, _SIZE = 0, 1, 2, 3, 4
 _NEXT, _AT, _LENGTH = 0, 1, 2
 
 _ROW_COLUMNS, _ROW_HOFF, _ROW_SEQUENCE_AT, _ROW_DATA_AT = 3, 24, 4, 8
-"""A chunk row: how many columns it has, its ``t_hoff``, and from there to ``chunk_seq`` and ``chunk_data``."""
+"""A chunk row: its number of columns, its ``t_hoff``, and from there to ``chunk_seq`` and ``chunk_data``."""
 
 _MULTIPLIER = 0x61C88647
 
@@ -54,7 +54,7 @@ class Pending(NamedTuple):
 
 
 def make_pending(chunks: int) -> Pending:
-    """An empty table with room for that many chunk rows."""
+    """Make an empty table with room for that many chunk rows."""
     slots = 2
     while slots < 2 * chunks:
         slots *= 2
@@ -92,7 +92,7 @@ def find(pending: Pending, value: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def value_size(pending: Pending, index: Int) -> Int:
-    """Bytes of a value's chunks so far."""
+    """Count the bytes of a value's chunks so far."""
     return pending.values[index, _SIZE]
 
 

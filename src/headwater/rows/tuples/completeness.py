@@ -1,4 +1,4 @@
-"""Whether a change shows the whole row, told for each where WAL of a wal_level below logical is decoded.
+"""The completeness of changes: whether each shows the whole row, where WAL of a wal_level below logical is decoded.
 
 Of an insert and an update it is the new row that counts, of a delete the old one. A TOAST value that an update did not
 write again counts as missing, unless the old row has it.
@@ -23,7 +23,7 @@ def completeness(
     firsts: tuple[NDArray[np.int64], NDArray[np.int64]],
     natts: NDArray[np.int64],
 ) -> NDArray[np.uint8]:
-    """uint8[n] one of the above for each change, ABSENT_ROW for other items.
+    """Return one of the above for each change, ABSENT_ROW for other items: uint8[n].
 
     Args:
         items: n of them.
@@ -47,8 +47,8 @@ def completeness(
 
 
 def _any(values: NDArray[np.bool_], first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """bool[n]: whether one of ``counts`` values from ``first`` on is set."""
+    """Tell whether one of ``counts`` values from ``first`` on is set: bool[n]."""
     sums = np.concatenate([[0], np.cumsum(values)])
     start = np.where(counts > 0, first, 0)
-    found: NDArray[np.bool_] = sums[start + counts] > sums[start]
-    return found
+    is_any: NDArray[np.bool_] = sums[start + counts] > sums[start]
+    return is_any

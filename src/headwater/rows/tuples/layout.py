@@ -1,7 +1,7 @@
 """Relations as flat arrays, so that kernels can walk their tuples.
 
 One :class:`SliceLayouts` holds every relation version that a slice's items refer to; ``Items.layout`` indexes it.
-Mirrors what ``CompactAttribute`` and ``AttrMissing`` of ``access/tupdesc.h`` hold.
+Mirrors ``CompactAttribute`` and ``AttrMissing`` of ``access/tupdesc.h``.
 
 Known gap: cstring columns (attlen -2), which no table can have.
 """
@@ -42,14 +42,14 @@ class SliceLayouts(NamedTuple):
     Attributes:
         first_column: int64[l+1] columns of layout i are ``[first_column[i], first_column[i+1])``.
         columns: int64[c, COLUMN_FIELDS] by the names in ``_deform``: ``attlen`` (-1 varlena), alignment in bytes less
-            one, whether it is dropped or not shown, and where its fast default's payload lies in missing (-1 none, then
-            NULL).
+            one, and whether it is dropped or not shown; then where its fast default's payload lies in missing (-1 none,
+            then NULL).
         missing: uint8[] payloads of fast defaults, decompressed and without varlena headers.
-        texts: how each column's values become text.
+        texts: the tables by which each column's values become text.
         conversion: of that text to the client's encoding.
         name_at: int64[c+1] offsets into names.
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
-        unknown: by column what is wrong with its type, for those whose values cannot be printed (or sent).
+        unknown: by column the fault of its type, for those whose values cannot be printed (or sent).
         refuses_unknown: a value of such a column is an error; otherwise NULL takes its place.
         added: by column of those that another package prints, the output function that it is known by.
         unsent: by column of those that are sent in binary form, the type inside its own that has no send function.
@@ -112,13 +112,13 @@ def compile_layouts(
 
 
 def column_label(layouts: SliceLayouts, column: int) -> str:
-    """``column "x" of table "s.t"`` of a column of the slice."""
+    """Name a column of the slice: ``column "x" of table "s.t"``."""
     start, end = layouts.name_at[column], layouts.name_at[column + 1]
     return layouts.names[start:end].tobytes().decode()
 
 
 def _as_shown(column: Column, numbers: Container[int] | None) -> Column:
-    """A column, or one that is dropped where nobody looks at it."""
+    """Return a column, or one that is dropped where nobody looks at it."""
     if column.is_dropped or numbers is None or column.number in numbers:
         return column
     return replace(column, type=None, is_dropped=True)
@@ -140,7 +140,7 @@ def _label(schema: RelationSchema, column: Column) -> bytes:
 
 
 def _check(schema: RelationSchema) -> None:
-    """Refuse what the kernels could not walk or print."""
+    """Refuse columns that the kernels could not walk or print."""
     for number, column in enumerate(schema.columns, start=1):
         place = _label(schema, column).decode()
         if column.number != number:
@@ -152,10 +152,10 @@ def _check(schema: RelationSchema) -> None:
 
 
 def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) -> dict[int, str]:
-    """Why the values of columns cannot be printed or sent whose form is not known."""
-    found = np.flatnonzero(texts.code[: len(types)] == CODE_UNKNOWN).tolist()
+    """Say why the values of columns cannot be printed or sent whose form is not known."""
+    numbers = np.flatnonzero(texts.code[: len(types)] == CODE_UNKNOWN).tolist()
     reasons = {}
-    for number in found:
+    for number in numbers:
         type = types[number]
         if type is not None:
             reasons[number] = (unsendable(type) if binary else unprintable(type)) or ""
@@ -163,18 +163,18 @@ def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) 
 
 
 def _added(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
-    """The output functions of columns that another package prints."""
-    found = np.flatnonzero(np.isin(texts.code[: len(types)], (CODE_ADDED, SEND_BYTES | CODE_ADDED))).tolist()
-    return {number: base_type(type).output for number in found if (type := types[number]) is not None}
+    """Return the output functions of columns that another package prints."""
+    numbers = np.flatnonzero(np.isin(texts.code[: len(types)], (CODE_ADDED, SEND_BYTES | CODE_ADDED))).tolist()
+    return {number: base_type(type).output for number in numbers if (type := types[number]) is not None}
 
 
 def _unsent(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
-    """The types without a send function inside those of columns that are sent in binary form."""
-    found = np.flatnonzero(texts.code[: len(types)] >= SENT).tolist()
-    named = {number: without_send_function(type) for number in found if (type := types[number]) is not None}
+    """Return the types without a send function inside those of columns that are sent in binary form."""
+    numbers = np.flatnonzero(texts.code[: len(types)] >= SENT).tolist()
+    named = {number: without_send_function(type) for number in numbers if (type := types[number]) is not None}
     return {number: name for number, name in named.items() if name is not None}
 
 
 def _running(pieces: Sequence[bytes]) -> NDArray[np.int64]:
-    """Offsets of pieces put one after the other, int64[n+1]."""
+    """Return the offsets of pieces put one after the other, int64[n+1]."""
     return np.cumsum([0, *(len(piece) for piece in pieces)], dtype=np.int64)

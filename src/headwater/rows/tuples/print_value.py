@@ -1,6 +1,6 @@
 """One value as text, by the kernels that print the columns of slices.
 
-In: a type and a datum as a node tree or a catalog has it. Out: what the type's output function says. For values that
+In: a type and a datum as a node tree or a catalog has it. Out: the text of the type's output function. For values that
 are met one by one, such as constants of expressions: a call costs as much as printing some hundred values of a column.
 """
 
@@ -26,7 +26,7 @@ def value_text(type: TypeInfo, datum: bytes, session: SessionSettings) -> str:
 
     Args:
         type: its type.
-        datum: as it is stored, a varlena with its header; bytes behind a value of fixed length do not count.
+        datum: as it is stored, a varlena with its header; bytes after a value of fixed length do not count.
         session: the settings that it is printed under, and the database's encoding.
 
     Raises:
@@ -60,7 +60,7 @@ def value_text(type: TypeInfo, datum: bytes, session: SessionSettings) -> str:
 
 
 def _check(type: TypeInfo) -> None:
-    """Whether a type, and what it is made of, is as types are: nobody has checked it as a table's column."""
+    """Check that a type, and its parts, are as types are: nobody has checked it as a table's column."""
     base = base_type(type)
     if base.typalign not in ALIGNMENT:
         raise CatalogError(f"type {base.display_name} has typalign {base.typalign!r}")
@@ -71,7 +71,7 @@ def _check(type: TypeInfo) -> None:
 
 
 def _payload(base: TypeInfo, datum: bytes) -> bytes:
-    """A value as heap tuples store it, without a header."""
+    """Return a value as heap tuples store it, without a header."""
     payload: bytes | None
     if base.typlen == -1:
         payload = varlena_payload(datum)

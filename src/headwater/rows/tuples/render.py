@@ -1,8 +1,8 @@
-"""Items' tuples into text cells: the way into the kernels, with room made for them and their statuses made errors.
+"""Items' tuples made into text cells: the way into the kernels, with room made for them and their statuses made errors.
 
 Two passes: ``_deform.locate`` finds where the payload of each attribute lies, ``_print`` prints one payload after the
 other. Both write into arrays of a fixed size and stop when one is full; :func:`render` enlarges it and goes on where
-they stopped. Cells lie in item order, an item's old tuple before its new one, and their texts without gaps, so that an
+they stopped. Cells lie in item order, an item's old tuple before its new one. Their texts lie without gaps, so that an
 Arrow string array needs no copy.
 """
 
@@ -39,7 +39,7 @@ _MAX_AHEAD = 1 << 32
 
 
 class LocatedCells(NamedTuple):
-    """Cells on their way: kinds, offsets and lengths become those of :class:`Cells`; owners are columns.
+    """The cells on their way: kinds, offsets and lengths become those of :class:`Cells`; owners are columns.
 
     Attributes:
         kinds: uint8[m].
@@ -89,7 +89,7 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
 
     Raises:
         RecordError: a tuple, a chunk row or compressed data is malformed; with the item's LSN.
-        DecodingError: TOAST chunks do not fit together, an enum value is unknown, or a value that is to be sent in
+        DecodingError: TOAST chunks do not fit together, or an enum value is unknown; or a value that is to be sent in
             binary form is made of one that has none; with the item's LSN.
         UnsupportedTypeError: a value's type has no text form, and the session takes none; with the item's LSN.
 
@@ -112,7 +112,7 @@ def locate(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
 
 
 def print_located(located: Located, items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
-    """The text of tuples that were taken apart; arguments, and errors about values, are those of :func:`render`.
+    """Print tuples that were taken apart; arguments, and errors about values, are those of :func:`render`.
 
     The cells that were located become those that are printed, and cannot be used again.
     """
@@ -171,16 +171,16 @@ def _take_unknown_out(
 ) -> None:
     """Make values NULL whose type has no text form, or refuse the first of them."""
     is_value = (cells.kinds == TEXT) | (cells.kinds == _deform.IN_ARENA)
-    found = np.flatnonzero(is_value & (layouts.texts.code[cells.owners] == CODE_UNKNOWN))
-    if len(found) and layouts.refuses_unknown:
-        column = int(cells.owners[found[0]])
+    unknown = np.flatnonzero(is_value & (layouts.texts.code[cells.owners] == CODE_UNKNOWN))
+    if len(unknown) and layouts.refuses_unknown:
+        column = int(cells.owners[unknown[0]])
         raise UnsupportedTypeError(
             f"{layouts.unknown[column]}, needed for {column_label(layouts, column)}",
-            lsn=int(items.lsn[_item_of(int(found[0]), firsts)]),
+            lsn=int(items.lsn[_item_of(int(unknown[0]), firsts)]),
             hint=UNKNOWN_TYPES_HINT,
         )
-    cells.kinds[found], cells.lengths[found] = NULL, 0
-    for column in np.unique(cells.owners[found]).tolist():
+    cells.kinds[unknown], cells.lengths[unknown] = NULL, 0
+    for column in np.unique(cells.owners[unknown]).tolist():
         warn(f"{layouts.unknown[column]}, {column_label(layouts, column)} has NULL instead of them")
 
 
@@ -211,12 +211,12 @@ def print_all(
     refuse: Callable[[int, int], NoReturn],
     text: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """Print cells one behind the other; their text. What located them becomes where their text lies.
+    """Print cells one after the other; return their text. The places of payloads become the places of texts.
 
     Args:
         data: uint8[]; arena: uint8[] where payloads lie.
         tables: of the cells' columns.
-        cells: them.
+        cells: the cells to print.
         refuse: called with a kernel's status, and the cell that it could not print.
         text: uint8[] to be written first, None for a guess.
     """
@@ -232,7 +232,7 @@ def print_all(
 
 
 def _printer(tables: TextTables) -> Callable[..., int]:
-    """The kernel that knows all codes of the tables, and fewest others."""
+    """Choose the kernel that knows all codes of the tables, and fewest others."""
     codes = tables.code
     if (codes >= SENT).any():
         return _print.print_forms
@@ -256,50 +256,50 @@ def _print_added(cells: LocatedCells, layouts: SliceLayouts, text: NDArray[np.ui
 
 
 def _guess(cells: LocatedCells) -> int:
-    """Text is mostly shorter than twice the payloads and 16 bytes a cell."""
+    """Guess the bytes of text: it is mostly shorter than twice the payloads and 16 bytes a cell."""
     return 2 * int(cells.lengths.sum(dtype=np.int64)) + 16 * len(cells.lengths) + 64
 
 
 def _grown(array: NDArray[np.uint8], used: int, size: int) -> NDArray[np.uint8]:
-    """A longer array that begins with the used bytes."""
+    """Return a longer array that begins with the used bytes."""
     grown = np.empty(max(size, used), dtype=np.uint8)
     grown[:used] = array[:used]
     return grown
 
 
 def place_of_cell(cells: Cells, cell: int) -> tuple[int, int]:
-    """The item that a cell is of, and the index of its column."""
+    """Find the item that a cell is of, and the index of its column."""
     firsts = cells.old_first, cells.new_first
     item = _item_of(cell, firsts)
     return item, cell - max(int(first[item]) for first in firsts if 0 <= first[item] <= cell)
 
 
 def _item_of(cell: int, firsts: Sequence[NDArray[np.int64]]) -> int:
-    """The item whose old or new tuple has a cell: the last one that begins at or before it."""
+    """Find the item whose old or new tuple has a cell: the last one that begins at or before it."""
     return max(int(item) for first in firsts for item in np.flatnonzero((first >= 0) & (first <= cell))[-1:])
 
 
 def _raise_item(status: int, state: NDArray[np.int64], items: Items, layouts: SliceLayouts) -> NoReturn:
-    """Raise what a status of ``locate`` means."""
+    """Raise the error that a status of ``locate`` stands for."""
     item, column = int(state[_deform.ITEM]), int(state[_deform.COLUMN])
     lsn = int(items.lsn[item])
     place = column_label(layouts, column) if column >= 0 else "a tuple"
-    found, value, expected = (int(detail) for detail in state[_deform.DETAIL : _deform.DETAIL + 3])
+    actual, value, expected = (int(detail) for detail in state[_deform.DETAIL : _deform.DETAIL + 3])
     if status in _MALFORMED:
         raise RecordError(_MALFORMED[status].format(place=place), lsn=lsn)
     if status == CHUNK_ORDER:
         # The server's own words (ReorderBufferToastAppendChunk).
         wanted = f"seq {expected}"
-        raise DecodingError(f"got sequence entry {found} for toast chunk {value} instead of {wanted}", lsn=lsn)
+        raise DecodingError(f"got sequence entry {actual} for toast chunk {value} instead of {wanted}", lsn=lsn)
     if status == _deform.CHUNKS_MISSING:
         wanted = f"its pointer in {place} says {expected}"
-        raise DecodingError(f"toast value {value} has {found} bytes in its chunks, {wanted}", lsn=lsn)
+        raise DecodingError(f"toast value {value} has {actual} bytes in its chunks, {wanted}", lsn=lsn)
     kind, layout = int(items.kind[item]), int(items.layout[item])
     raise DecodingError(f"item {item} of kind {kind} refers to relation version {layout}", lsn=lsn)
 
 
 def raise_cell(status: int, lsn: int, place: str, unsent: str | None) -> NoReturn:
-    """Raise what a status of a printing kernel means."""
+    """Raise the error that a status of a printing kernel stands for."""
     if status == NO_SEND_FUNCTION:
         # The server's own words (getTypeBinaryOutputInfo).
         message = f"no binary output function available for type {unsent}, needed for {place}"

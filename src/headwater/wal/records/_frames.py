@@ -35,7 +35,7 @@ KIND_MASK = 0xFF << 8 | XLR_RMGR_INFO_MASK
 OVERWRITE_DATA_SIZE = 16
 OVERWRITE_BODY, OVERWRITE_BODY_MASK = OVERWRITE_DATA_SIZE << 8 | XLR_BLOCK_ID_DATA_SHORT, 0xFFFF
 OVERWRITE_SIZE = RECORD_HEADER_SIZE + 2 + OVERWRITE_DATA_SIZE
-"""The body of an OVERWRITE_CONTRECORD is main data behind the two bytes of a short header."""
+"""The body of an OVERWRITE_CONTRECORD is main data after the two bytes of a short header."""
 
 AT, PAGE, PAGE_START, PREV, PREV_KNOWN, COUNT, DROPPED, NEED, BAD_PAGE, BAD_LSN, FOUND, EXPECTED, LSN, PAGE_END = range(
     14
@@ -61,21 +61,21 @@ BAD_PREV = 9
 BAD_CRC = 10
 BAD_OVERWRITE = 11
 STOP = 12
-"""What :func:`frame` ends with: all done, outputs full, more pages needed, or what is wrong."""
+"""The statuses that :func:`frame` ends with: all done, outputs full, more pages needed, or what is wrong."""
 
 
 @inline_kernel
 def page_payload(lsn: int, segment_size: int) -> int:
-    """Bytes of payload of the page at an LSN."""
+    """Count the bytes of payload of the page at an LSN."""
     return PAGE_SIZE - LONG_HEADER if lsn % segment_size == 0 else PAGE_SIZE - SHORT_HEADER
 
 
 @inline_kernel
-def fail(cursor: NDArray[np.int64], status: int, page: int, lsn: int, found: int, expected: int) -> int:
+def fail(cursor: NDArray[np.int64], status: int, page: int, lsn: int, actual: int, expected: int) -> int:
     """Note a failure in the cursor."""
     cursor[BAD_PAGE] = page
     cursor[BAD_LSN] = lsn
-    cursor[FOUND] = found
+    cursor[FOUND] = actual
     cursor[EXPECTED] = expected
     return status
 
@@ -137,7 +137,7 @@ def header_fault(words: NDArray[np.int64], at: int, lsn: int, cursor: NDArray[np
 
 @inline_kernel
 def overwrite_fault(words: NDArray[np.int64], at: int, size: int, lsn: int, cursor: NDArray[np.int64]) -> int:
-    """After a record cut off by a crash: the next one must be the OVERWRITE_CONTRECORD that names it."""
+    """Check that the OVERWRITE_CONTRECORD naming a record that a crash cut off is next: 0 or a status."""
     if cursor[DROPPED] == 0:
         return 0
     kind = words[at + 2] & KIND_MASK
@@ -157,8 +157,8 @@ def continuation(
 ) -> int:
     """Follow a record of `size` bytes over the pages after the cursor's.
 
-    On DONE, NEED is 0 and the cursor's PAGE and PAGE_START are those of the page where it ends, or, NEED being 1, of
-    the page that says the record was cut off by a crash.
+    On DONE, NEED is 0 and the cursor's PAGE and PAGE_START are those of the page where it ends. If NEED is 1, they are
+    those of the page that says the record was cut off by a crash.
     """
     page = cursor[PAGE]
     end = cursor[PAGE_START] + page_payload(first_lsn + page * PAGE_SIZE, segment_size)
@@ -208,9 +208,9 @@ def content_fault(words: NDArray[np.int64], at: int, size: int, lsn: int, check:
     """Judge a record that is there from end to end, its header apart: 0 or a status."""
     head = words[at + 2]
     if check:
-        found, expected = record_crc(words, at, size), (head >> 32) & 0xFFFFFFFF
-        if found != expected:
-            return fail(cursor, BAD_CRC, cursor[PAGE], lsn, found, expected)
+        actual, expected = record_crc(words, at, size), (head >> 32) & 0xFFFFFFFF
+        if actual != expected:
+            return fail(cursor, BAD_CRC, cursor[PAGE], lsn, actual, expected)
     return overwrite_fault(words, at, size, lsn, cursor)
 
 
@@ -326,9 +326,10 @@ def frame(
 def chained_record(
     words: NDArray[np.int64], base: int, segment_size: int, first: int, last: int, end: int, floor: int
 ) -> int:
-    """LSN of the first whole record in [first, last) with a good checksum and an xl_prev of at least `floor`, or -1.
+    """Find the first whole record in [first, last) with a good checksum and an xl_prev of at least `floor`.
 
-    Stale bytes of a recycled segment always point further back than the record before the failure.
+    Returns its LSN, or -1. Stale bytes of a recycled segment always point further back than the record before the
+    failure.
 
     Args:
         words: int64[n] payload.

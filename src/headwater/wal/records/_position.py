@@ -12,7 +12,10 @@ from headwater.wal.layout import FIRST_PAYLOAD, LONG_HEADER, PAGE_PAYLOAD, PAGE_
 
 @inline_kernel
 def lsn_to_payload(lsn: int, segment_size: int) -> int:
-    """Payload position of an LSN; a page's boundary and its first byte after the header are the same position."""
+    """Return the payload position of an LSN.
+
+    A page's boundary and its first byte after the header are the same position.
+    """
     segment = lsn // segment_size
     page = lsn % segment_size // PAGE_SIZE
     offset = lsn % PAGE_SIZE
@@ -24,7 +27,7 @@ def lsn_to_payload(lsn: int, segment_size: int) -> int:
 
 @inline_kernel
 def payload_to_lsn(at: int, segment_size: int) -> int:
-    """LSN of the byte at a payload position: where a record that starts there starts (ReadRecPtr)."""
+    """Return the LSN of the byte at a payload position: where a record that starts there starts (ReadRecPtr)."""
     per_segment = segment_size // PAGE_SIZE * PAGE_PAYLOAD - (LONG_HEADER - SHORT_HEADER)
     start = at // per_segment * segment_size
     rest = at % per_segment
@@ -36,7 +39,7 @@ def payload_to_lsn(at: int, segment_size: int) -> int:
 
 @inline_kernel
 def payload_to_end_lsn(at: int, segment_size: int) -> int:
-    """LSN of an end: as :func:`payload_to_lsn`, but an end at a page's end stays before the next header."""
+    """Return the LSN of an end: as :func:`payload_to_lsn`, but an end at a page's end stays before the next header."""
     lsn = payload_to_lsn(at, segment_size)
     if lsn % segment_size == LONG_HEADER:
         return lsn - LONG_HEADER

@@ -3,13 +3,13 @@
 In: a :class:`WalDirectory` and a range. Out: :class:`Frames`: the payload bytes and where in them each record lies.
 
 The rules are XLogReader's, with one difference. The server takes the first thing that is not a valid record for the end
-of the WAL, whatever comes after. Here it is the end only if nothing valid follows: no later page or segment that stands
-where it should, no later record in the same page that points back to the bad place or beyond. Otherwise the WAL is
-damaged, and reading stops with an error rather than with a plausible part of the data. A live tail may change between
-two looks at it, so the verdict "damaged" needs a second reading that comes no further; as long as each comes further
-than the one before it, a server writes.
+of the WAL, whatever comes after. Here it is the end only if nothing valid follows. Valid is a later page or segment
+that stands where it should. So is a later record in the same page that points back to the bad place or beyond.
+Otherwise the WAL is damaged, and reading stops with an error rather than with a plausible part of the data. A live tail
+may change between two looks at it, so the verdict "damaged" needs a second reading that comes no further. As long as
+each reading comes further than the one before it, a server writes.
 
-Known gap: damage in the very last record before the end cannot be told from a torn write.
+Known gap: damage in the very last record before the end cannot be distinguished from a torn write.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIRST_CAPACITY_BYTES = 96
 
 @dataclass(frozen=True)
 class EndOfWal:
-    """Where and why the log ended before the end of the range.
+    """The position where the log ended before the end of the range, and the reason.
 
     Attributes:
         lsn: where the next record would have started.
@@ -69,22 +69,22 @@ class Frames:
     end: EndOfWal | None
 
     def length(self, index: int) -> int:
-        """xl_tot_len of one record."""
+        """Return the xl_tot_len of one record."""
         return int(self.data.view("<u4")[self.positions[index] // 4])
 
     def lengths_of(self, numbers: NDArray[np.int64] | slice) -> NDArray[np.int64]:
-        """int64[k] xl_tot_len of k of the records, by their numbers."""
+        """Return the xl_tot_len of k of the records, by their numbers, int64[k]."""
         return self.data.view("<u4")[self.positions[numbers] // 4].astype(np.int64)
 
     def part(self, start: int, stop: int) -> Frames:
-        """Records ``[start, stop)``, over the same bytes."""
+        """Return records ``[start, stop)``, over the same bytes."""
         if stop - start == len(self.lsns):
             return self
         which = slice(start, stop)
         return Frames(self.data, self.positions[which], self.lsns[which], self.end_lsns[which], None)
 
     def record(self, index: int) -> bytes:
-        """The bytes of one record."""
+        """Return the bytes of one record."""
         at = int(self.positions[index])
         return self.data[at : at + self.length(index)].tobytes()
 
@@ -110,12 +110,12 @@ def read_frames(
     failure: WalError | None = None
     while True:
         reader = _Reader(directory, lo, hi, check, expect_prev)
-        found = reader.read()
-        if isinstance(found, Frames):
-            return found
-        if failure is not None and _lsn(found) <= _lsn(failure):
-            raise found
-        failure = found
+        outcome = reader.read()
+        if isinstance(outcome, Frames):
+            return outcome
+        if failure is not None and _lsn(outcome) <= _lsn(failure):
+            raise outcome
+        failure = outcome
         if reader.is_last_page:
             # A server that writes to this page may have been between two records.
             time.sleep(_PAUSE_SECONDS)
@@ -150,7 +150,7 @@ class _Reader:
         self._outputs = [np.zeros(0, np.int64) for _ in range(3)]
 
     def read(self) -> Frames | WalError:
-        """The frames, or the error that one look makes likely."""
+        """Return the frames, or the error that one look makes likely."""
         self._window.load(-(-(self._hi - self._window.lsn) // PAGE_SIZE))
         status = self._resync() if self._at_page else k.DONE
         if status == k.DONE:
@@ -205,7 +205,7 @@ class _Reader:
         return self._window.lsn + page * PAGE_SIZE
 
     def _next_lsn(self) -> int:
-        """Where the next record starts or would start."""
+        """Return the LSN where the next record starts or would start."""
         cursor = self._cursor
         page = self._page_lsn(int(cursor[k.PAGE]))
         used = int(cursor[k.AT] - cursor[k.PAGE_START])
@@ -228,7 +228,7 @@ class _Reader:
         return self._error(status, f"{reason}, but WAL goes on at {Lsn(follower)}")
 
     def _follower(self, status: int) -> int | None:
-        """LSN of something valid after the failure, None if there is nothing."""
+        """Find something valid after the failure: its LSN, None if there is nothing."""
         bad_page = int(self._cursor[k.BAD_PAGE])
         misfit = status in (k.UNEXPECTED_CONTRECORD, k.NO_CONTRECORD, k.BAD_REST)
         later = self._later_page(bad_page + 1)
@@ -238,23 +238,23 @@ class _Reader:
         return later if later is not None else self._later_record(status, bad_page)
 
     def _is_bare(self, page: int) -> bool:
-        """Whether nothing is behind a page's header, which then may not be whole itself."""
+        """Tell whether nothing follows a page's header, which then may not be whole itself."""
         start, end = self._window.offset(page), self._window.offset(page + 1)
         return not self._window.words[start // 8 : end // 8].any()
 
     def _later_page(self, page: int) -> int | None:
-        """First valid page from a page number on: in the same segment, or at the start of any later one."""
+        """Find the first valid page from a page number on: in the same segment, or at the start of any later one."""
         lsn = self._page_lsn(page)
         segment = self._wal.segment_at(lsn)
         if segment is not None:
-            found = next_valid_page(self._wal, segment, (lsn - segment.start_lsn) // PAGE_SIZE)
-            if found is not None:
-                return found
+            valid_page = next_valid_page(self._wal, segment, (lsn - segment.start_lsn) // PAGE_SIZE)
+            if valid_page is not None:
+                return valid_page
         after = self._wal.segments.following(lsn // self._wal.segment_size)
         return None if after is None else after.start_lsn
 
     def _later_record(self, status: int, bad_page: int) -> int | None:
-        """First valid record after the failure on its page, or the failed record itself if only a page is bad."""
+        """Find the first valid record after the failure on its page, or the failed one itself if only a page is bad."""
         cursor, window = self._cursor, self._window
         at, end = int(cursor[k.AT]), window.offset(window.loaded)
         if at >= end:
@@ -270,18 +270,18 @@ class _Reader:
         if status == k.BAD_PAGE_HEADER and self._fills(at, bad_page):
             spans.append((at, at + 8))
         if status == k.BAD_LENGTH and not window.words[at // 8 : at // 8 + 3].any():
-            # Another backend may have copied its record behind a place that is reserved and still empty.
+            # Another backend may have copied its record after a place that is reserved and still empty.
             return None
         for first, last in spans:
-            found = int(
+            record_lsn = int(
                 k.chained_record(window.words, window.base, self._wal.segment_size, first, last, end, max(floor, 1))
             )
-            if found >= 0:
-                return found
+            if record_lsn >= 0:
+                return record_lsn
         return None
 
     def _fills(self, at: int, bad_page: int) -> bool:
-        """Whether the failed record has enough bytes on the bad page to prove that they were written.
+        """Tell whether the failed record has enough bytes on the bad page to prove that they were written.
 
         The few zero bytes that many records end with look the same on a page that is still to come.
         """
@@ -303,8 +303,8 @@ class _Reader:
         )
 
     def _describe(self, status: int) -> str:
-        """The failure in the server's words."""
-        found, expected = int(self._cursor[k.FOUND]), int(self._cursor[k.EXPECTED])
+        """Describe the failure in the server's words."""
+        actual, expected = int(self._cursor[k.FOUND]), int(self._cursor[k.EXPECTED])
         page = int(self._cursor[k.BAD_PAGE])
         at = Lsn(self._page_lsn(page))
         if status == k.BAD_PAGE_HEADER:
@@ -312,15 +312,15 @@ class _Reader:
         return {
             k.UNEXPECTED_CONTRECORD: f"page at {at} begins with the rest of a record, expected a record's start",
             k.NO_CONTRECORD: f"there is no contrecord flag at {at}, expected {expected} more bytes",
-            k.BAD_REST: f"invalid contrecord length at {at}: found {found}, expected {expected}",
-            k.BAD_LENGTH: f"invalid record length: found {found}, expected at least {expected}",
-            k.BAD_RMGR: f"invalid resource manager ID: found {found}, expected at most {expected}",
-            k.BAD_PREV: f"record with incorrect prev-link: found {Lsn(found & (1 << 64) - 1)}, expected "
+            k.BAD_REST: f"invalid contrecord length at {at}: found {actual}, expected {expected}",
+            k.BAD_LENGTH: f"invalid record length: found {actual}, expected at least {expected}",
+            k.BAD_RMGR: f"invalid resource manager ID: found {actual}, expected at most {expected}",
+            k.BAD_PREV: f"record with incorrect prev-link: found {Lsn(actual & (1 << 64) - 1)}, expected "
             + (str(Lsn(expected)) if expected >= 0 else "one before the record"),
             k.BAD_CRC: "incorrect resource manager data checksum in record: "
-            f"found {found & 0xFFFFFFFF:08X}, expected {expected & 0xFFFFFFFF:08X}",
+            f"found {actual & 0xFFFFFFFF:08X}, expected {expected & 0xFFFFFFFF:08X}",
             k.MORE: "record goes on in a WAL segment that is not there",
-            k.BAD_OVERWRITE: f"overwritten contrecord names {Lsn(found & (1 << 64) - 1)}, expected {Lsn(expected)}",
+            k.BAD_OVERWRITE: f"overwritten contrecord names {Lsn(actual & (1 << 64) - 1)}, expected {Lsn(expected)}",
         }[status]
 
     def _describe_page(self, page: int) -> str:

@@ -30,7 +30,7 @@ class GrowingDirectory:
         self._segment_size: int | None = None
 
     def look(self, needed: int | None) -> WalDirectory:
-        """The segments that are there.
+        """List the segments that are there now.
 
         Args:
             needed: LSN from which on WAL is needed; segments before it may be left out. None for all.
@@ -49,16 +49,16 @@ class GrowingDirectory:
         return self._scan(first)
 
     def _scan(self, first: str) -> WalDirectory:
-        found = WalDirectory.scan(self._source, first=first, is_growing=True)
-        self._segment_size = found.segment_size
-        return found
+        directory = WalDirectory.scan(self._source, first=first, is_growing=True)
+        self._segment_size = directory.segment_size
+        return directory
 
 
 def unbroken(directory: WalDirectory, lsn: int) -> WalDirectory:
-    """A directory without what lies behind a segment that is still to come: archives may get a later one first.
+    """Leave out of a directory what follows a segment that is still to come: archives may get a later one first.
 
     Args:
-        directory: it.
+        directory: the WAL.
         lsn: where a record ended; what is missing before it is not to come.
     """
     size, segments = directory.segment_size, directory.segments
@@ -70,11 +70,11 @@ def unbroken(directory: WalDirectory, lsn: int) -> WalDirectory:
         return directory
     name = segment_name(segments[0].timeline, number, size)
     warn(f'waiting for WAL segment "{name}", later ones are there', file=directory.path)
-    return replace(directory, segments=segments.where([one.number < number for one in segments]))
+    return replace(directory, segments=segments.where([segment.number < number for segment in segments]))
 
 
 def has_record(directory: WalDirectory, lsn: int) -> bool:
-    """Whether a whole record is there behind the one that ends at an LSN.
+    """Tell whether a whole record is there after the one that ends at an LSN.
 
     Raises:
         WalError: the WAL there is damaged or missing.
@@ -85,7 +85,7 @@ def has_record(directory: WalDirectory, lsn: int) -> bool:
 
 
 def end_of_log(directory: WalDirectory, known: int = 0) -> int:
-    """The end of the last whole record; if none begins in the last segment or behind ``known``, the later of both.
+    """Find the end of the last whole record; if none begins in the last segment or after ``known``, the later of both.
 
     Every whole record that is there starts before it.
 

@@ -1,7 +1,7 @@
 """A window of WAL pages in memory: payload and page table, loaded from the segments as far as asked.
 
-Invariants: the payload of pages [0, loaded) is contiguous in ``words``; a page that could not be WAL is there all the
-same, with a status that says why, so that a reader can tell a torn tail from damage.
+Invariants: the payload of pages [0, loaded) is contiguous in ``words``. A page that could not be WAL is there all the
+same, with a status that says why. So a reader can distinguish a torn tail from damage.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PageWindow:
         return max(last - self.lsn, 0) // PAGE_SIZE
 
     def offset(self, pages: int) -> int:
-        """Payload bytes before page number `pages`."""
+        """Count the payload bytes before page number `pages`."""
         return int(lsn_to_payload(self.lsn + pages * PAGE_SIZE, self._wal.segment_size)) - self.base
 
     def load(self, pages: int) -> bool:

@@ -47,7 +47,7 @@ _SHORT_HEADERS: Final = RECORD_HEADER.size + 2
 """Bytes before the main data of a record that has nothing else, and little of it."""
 
 _ONE_BLOCK: Final = struct.Struct("<BBHIIIIBB")
-"""Header of a block without image and of the main data behind it, if that is short and nothing else is announced."""
+"""Header of a block without image and of the main data after it, if that is short and nothing else is announced."""
 
 _ONE_BLOCK_HEADERS: Final = RECORD_HEADER.size + _ONE_BLOCK.size
 
@@ -77,11 +77,11 @@ class Image:
 
     @property
     def method(self) -> str | None:
-        """How it is compressed: pglz, lz4, zstd; None if it is not."""
+        """The method it is compressed with: pglz, lz4, zstd; None if it is not."""
         return next((name for bit, name in _METHODS.items() if self.info & bit), None)
 
     def page(self) -> bytes:
-        """The whole page, 8192 bytes.
+        """Return the whole page, 8192 bytes.
 
         Raises:
             RecordError: the image cannot be decompressed.
@@ -127,7 +127,7 @@ class Block(NamedTuple):
         block: block number.
         data: data registered with the block.
         image: page image, or None.
-        will_init: redo makes the page anew.
+        will_init: redo makes the page again from nothing.
     """
 
     id: int
@@ -179,7 +179,7 @@ class Record(NamedTuple):
         return self.info & XLR_RMGR_INFO_MASK
 
     def block(self, block_id: int) -> Block | None:
-        """The block reference with this id, None if there is none."""
+        """Return the block reference with this id, None if there is none."""
         for block in self.blocks:
             if block.id == block_id:
                 return block
@@ -234,8 +234,8 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
             main = _ONE_BLOCK_HEADERS + length
             if main + main_length == total:
                 fork, will_init = flags & BKPBLOCK_FORK_MASK, bool(flags & BKPBLOCK_WILL_INIT)
-                found = Block(block_id, fork, spc, db, rel, number, data[_ONE_BLOCK_HEADERS:main], None, will_init)
-                return Record(lsn, end_lsn, xid, info, rmid, prev, 0, 0, data[main:], (found,))
+                block = Block(block_id, fork, spc, db, rel, number, data[_ONE_BLOCK_HEADERS:main], None, will_init)
+                return Record(lsn, end_lsn, xid, info, rmid, prev, 0, 0, data[main:], (block,))
     parser = _Parser(data, lsn, VERSIONS[major].names_image_compression)
     main_data, blocks = parser.parse()
     return Record(lsn, end_lsn, xid, info, rmid, prev, parser.toplevel_xid, parser.origin, main_data, blocks)
@@ -257,7 +257,7 @@ class _Parser:
         self._locator: tuple[int, int, int] | None = None
 
     def parse(self) -> tuple[bytes, tuple[Block, ...]]:
-        """Main data and blocks; what else the headers say is left in the attributes."""
+        """Return main data and blocks; everything else in the headers is left in the attributes."""
         self._parse_headers()
         if len(self._data) - self._at != self._announced:
             raise self._error(f"{self._announced} bytes are announced, found {len(self._data) - self._at}")
@@ -314,9 +314,9 @@ class _Parser:
         return _ImageHeader(length, offset, hole, info)
 
     def _finish_block(self, header: _BlockHeader) -> Block:
-        image, found = None, header.image
-        if found is not None:
-            image = Image(self._take(found.length), found.hole_offset, found.hole_length, found.info, self._lsn)
+        image, head = None, header.image
+        if head is not None:
+            image = Image(self._take(head.length), head.hole_offset, head.hole_length, head.info, self._lsn)
         fork, will_init = header.flags & BKPBLOCK_FORK_MASK, bool(header.flags & BKPBLOCK_WILL_INIT)
         data = self._take(header.data_length)
         return Block(header.id, fork, *header.locator, header.block, data, image, will_init)
@@ -327,7 +327,7 @@ class _Parser:
         return taken
 
     def _number(self, size: int) -> int:
-        """The next little-endian number of so many bytes."""
+        """Read the next little-endian number of so many bytes."""
         at = self._at
         self._at = at + size
         if self._at > len(self._data):

@@ -1,8 +1,8 @@
-"""A range of WAL gone through piece by piece, so that memory is bounded and used again.
+"""A range of WAL, read piece by piece, so that memory is bounded and used again.
 
 Fresh memory for a whole range costs more than the work on it: the kernel has to zero every page of it. Pieces of a few
 segments stay in memory that the process has already. A piece begins at a page that WAL was written to: in a segment
-longer than a piece, the pages behind a switch record were not.
+longer than a piece, the pages after a switch record were not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def stretches(lo: int, hi: int) -> Iterator[tuple[int, int]]:
 def read_stretches(
     directory: WalDirectory, lo: int, hi: int, *, check: bool = True
 ) -> Iterator[tuple[int, int, Frames]]:
-    """The records that start in ``[lo, hi)``, piece by piece, up to the end of the log.
+    """Give the records that start in ``[lo, hi)``, piece by piece, up to the end of the log.
 
     Args:
         directory: the segments.
@@ -54,6 +54,6 @@ def read_stretches(
 
 
 def _last_page(frames: Frames) -> int:
-    """The page that the last record ends on, or ends before: what follows it starts there or later."""
+    """Find the page that the last record ends on, or ends before: what follows it starts there or later."""
     end = int(frames.end_lsns[-1]) if len(frames.end_lsns) else 0
     return end - end % PAGE_SIZE

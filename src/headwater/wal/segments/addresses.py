@@ -1,7 +1,7 @@
 """The WAL that a user names: paths, ``file:`` URLs, addresses of stores; made into places to be read.
 
 Paths and ``file:`` URLs are this machine's. An address with ``://`` is of a store, and its scheme fsspec's name of it.
-What the store is told beyond what its library finds by itself (credentials, another endpoint) are options by name.
+Settings that the store's library does not find by itself (credentials, another endpoint) are options by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STORE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 def wal_source(
     addresses: str | Sequence[str], options: Sequence[tuple[str, str]] = (), timeline: int | None = None
 ) -> WalSource:
-    """Places to be read.
+    """Make places to be read of addresses.
 
     Args:
         addresses: one, or several in the order in which a segment is looked for.
@@ -30,10 +30,10 @@ def wal_source(
     Raises:
         UsageError: an address is of another machine, none is given, or there are options and no store.
     """
-    named = [addresses] if isinstance(addresses, str) else list(addresses)
-    if not named:
+    given = [addresses] if isinstance(addresses, str) else list(addresses)
+    if not given:
         raise UsageError("no directory of WAL segments is given")
-    places = tuple(_place(address, tuple(options)) for address in named)
+    places = tuple(_place(address, tuple(options)) for address in given)
     if options and not any(place.options for place in places):
         raise UsageError(
             f"storage options are given ({', '.join(name for name, _ in options)}), and no WAL is in a store",

@@ -1,8 +1,8 @@
-"""When something may have come to the places where WAL lies: waited for, without asking again and again.
+"""A wait until something may have come to the places where WAL lies, without asking again and again.
 
-In: places, and a descriptor that ends the waiting. On Linux the kernel tells what happens in directories of this
-machine (inotify(7)); it does not tell what another machine writes to a shared one, nor do stores tell anything, so all
-is looked at again after ``poll_seconds`` besides. What happens between two waits is not missed.
+In: places, and a descriptor that ends the waiting. On Linux the kernel reports what happens in directories of this
+machine (inotify(7)). It does not report what another machine writes to a shared one, nor do stores report anything. So
+all is also looked at again after ``poll_seconds``. Nothing that happens between two waits is missed.
 
 Known gap: of an archive with folders, those that are there when it begins to be watched, and none inside of them.
 """
@@ -19,7 +19,7 @@ from types import TracebackType
 from headwater.wal.segments.place import Place
 
 POLL_SECONDS = 1.0
-"""After which all is looked at again though nothing was told of."""
+"""After which all is looked at again though nothing was reported."""
 
 _MODIFY, _CLOSE_WRITE, _MOVED_TO, _CREATE = 0x2, 0x8, 0x80, 0x100
 _EVENTS = _MODIFY | _CLOSE_WRITE | _MOVED_TO | _CREATE
@@ -50,7 +50,7 @@ class Arrivals:
             os.close(self._watch)
 
     def wait(self) -> None:
-        """Until something happens in a place, it is time to look, or waiting is to end."""
+        """Wait until something happens in a place, it is time to look, or waiting is to end."""
         ready = select.poll()
         for descriptor in (self._stop, self._watch):
             if descriptor is not None:
@@ -63,7 +63,7 @@ class Arrivals:
 
 
 def _watched(directories: Sequence[str]) -> int | None:
-    """A descriptor that can be read when something happens in directories; None where there is no such thing."""
+    """Open a descriptor that can be read when something happens in directories; None where there is no such thing."""
     try:
         library = ctypes.CDLL(None, use_errno=True)
         descriptor = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))

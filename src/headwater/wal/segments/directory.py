@@ -1,16 +1,16 @@
-"""Which WAL segments there are, and which of them make one unbroken history.
+"""The WAL segments that there are, and those of them that make one unbroken history.
 
 Reads a ``pg_wal`` directory or a WAL archive, or several places as one. PostgreSQL: file names as in
 ``access/xlog_internal.h``, timeline history files as ``timeline.c`` reads them, the choice among timelines as
-XLogFileReadAnyTLI makes it: for each segment number the newest timeline of the lineage that has the file, as a child's
-first segment repeats the parent's bytes up to the switch point.
+XLogFileReadAnyTLI makes it. For each segment number it is the newest timeline of the lineage that has the file: a
+child's first segment repeats the parent's bytes up to the switch point.
 
 Invariants: segments are in LSN order, all of one system, major version and segment size; a gap inside is allowed and is
 reported when it is read over. Segments at the end that hold no WAL yet (recycled or preallocated) are left out, unless
 some later page of theirs is valid: then they are damaged, and reading them says so.
 
 Of plain files of this machine each first page is looked at; of packed ones and those in stores the first and the last
-of each run of names, as looking costs more there. One in between that is of another system is told when it is read.
+of each run of names, as looking costs more there. One in between that is of another system is reported when it is read.
 
 Known gap: WAL block sizes other than 8192.
 """
@@ -44,7 +44,7 @@ _MEGABYTE = 1 << 20
 _LARGEST = 1 << 30
 _NEAR_PAGES, _STRIDE = 2048, 16
 _LOOKS = 5
-"""How often a directory is listed whose files go while they are looked at."""
+"""Attempts to list a directory whose files go while they are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class _Header:
 
 @dataclass(frozen=True)
 class AbandonedTimeline:
-    """What is there of a timeline behind the place where the history that is read has left it.
+    """The segments of a timeline after the position where the history that is read has left it.
 
     Attributes:
-        timeline: it.
-        left: LSN behind which nothing of it is part of the history that is read.
+        timeline: its number.
+        left: LSN after which nothing of it is part of the history that is read.
         directory: its segments from there on.
     """
 
@@ -87,7 +87,7 @@ class WalDirectory:
         end_lsn: where this history must end, when it follows a child timeline of which only the parent's last segment
             is there: the parent's bytes from the switch point on are not part of it. None otherwise.
         lineage: the timelines of this history, oldest first, each with the LSN where it was left, None for the last.
-        abandoned: what is there of timelines that this history has left, or that left it and led nowhere.
+        abandoned: the remains of timelines that this history has left, or that left it and led nowhere.
     """
 
     places: tuple[Place, ...]
@@ -133,7 +133,7 @@ class WalDirectory:
 
     @property
     def page_identity(self) -> NDArray[np.int64]:
-        """What every page header says that belongs to this history, for kernels."""
+        """The fields that every page header of this history has in common, for kernels."""
         version, system = VERSIONS[self.major], np.uint64(self.system_identifier).astype(np.int64)
         return np.array([self.segment_size, version.page_magic, system, version.overwritten_contrecord_flag], np.int64)
 
@@ -149,7 +149,7 @@ class WalDirectory:
         return last if self.end_lsn is None else min(last, self.end_lsn)
 
     def covering(self, lo: int, hi: int | None = None) -> tuple[Segment, ...]:
-        """The segments that hold [lo, hi), as far as the history goes.
+        """Return the segments that hold [lo, hi), as far as the history goes.
 
         Raises:
             SegmentError: a segment before the newest one is missing, or packed in a way that is not read here; the
@@ -167,15 +167,15 @@ class WalDirectory:
         return tuple(chosen)
 
     def timeline_at(self, lsn: int) -> int:
-        """The timeline of the record that ends at an LSN."""
+        """Return the timeline of the record that ends at an LSN."""
         return next(timeline for timeline, left in self.lineage if left is None or lsn <= left)
 
     def segment_at(self, lsn: int) -> Segment | None:
-        """The segment that holds this byte, None if there is none."""
+        """Return the segment that holds this byte, None if there is none."""
         return self.segments.numbered(lsn // self.segment_size)
 
     def missing(self, number: int) -> SegmentError:
-        """The error for a missing segment: of the timeline that the history was on there."""
+        """Return the error for a missing segment: of the timeline that the history was on there."""
         begins = first_numbers(dict(self.lineage), self.segment_size)
         timeline = max((t for t, first in begins.items() if first <= number), default=self.segments[0].timeline)
         name = segment_name(timeline, number, self.segment_size)
@@ -206,7 +206,7 @@ def _unreadable(segment: Segment) -> SegmentError:
 
 @dataclass(frozen=True)
 class _Scan:
-    """One listing made a history of."""
+    """A listing that is made into a history."""
 
     listing: Listing
     timeline: int | None
@@ -240,7 +240,7 @@ class _Scan:
         )
 
     def _files(self) -> tuple[int, list[FoundFile]]:
-        """The segment size, and the best copy of each segment."""
+        """Return the segment size, and the best copy of each segment."""
         size = self._segment_size()
         for file in (copy for copies in self.listing.copies.values() for copy in copies):
             _check_number(file, size)
@@ -250,7 +250,7 @@ class _Scan:
         return size, files
 
     def _is_there(self, last: FoundFile, size: int) -> bool:
-        """Whether the last segment is not just on its way."""
+        """Tell whether the last segment is not just on its way."""
         if last.form.method == PLAIN:
             return last.size >= size
         return last.form.method not in READABLE or is_whole(self._segment(last, size), size)
@@ -260,7 +260,7 @@ class _Scan:
         return Segment(file.path, file.timeline, number, number * (size or 0), file.form, self.listing.places)
 
     def _segment_size(self) -> int:
-        """The segment size that the first file with a readable long header states."""
+        """Find the segment size that the first file with a readable long header states."""
         places = self.listing.places
         for copies in self.listing.copies.values():
             for file in (_sniffed(copy, places) for copy in copies):
@@ -273,14 +273,14 @@ class _Scan:
             raise _unreadable(self._segment(file))
         _refuse_encrypted(self._segment(file))
         header = _read_header(self._segment(file), None)
-        found = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
+        actual = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
         known_magics = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
         raise SegmentError(
-            f"no WAL segment of a supported version: found {found}, expected {known_magics}", file=file.path
+            f"no WAL segment of a supported version: found {actual}, expected {known_magics}", file=file.path
         )
 
     def _abandoned(self, wal: WalDirectory, files: list[FoundFile], target: int) -> Iterator[AbandonedTimeline]:
-        """Timelines older than the one that is read, of which there are segments behind where it left them."""
+        """Give timelines older than the one that is read, of which there are segments after where it left them."""
         lineage, size = dict(wal.lineage), wal.segment_size
         for timeline in sorted({file.timeline for file in files if file.timeline < target}):
             theirs = read_lineage(self.listing.histories, timeline)
@@ -289,31 +289,31 @@ class _Scan:
             if left is None:
                 continue
             begin = max(left // size, first_numbers(theirs, size)[timeline])
-            behind = [file for file in files if file.timeline == timeline and file.number(size) >= begin]
+            later = [file for file in files if file.timeline == timeline and file.number(size) >= begin]
             # Where the history was left exactly at a segment's end, its parent may have nothing but that.
-            if behind:
-                runs = [SegmentRun(timeline, file.number(size), 1, file.form) for file in behind]
+            if later:
+                runs = [SegmentRun(timeline, file.number(size), 1, file.form) for file in later]
                 segments = SegmentFiles.of(wal.places, size, runs)
                 abandoned = replace(wal, segments=segments, lineage=tuple(theirs.items()), end_lsn=None, abandoned=())
                 try:
                     written = _written(abandoned)
-                except SegmentError:  # Who reads it is told.
+                except SegmentError:  # Its reader gets the error.
                     written = len(segments)
                 if written:
                     yield AbandonedTimeline(timeline, left, _cut(abandoned, written))
 
 
 def _check_number(file: FoundFile, size: int) -> None:
-    """Whether a name is one that a segment of this size can have.
+    """Check that a name is one that a segment of this size can have.
 
     Raises:
         SegmentError: it is not.
     """
     per_log = (1 << 32) // size
-    found = int(file.name[16:], 16)
-    if found >= per_log:
+    tail = int(file.name[16:], 16)
+    if tail >= per_log:
         raise SegmentError(
-            f"name of a WAL segment ends with {found:08X}, expected at most {per_log - 1:08X}: the other segments have "
+            f"name of a WAL segment ends with {tail:08X}, expected at most {per_log - 1:08X}: the other segments have "
             f"{size} bytes",
             file=file.path,
             hint="keep the WAL of one cluster in one directory",
@@ -328,7 +328,7 @@ def _check_number(file: FoundFile, size: int) -> None:
 
 
 def _sniffed(file: FoundFile, places: tuple[Place, ...]) -> FoundFile:
-    """A file with what it is packed with, also where its name does not tell; some tools leave the name alone."""
+    """Add to a file its compression, also where its name does not tell; some tools leave the name alone."""
     if file.form.method != PLAIN:
         return file
     segment = Segment(file.path, file.timeline, 0, 0, file.form, places)
@@ -337,19 +337,19 @@ def _sniffed(file: FoundFile, places: tuple[Place, ...]) -> FoundFile:
 
 
 def _best(copies: list[FoundFile], size: int, places: tuple[Place, ...]) -> FoundFile:
-    """The copy of a segment that is read: the first that can be whole."""
+    """Choose the copy of a segment that is read: the first that can be whole."""
     known = [file if file.size == size else _sniffed(file, places) for file in copies]
     can_be_whole = (file for file in known if file.form.method in READABLE - {PLAIN} or file.size == size)
     return next(can_be_whole, known[0])
 
 
 def _is_size(size: int) -> bool:
-    """Whether this is a valid segment size: a power of two, 1 MB to 1 GB."""
+    """Tell whether this is a valid segment size: a power of two, 1 MB to 1 GB."""
     return _MEGABYTE <= size <= _LARGEST and size & (size - 1) == 0
 
 
 def _choose(files: list[FoundFile], lineage: Lineage, segment_size: int) -> list[SegmentRun]:
-    """For each segment number the newest timeline of the lineage that has it and had begun by then."""
+    """Choose for each segment number the newest timeline of the lineage that has it and had begun by then."""
     begins = first_numbers(lineage, segment_size)
     chosen: dict[int, SegmentRun] = {}
     for file in files:
@@ -365,9 +365,9 @@ def _choose(files: list[FoundFile], lineage: Lineage, segment_size: int) -> list
 
 
 def _are_of_history(segments: SegmentFiles, lineage: Lineage, segment_size: int) -> list[bool]:
-    """Leaves out a parent's segment that has the switch point inside, unless it is the last one.
+    """Leave out a parent's segment that has the switch point inside, unless it is the last one.
 
-    Behind the switch point its records are not of this history; the child's segment of that number is missing.
+    After the switch point its records are not of this history; the child's segment of that number is missing.
     """
     switches = [(lineage[segment.timeline], segment.start_lsn) for segment in segments]
     whole = [switch is None or switch >= start + segment_size for switch, start in switches]
@@ -396,7 +396,7 @@ def _identified(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
 
 
 def _with_ends(segments: SegmentFiles) -> Iterator[tuple[Segment, bool]]:
-    """All segments, and whether a first page is looked at."""
+    """Give all segments, and whether a first page is looked at."""
     ends = {end for run in segments.runs for end in (run.first, run.first + run.count - 1)}
     for segment in segments:
         is_cheap = segment.form.method == PLAIN and segments.places[segment.form.place].is_local
@@ -405,15 +405,15 @@ def _with_ends(segments: SegmentFiles) -> Iterator[tuple[Segment, bool]]:
 
 def _compare(wal: WalDirectory, header: _Header, major: int, file: str) -> None:
     """Raise if a segment is not of the same kind as those before it."""
-    for what, found, expected in (
+    for what, actual, expected in (
         ("PostgreSQL version", major, wal.major),
         ("system identifier", header.system_identifier, wal.system_identifier),
         ("segment size", header.segment_size, wal.segment_size),
         ("WAL block size", header.block_size, PAGE_SIZE),
     ):
-        if found != expected:
+        if actual != expected:
             raise SegmentError(
-                f"WAL segment is of another {what}, found {found}, expected {expected}",
+                f"WAL segment is of another {what}, found {actual}, expected {expected}",
                 file=file,
                 hint="keep the WAL of one cluster in one directory" if expected != PAGE_SIZE else None,
             )
@@ -428,13 +428,13 @@ def _without_unwritten(wal: WalDirectory) -> WalDirectory:
 
 
 def _cut(wal: WalDirectory, count: int) -> WalDirectory:
-    """The first so many segments only."""
+    """Return the directory with the first so many segments only."""
     is_kept = [number < count for number in range(len(wal.segments))]
     return replace(wal, segments=wal.segments.where(is_kept))
 
 
 def _written(wal: WalDirectory) -> int:
-    """How many segments there are up to the last one that was written to."""
+    """Count the segments up to the last one that was written to."""
     last = len(wal.segments)
     while last and not _is_written(wal, wal.segments[last - 1]):
         last -= 1
@@ -445,19 +445,20 @@ def _written(wal: WalDirectory) -> int:
 
 
 def _is_written(wal: WalDirectory, segment: Segment) -> bool:
-    """Whether a segment holds WAL of its position; of one that is not read here it is taken for granted."""
+    """Tell whether a segment holds WAL of its position; of one that is not read here it is taken for granted."""
     return segment.form.method not in READABLE or page_is_valid(wal, segment, 0)
 
 
 def page_is_valid(wal: WalDirectory, segment: Segment, page: int) -> bool:
-    """Whether a page of a segment, by number, has the header that belongs to its place."""
+    """Tell whether a page of a segment, by number, has the header that belongs to its place."""
     return next_valid_page(wal, segment, page, page + 1) is not None
 
 
 def next_valid_page(wal: WalDirectory, segment: Segment, first: int, last: int | None = None) -> int | None:
-    """LSN of the first page in [first, last) of a segment with a header that belongs to its place, None if none.
+    """Find the first page in [first, last) of a segment with a header that belongs to its place.
 
-    In a segment of more than 16 MB, only every 16th of the pages further on is looked at: WAL is written in one piece.
+    Returns its LSN, None if there is none. In a segment of more than 16 MB, only every 16th of the pages further on is
+    looked at: WAL is written in one piece.
     """
     identity = wal.page_identity
     pages = wal.segment_size // PAGE_SIZE if last is None else last
@@ -480,7 +481,7 @@ def _pages_to_try(first: int, last: int) -> Iterator[int]:
 
 
 def _read_header(segment: Segment, segment_size: int | None) -> _Header | None:
-    """The long header at the start of a segment, None if the file is shorter."""
+    """Read the long header at the start of a segment, None if the file is shorter."""
     data = bytearray(_LONG_HEADER.size)
     with open_segment(segment, segment_size, len(data)) as reader:
         if reader.read_into(memoryview(data), 0) < len(data):
@@ -490,14 +491,14 @@ def _read_header(segment: Segment, segment_size: int | None) -> _Header | None:
 
 
 def _read_start(segment: Segment) -> bytes:
-    """The first bytes of a plain segment, as far as it goes."""
+    """Read the first bytes of a plain segment, as far as it goes."""
     data = bytearray(_LONG_HEADER.size)
     with open_segment(segment, None, len(data)) as reader:
         return bytes(data[: reader.read_into(memoryview(data), 0)])
 
 
 def _refuse_encrypted(segment: Segment) -> None:
-    """Whether a segment that is none is encrypted."""
+    """Raise an error if a file that is no segment is encrypted."""
     cipher = encryption_of(_read_start(segment)) if segment.form.method == PLAIN else None
     if cipher is not None:
         raise SegmentError(

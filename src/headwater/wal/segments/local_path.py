@@ -15,7 +15,7 @@ _LOCAL = re.compile(r"/(?!/)|//(?:localhost)?/")
 
 
 def local_path(address: str) -> str:
-    """The path that an address means: itself, or that of a ``file:/...`` or ``file:///...`` URL.
+    """Return the path that an address means: itself, or that of a ``file:/...`` or ``file:///...`` URL.
 
     Raises:
         UsageError: the address is of another scheme, or of another machine.

@@ -1,4 +1,4 @@
-"""Where segment files lie: directories of this machine, or addresses in stores that fsspec knows.
+"""Places where segment files lie: directories of this machine, or addresses in stores that fsspec knows.
 
 In: what a user names. Out: values that go to every task, and the few things that are done with files there: listed,
 looked up by the beginning of a name, opened as bytes. A directory of this machine is read by the system's own calls.
@@ -27,7 +27,7 @@ class Place:
     Attributes:
         address: a path of this machine, or an address with a scheme.
         protocol: fsspec's name of the store, empty for this machine.
-        options: what fsspec is told of it, (name, value).
+        options: fsspec's options for it, (name, value).
     """
 
     address: str
@@ -40,19 +40,19 @@ class Place:
         return not self.protocol
 
     def path(self, *names: str) -> str:
-        """The path or address of what lies in it."""
+        """Return the path or address of what lies in it."""
         if self.is_local:
             return os.path.join(self.address, *names)
         return "/".join([self.address.rstrip("/"), *(name for name in names if name)])
 
     def inside(self, folder: str) -> Place:
-        """A folder of it."""
+        """Return a folder of it."""
         return Place(self.path(folder), self.protocol, self.options)
 
 
 @dataclass(frozen=True, slots=True)
 class WalSource:
-    """What is to be read: places, of which the first that has a segment gives it, and the timeline.
+    """The WAL to be read: places, of which the first that has a segment gives it, and the timeline.
 
     Attributes:
         places: at least one.
@@ -64,7 +64,7 @@ class WalSource:
 
     @classmethod
     def of(cls, *paths: str | os.PathLike[str], timeline: int | None = None) -> WalSource:
-        """Directories of this machine."""
+        """Make a source of directories of this machine."""
         return cls(tuple(Place(os.fspath(path)) for path in paths), timeline)
 
     @property
@@ -91,7 +91,7 @@ class Entry:
 
 
 def list_place(place: Place) -> list[Entry]:
-    """What a place itself holds.
+    """List the contents of a place itself.
 
     Raises:
         SegmentError: it cannot be listed.
@@ -100,15 +100,15 @@ def list_place(place: Place) -> list[Entry]:
 
 
 def list_folder(place: Place, folder: str) -> list[Entry]:
-    """What a folder of a place holds; what vanishes meanwhile is left out.
+    """List the contents of a folder of a place; what vanishes meanwhile is left out.
 
     Raises:
         SegmentError: it cannot be listed.
     """
     path = place.path(folder) if folder else place.address
     if not place.is_local:
-        found = remote.list_files(place.protocol, place.options, path)
-        return [Entry(folder, one.name, one.size, one.is_folder) for one in found]
+        files = remote.list_files(place.protocol, place.options, path)
+        return [Entry(folder, file.name, file.size, file.is_folder) for file in files]
     hint = "name the directory that holds the segments"
     with errors_as(SegmentError, "list directory", path, hint), os.scandir(path) as entries:
         return list(_local_entries(entries, folder))
@@ -122,7 +122,7 @@ def _local_entries(entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator
 
 
 def list_folders(place: Place, folders: Sequence[str]) -> list[Entry]:
-    """What some folders of a place hold.
+    """List the contents of some folders of a place.
 
     Raises:
         SegmentError: one cannot be listed.
@@ -130,12 +130,12 @@ def list_folders(place: Place, folders: Sequence[str]) -> list[Entry]:
     if place.is_local or len(folders) < 2:
         return [entry for folder in folders for entry in list_folder(place, folder)]
     wanted = set(folders)
-    found = remote.list_below(place.protocol, place.options, place.address)
-    return [Entry(one.folder, one.name, one.size) for one in found if one.folder in wanted]
+    files = remote.list_below(place.protocol, place.options, place.address)
+    return [Entry(file.folder, file.name, file.size) for file in files if file.folder in wanted]
 
 
 def names_beginning(place: Place, folder: str, beginning: str) -> list[str]:
-    """Names in a folder that begin so, sorted; none if there is no such folder.
+    """List the names in a folder that begin so, sorted; none if there is no such folder.
 
     Raises:
         SegmentError: it cannot be listed.
@@ -151,7 +151,7 @@ def names_beginning(place: Place, folder: str, beginning: str) -> list[str]:
 
 
 def open_bytes(place: Place, path: str) -> io.RawIOBase:
-    """A file of a place as bytes from its first on.
+    """Open a file of a place as bytes from its first on.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -168,7 +168,7 @@ def open_bytes(place: Place, path: str) -> io.RawIOBase:
 
 
 def read_start(place: Place, path: str, size: int) -> bytes:
-    """The first bytes of a file.
+    """Read the first bytes of a file.
 
     Raises:
         FileNotFoundError: it is not there.

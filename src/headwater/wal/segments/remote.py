@@ -24,7 +24,7 @@ T = TypeVar("T")
 Options = Sequence[tuple[str, str]]
 
 STREAM_BYTES = 8 << 20
-"""What is asked for at a time of a file that is read from its first byte on."""
+"""Bytes asked for at a time of a file that is read from its first byte on."""
 
 _FIRST_BYTES = 256 << 10
 _TRIES = 5
@@ -37,7 +37,7 @@ _CREDENTIALS = "check the credentials: {protocol}'s own variables and files, or 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file: the folder it lies in below what was listed, its name, its bytes; or a folder."""
+    """A file or a folder: the folder it lies in below the one that was listed, its name, its bytes."""
 
     folder: str
     name: str
@@ -46,7 +46,9 @@ class RemoteFile:
 
 
 def option_value(text: str) -> Any:
-    """What an option's text means to fsspec: JSON for ``true``, ``false``, objects and lists, else the text itself.
+    """Return the meaning of an option's text to fsspec.
+
+    It is JSON for ``true``, ``false``, objects and lists, else the text itself.
 
     Raises:
         UsageError: it begins as JSON does, and is none.
@@ -60,10 +62,10 @@ def option_value(text: str) -> Any:
 
 
 def file_system(protocol: str, options: Options, address: str) -> Any:
-    """Fsspec's file system; fsspec keeps it for the next call.
+    """Return fsspec's file system; fsspec keeps it for the next call.
 
     Raises:
-        UsageError: fsspec, or what it needs for this store, is not installed, or does not know such options.
+        UsageError: fsspec, or the library it needs for this store, is not installed, or does not know such options.
     """
     try:
         from fsspec.core import url_to_fs
@@ -82,31 +84,31 @@ def file_system(protocol: str, options: Options, address: str) -> Any:
 
 
 def list_files(protocol: str, options: Options, address: str) -> list[RemoteFile]:
-    """What a folder holds.
+    """List the contents of a folder.
 
     Raises:
         SegmentError: it cannot be listed, or is not there.
     """
     fs = file_system(protocol, options, address)
     fs.invalidate_cache()
-    found = _listed(protocol, address, lambda: fs.ls(address, detail=True))
-    return [_remote_file(fs, address, one) for one in found if _name(one["name"])]
+    files = _listed(protocol, address, lambda: fs.ls(address, detail=True))
+    return [_remote_file(fs, address, file) for file in files if _name(file["name"])]
 
 
 def list_below(protocol: str, options: Options, address: str) -> list[RemoteFile]:
-    """All files below a folder, however deep, in few requests.
+    """List all files below a folder, however deep, in few requests.
 
     Raises:
         SegmentError: they cannot be listed.
     """
     fs = file_system(protocol, options, address)
     fs.invalidate_cache()
-    found = _listed(protocol, address, lambda: fs.find(address, detail=True))
-    return [_remote_file(fs, address, one) for one in found.values()]
+    files = _listed(protocol, address, lambda: fs.find(address, detail=True))
+    return [_remote_file(fs, address, file) for file in files.values()]
 
 
 def names_beginning(protocol: str, options: Options, address: str, beginning: str) -> list[str]:
-    """Names of files in a folder that begin so; others may be among them.
+    """List the names of files in a folder that begin so; others may be among them.
 
     Raises:
         SegmentError: they cannot be listed.
@@ -114,13 +116,13 @@ def names_beginning(protocol: str, options: Options, address: str, beginning: st
     fs = file_system(protocol, options, address)
     fs.invalidate_cache()
     try:
-        return [_name(one) for one in _tried(protocol, address, lambda: fs.find(address, prefix=beginning))]
+        return [_name(path) for path in _tried(protocol, address, lambda: fs.find(address, prefix=beginning))]
     except FileNotFoundError:
         return []
 
 
 def read_range(protocol: str, options: Options, address: str, lo: int, hi: int) -> bytes:
-    """Bytes ``[lo, hi)`` of a file, as far as it goes.
+    """Read bytes ``[lo, hi)`` of a file, as far as it goes.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -136,7 +138,7 @@ def _range(fs: Any, address: str, lo: int, hi: int) -> bytes:
     except FileNotFoundError:
         raise
     except Exception:
-        # Stores refuse a range that begins behind the file's end, each in its own words.
+        # Stores refuse a range that begins after the file's end, each in its own words.
         if lo >= fs.size(address):
             return b""
         raise
@@ -158,11 +160,11 @@ class RangeStream(io.RawIOBase):
         self._fill(_FIRST_BYTES)
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with what comes next."""
+        """Fill a buffer with the bytes that come next."""
         if not self._held and not self._is_end:
             self._fill(STREAM_BYTES)
         view = memoryview(buffer).cast("B")
@@ -173,8 +175,8 @@ class RangeStream(io.RawIOBase):
         return count
 
     def _fill(self, size: int) -> None:
-        found = read_range(self._protocol, self._options, self._address, self._at, self._at + size)
-        self._held = memoryview(found)
+        data = read_range(self._protocol, self._options, self._address, self._at, self._at + size)
+        self._held = memoryview(data)
         self._is_end = len(self._held) < size
 
 
@@ -190,11 +192,11 @@ def _listed(protocol: str, address: str, ask: Callable[[], T]) -> T:
 
 
 def _tried(protocol: str, address: str, ask: Callable[[], T]) -> T:
-    """The answer, asked for a few times.
+    """Return the answer, asked for a few times.
 
     Raises:
         FileNotFoundError: there is no such file.
-        SegmentError: it cannot be had.
+        SegmentError: it is not available.
     """
     for attempt in range(_TRIES):
         try:
@@ -209,7 +211,7 @@ def _tried(protocol: str, address: str, ask: Callable[[], T]) -> T:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same question may be answered a moment later."""
+    """Tell whether the same question may be answered a moment later."""
     return isinstance(error, OSError) and not isinstance(error, PermissionError) and error.errno != errno.EINVAL
 
 
@@ -221,11 +223,11 @@ def _failure(protocol: str, address: str, error: Exception) -> SegmentError:
     return SegmentError(f"could not read from {protocol}: {text}", file=address, hint=hint)
 
 
-def _remote_file(fs: Any, address: str, found: dict[str, Any]) -> RemoteFile:
+def _remote_file(fs: Any, address: str, details: dict[str, Any]) -> RemoteFile:
     root = fs._strip_protocol(address).rstrip("/")
-    folder, _, name = found["name"].rstrip("/").rpartition("/")
+    folder, _, name = details["name"].rstrip("/").rpartition("/")
     below = folder[len(root) :].strip("/") if folder.startswith(root) else ""
-    return RemoteFile(below, name, int(found.get("size") or 0), found.get("type") == "directory")
+    return RemoteFile(below, name, int(details.get("size") or 0), details.get("type") == "directory")
 
 
 def _name(path: str) -> str:

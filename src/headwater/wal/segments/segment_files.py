@@ -1,8 +1,8 @@
-"""The segment files of one history as what they are: a few runs of names that count up.
+"""The segment files of one history: a few runs of names that count up.
 
-A directory of a hundred thousand segments is a value of a few numbers, so that every task can be told of all of it: a
-record may go on for 64 segments behind a task's range, and where the log ends is proved by what follows. Where a
-segment's file lies is arithmetic (PostgreSQL: XLogFileName, access/xlog_internal.h), but for a checksum in its name.
+A directory of a hundred thousand segments is a value of a few numbers, so that every task can be given all of it. A
+record may go on for 64 segments after a task's range, and the end of the log is proved by what follows. A segment's
+path is arithmetic (PostgreSQL: XLogFileName, access/xlog_internal.h), but for a checksum in its name.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SegmentRun:
 
 
 def segment_name(timeline: int, number: int, segment_size: int) -> str:
-    """File name of a segment (PostgreSQL: XLogFileName)."""
+    """Return the file name of a segment (PostgreSQL: XLogFileName)."""
     per_log = (1 << 32) // segment_size
     return f"{timeline:08X}{number // per_log:08X}{number % per_log:08X}"
 
@@ -78,7 +78,7 @@ class SegmentFiles(Sequence[Segment]):
 
     @classmethod
     def of(cls, places: tuple[Place, ...], segment_size: int, segments: Iterable[SegmentRun]) -> SegmentFiles:
-        """Segments as runs.
+        """Join segments to runs.
 
         Args:
             places: where all of them lie.
@@ -86,30 +86,30 @@ class SegmentFiles(Sequence[Segment]):
             segments: runs in LSN order, at least one; such as of one segment each.
         """
         runs: list[SegmentRun] = []
-        for one in segments:
+        for run in segments:
             last = runs[-1] if runs else None
-            if last is not None and last == replace(one, first=one.first - last.count, count=last.count):
-                runs[-1] = replace(last, count=last.count + one.count)
+            if last is not None and last == replace(run, first=run.first - last.count, count=last.count):
+                runs[-1] = replace(last, count=last.count + run.count)
             else:
-                runs.append(one)
+                runs.append(run)
         return cls(places, segment_size, tuple(runs))
 
     def where(self, is_wanted: Sequence[bool]) -> SegmentFiles:
-        """Those of the segments that are wanted, at least one."""
-        kept = (
-            SegmentRun(s.timeline, s.number, 1, s.form) for s, is_one in zip(self, is_wanted, strict=True) if is_one
+        """Return the segments that are wanted, at least one."""
+        wanted = (
+            SegmentRun(s.timeline, s.number, 1, s.form) for s, wants_it in zip(self, is_wanted, strict=True) if wants_it
         )
-        return SegmentFiles.of(self.places, self.segment_size, kept)
+        return SegmentFiles.of(self.places, self.segment_size, wanted)
 
     def numbered(self, number: int) -> Segment | None:
-        """The segment with this number, None if there is none."""
-        at = bisect_right(self.runs, number, key=lambda run: run.first) - 1
-        if at < 0 or number >= self.runs[at].first + self.runs[at].count:
+        """Return the segment with this number, None if there is none."""
+        run_number = bisect_right(self.runs, number, key=lambda run: run.first) - 1
+        if run_number < 0 or number >= self.runs[run_number].first + self.runs[run_number].count:
             return None
-        return self._segment(self.runs[at], number)
+        return self._segment(self.runs[run_number], number)
 
     def following(self, number: int) -> Segment | None:
-        """The first segment with a higher number, None behind the last."""
+        """Return the first segment with a higher number, None after the last."""
         for run in self.runs:
             if run.first + run.count > number + 1:
                 return self._segment(run, max(run.first, number + 1))

@@ -1,4 +1,4 @@
-"""In which forms archives keep segments: how the file is named, in which folder it lies, what it is packed with.
+"""The forms that archives keep segments in: the file's name, its folder, the method it is packed with.
 
 ::
 
@@ -10,11 +10,11 @@
     FOLDER/NAME[.gz ...]                             barman, in SERVER/wals; also compressed under the plain name
 
 NAME is a segment's, FOLDER its first 16 digits. Of a form all names can be computed but for pgBackRest's, whose SHA-1
-is of the segment's own bytes: such a file is looked up in its folder when it is opened, so that a value that names a
-hundred thousand of them stays small.
+is of the segment's own bytes. Such a file is looked up in its folder when it is opened. So a value that names a hundred
+thousand of them stays small.
 
 Sources: pg_receivewal's documentation and those of the tools, as docs/guides/archives-and-stores.md names them. Known
-gaps: LZO, Snappy, ZIP and compress(1) are told, not read; so is what is encrypted.
+gaps: LZO, Snappy, ZIP and compress(1) are reported, not read; so are encrypted files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 PARTIAL = ".partial"
-"""What a name has in it of a segment that was being written when its timeline was left, or that is being received."""
+"""Part of the name of a segment that was being written when its timeline was left, or that is being received."""
 
 PLAIN = ""
 """The method of a file that holds the segment's bytes."""
@@ -73,13 +73,13 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class SegmentForm:
-    """How the files of some segments are named and packed.
+    """The names and the packing of the files of some segments.
 
     Attributes:
         place: number of the place they lie in.
         in_folders: each lies in a folder named after the first 16 digits of its name.
-        ending: what follows the 24 digits; ``*`` stands for a checksum.
-        method: what they are packed with, PLAIN if they are not.
+        ending: the part after the 24 digits; ``*`` stands for a checksum.
+        method: the method they are packed with, PLAIN if they are not.
     """
 
     place: int = 0
@@ -98,12 +98,12 @@ class SegmentForm:
         return "*" in self.ending
 
     def folder(self, name: str) -> str:
-        """The folder of a segment in its place, empty for the place itself."""
+        """Return the folder of a segment in its place, empty for the place itself."""
         return name[:16] if self.in_folders else ""
 
 
 def parse_name(name: str) -> tuple[str, str, str, str | None] | None:
-    """A file's name taken apart.
+    """Take a file's name apart.
 
     Returns:
         the segment's name, the ending of its form, the method its suffix stands for, and the SHA-1 in hex digits, None
@@ -119,33 +119,33 @@ def parse_name(name: str) -> tuple[str, str, str, str | None] | None:
 
 
 def parse_history_name(name: str) -> tuple[int, str] | None:
-    """The timeline whose history a file has, and what it is packed with; None for the name of something else."""
+    """Read from a history file's name its timeline and what it is packed with; None for the name of something else."""
     match = _HISTORY.fullmatch(name)
     return None if match is None else (int(match["timeline"], 16), _METHODS.get(match["suffix"] or "", PLAIN))
 
 
 def is_segment_folder(name: str) -> bool:
-    """Whether a folder's name is the first 16 digits of the names of segments."""
+    """Tell whether a folder's name is the first 16 digits of the names of segments."""
     return _FOLDER.fullmatch(name) is not None
 
 
 def compression_of(start: bytes) -> str | None:
-    """What a file is compressed with, by its first :data:`MAGIC_SIZE` bytes; None if that is not known."""
+    """Tell a file's compression from its first :data:`MAGIC_SIZE` bytes; None if it is not known."""
     return next((name for magic, name in _MAGICS.items() if start.startswith(magic)), None)
 
 
 def encryption_of(start: bytes) -> str | None:
-    """What a file is encrypted with, by its first :data:`MAGIC_SIZE` bytes; None if that is not known."""
+    """Tell a file's encryption from its first :data:`MAGIC_SIZE` bytes; None if it is not known."""
     return next((name for magic, name in _ENCRYPTED.items() if start.startswith(magic)), None)
 
 
 def how_to_unpack(method: str) -> str:
-    """What to do about a segment that is packed with a method that is not read here."""
+    """Say what to do about a segment that is packed with a method that is not read here."""
     return _HOW.get(method, "unpack it first, with the tool that packed it")
 
 
 def inner_folder(folders: Iterable[str]) -> str | None:
-    """The folder that a tool keeps its segments in, of a directory without any; None if that is not clear.
+    """Find the folder that a tool keeps its segments in, of a directory without any; None if that is not clear.
 
     Args:
         folders: names of the folders in it.
@@ -155,7 +155,7 @@ def inner_folder(folders: Iterable[str]) -> str | None:
 
 
 def instead_of_segments(names: Iterable[str]) -> tuple[str, str] | None:
-    """What a directory without segments holds instead, and what to do; None for nothing that is known.
+    """Say what a directory without segments holds instead, and what to do; None for nothing that is known.
 
     Args:
         names: of all that is in it.

@@ -1,4 +1,4 @@
-"""What lies in the places that were named: files of segments in all their forms, and history files.
+"""The files in the places that were named: segments in all their forms, and history files.
 
 In: places. Out: for each segment name its copies, in the order in which one is taken: whole ones before partial ones,
 the first place's before the next one's, plain ones before packed ones. Folders that pgBackRest, WAL-G and barman make
@@ -46,13 +46,13 @@ class FoundFile:
         return int(self.name[:8], 16)
 
     def number(self, segment_size: int) -> int:
-        """Number of the segment."""
+        """Return the number of the segment."""
         return int(self.name[8:16], 16) * ((1 << 32) // segment_size) + int(self.name[16:], 16)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What was found.
+    """The files that were found.
 
     Attributes:
         places: the folders that the segments lie in.
@@ -66,7 +66,7 @@ class Listing:
 
     @property
     def address(self) -> str:
-        """Where was looked, for messages."""
+        """The places that were searched, for messages."""
         return ", ".join(place.address for place in self.places)
 
 
@@ -104,7 +104,7 @@ def list_segments(source: WalSource, first: str = "") -> Listing:
 
 
 def _entries(place: Place, first: str) -> tuple[Place, list[Entry]]:
-    """The folder that a place's segments lie in, and all that is in it and in its folders of segments."""
+    """List the folder that a place's segments lie in, and all that is in it and in its folders of segments."""
     top = list_place(place)
     folders = [entry.name for entry in top if entry.is_folder]
     inside = [name for name in folders if is_segment_folder(name)]
@@ -118,7 +118,7 @@ def _entries(place: Place, first: str) -> tuple[Place, list[Entry]]:
 
 def _segments(place: Place, number: int, entries: list[Entry], first: str) -> Iterator[FoundFile]:
     for entry in entries:
-        # A folder with the name of a segment is no end of the log: who reads it is told.
+        # A folder with the name of a segment is no end of the log: its reader gets an error.
         parsed = parse_name(entry.name)
         if parsed is None or parsed[0][8:] < first[8:]:
             continue

@@ -1,4 +1,4 @@
-"""Segments opened to be read: plain files, ranges of files in stores, unpacked files.
+"""Open segments: plain files, ranges of files in stores, unpacked files.
 
 A plain file of this machine is read by the system's own call into the caller's memory, without a copy in between. Of a
 plain file in a store as much is asked for at once as the caller is going to read. All other forms are unpacked first
@@ -56,7 +56,7 @@ class _LocalReader:
 
 
 class _RangeReader:
-    """Asks for all up to ``until`` at once, in pieces of RANGE_BYTES."""
+    """Reader that asks for all up to ``until`` at once, in pieces of RANGE_BYTES."""
 
     def __init__(self, segment: Segment, place: Place, path: str, until: int) -> None:
         self._segment, self._place, self._path, self._until = segment, place, path, until
@@ -139,7 +139,7 @@ def _open(
 
 
 def is_whole(segment: Segment, size: int) -> bool:
-    """Whether a packed segment can be unpacked to its end; one that is partial need not be.
+    """Tell whether a packed segment can be unpacked to its end; one that is partial need not be.
 
     Raises:
         SegmentError: it is damaged, or cannot be read.
@@ -154,37 +154,37 @@ def is_whole(segment: Segment, size: int) -> bool:
 
 
 def _look_up(segment: Segment, form: SegmentForm | None) -> tuple[SegmentForm, str, str | None]:
-    """The file of a segment whose name is not known: of one form, or of any, in the order of preference.
+    """Find the file of a segment whose name is not known: of one form, or of any, in the order of preference.
 
     Raises:
         FileNotFoundError: there is none.
     """
     name = os.path.basename(segment.path)[:24]
     if form is None:
-        looked = [(number, folder) for number in range(len(segment.places)) for folder in ("", name[:16])]
+        folders = [(number, folder) for number in range(len(segment.places)) for folder in ("", name[:16])]
     else:
-        looked = [(form.place, form.folder(name))]
-    files = [file for number, folder in looked for file in _files_of(segment.places[number], number, folder, name)]
-    found = [file for file in files if form is None or file[0] == form]
-    if not found:
+        folders = [(form.place, form.folder(name))]
+    files = [file for number, folder in folders for file in _files_of(segment.places[number], number, folder, name)]
+    matches = [file for file in files if form is None or file[0] == form]
+    if not matches:
         raise FileNotFoundError
-    return min(found, key=lambda file: preference(file[0]))
+    return min(matches, key=lambda file: preference(file[0]))
 
 
 def preference(form: SegmentForm) -> tuple[bool, int, bool, str]:
-    """Forms in the order in which one is taken: whole ones, by places, plain ones."""
+    """Return the key that sorts forms in the order in which one is taken: whole ones, by places, plain ones."""
     return form.is_partial, form.place, form.method != PLAIN, form.ending
 
 
 def _files_of(place: Place, number: int, folder: str, name: str) -> list[tuple[SegmentForm, str, str | None]]:
-    """The files of one segment in a folder: form, path, and SHA-1 where the name has it.
+    """List the files of one segment in a folder: form, path, and SHA-1 where the name has it.
 
     Args:
-        place: where; number: its number.
+        place: the place; number: its number.
         folder: in it; empty for the place itself.
         name: the segment's.
     """
-    found = []
+    files = []
     for other in names_beginning(place, folder, name):
         parsed = parse_name(other)
         if parsed is None:
@@ -193,5 +193,5 @@ def _files_of(place: Place, number: int, folder: str, name: str) -> list[tuple[S
         path = place.path(folder, other)
         if method == PLAIN:
             method = compression_of(read_start(place, path, MAGIC_SIZE)) or PLAIN
-        found.append((SegmentForm(number, bool(folder), ending, method), path, checksum))
-    return found
+        files.append((SegmentForm(number, bool(folder), ending, method), path, checksum))
+    return files

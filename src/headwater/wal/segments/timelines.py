@@ -1,6 +1,6 @@
-"""Timelines and what their history files say (PostgreSQL: ``timeline.c``, readTimeLineHistory).
+"""Timelines and the contents of their history files (PostgreSQL: ``timeline.c``, readTimeLineHistory).
 
-A lineage is what led to a timeline: timelines, oldest first, each with the LSN where it was left, None for the last.
+A lineage is the timelines that led to a timeline, oldest first, each with the LSN where it was left, None for the last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HistoryFile:
 
     Attributes:
         place: where it lies; path: its path or address.
-        method: what it is packed with, by its name.
+        method: the method it is packed with, by its name.
     """
 
     place: Place
@@ -38,7 +38,7 @@ class HistoryFile:
 
 
 def read_lineage(histories: Mapping[int, HistoryFile], target: int) -> Lineage:
-    """What led to a timeline.
+    """Read the timelines that led to a timeline.
 
     Args:
         histories: the files, by timeline.
@@ -77,7 +77,7 @@ def _entry(line: str, path: str) -> tuple[int, int]:
 
 
 def first_numbers(lineage: Mapping[int, int | None], segment_size: int) -> dict[int, int]:
-    """The first segment of each timeline of a history: the one that its parent's switch point lies in."""
+    """Find the first segment of each timeline of a history: the one that its parent's switch point lies in."""
     begins: dict[int, int] = {}
     begin = 0
     for timeline, switch in lineage.items():
@@ -87,7 +87,10 @@ def first_numbers(lineage: Mapping[int, int | None], segment_size: int) -> dict[
 
 
 def fork_point(lineage: Mapping[int, int | None], other: Mapping[int, int | None]) -> tuple[int, int] | None:
-    """The timeline and LSN up to which two lineages are one; None if they never were, or one is all of the other."""
+    """Find the timeline and LSN up to which two lineages are one.
+
+    None if they never were, or one is all of the other.
+    """
     shared = None
     for (timeline, left), (another, left_there) in zip(lineage.items(), other.items(), strict=False):
         if timeline != another:

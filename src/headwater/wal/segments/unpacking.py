@@ -1,13 +1,13 @@
 """A packed segment as the bytes that the server wrote, unpacked as far as somebody reads.
 
-What is unpacked goes to a temporary file without a name, in the directory for temporary files: a segment of 1 GB costs
-no memory that the system cannot have back, is read by the same calls as a plain one, and is gone with its process. It
-is unpacked once a process, as long as there is room (CACHE_BYTES): one segment is read for the index, again where a
+Unpacked bytes go to a temporary file without a name, in the directory for temporary files. So a segment of 1 GB costs
+no memory that the system cannot have back. It is read by the same calls as a plain one, and is gone with its process.
+It is unpacked once a process, as long as there is room (CACHE_BYTES). One segment is read for the index, again where a
 record of the one before goes on into it, and again for each slice.
 
 Invariants: the end of the packed bytes is proved by their own form (a trailer, a frame's end), the length by the size
-of a segment, and the bytes by the SHA-1 in the name where there is one; all three when the segment is read to its end,
-as the index does with each. A partial segment may be cut off anywhere, and is zeros from there on.
+of a segment. The bytes are proved by the SHA-1 in the name where there is one. All three are when the segment is read
+to its end, as the index does with each. A partial segment may be cut off anywhere, and is zeros from there on.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Packed:
     Attributes:
         place: where it lies.
         path: its path or address.
-        method: what it is packed with.
-        checksum: SHA-1 of what is in it in hex digits, None if it is not known.
+        method: the method it is packed with.
+        checksum: SHA-1 of its unpacked bytes in hex digits, None if it is not known.
         is_partial: it may be cut off.
         start_lsn: of the segment, for errors.
     """
@@ -146,7 +146,7 @@ class UnpackedSegment:
         self.filled += len(data)
 
     def _take_rest(self) -> None:
-        """What is there of a file that was cut off, to the last byte; a read that fails gives nothing of its own."""
+        """Read the rest of a file that was cut off, to the last byte; a read that fails gives nothing of its own."""
         for unit in _FINER_UNITS:
             stream = open_stream(self._packed)
             skip = self.filled
@@ -164,16 +164,16 @@ class UnpackedSegment:
     def _finish(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self._stream, expected, found = None, self._packed.checksum, self._digest.hexdigest()
-        if expected is not None and not self._packed.is_partial and found != expected:
+        self._stream, expected, actual = None, self._packed.checksum, self._digest.hexdigest()
+        if expected is not None and not self._packed.is_partial and actual != expected:
             raise self._error(
-                f"WAL segment has another SHA-1 than its name says: found {found}, expected {expected}",
+                f"WAL segment has another SHA-1 than its name says: found {actual}, expected {expected}",
                 "restore the file from another copy of the archive",
             )
 
     def _wrong_size(self, size: int) -> SegmentError:
-        found = self.filled if self._stream is None else f"more than {size}"
-        return self._error(f"WAL segment has a wrong size, found {found} bytes when unpacked, expected {size}")
+        actual = self.filled if self._stream is None else f"more than {size}"
+        return self._error(f"WAL segment has a wrong size, found {actual} bytes when unpacked, expected {size}")
 
     def _error(self, message: str, hint: str | None = None) -> SegmentError:
         return SegmentError(message, lsn=self._packed.start_lsn, file=self._packed.path, hint=hint)
@@ -200,7 +200,7 @@ def read_at(descriptor: int, view: memoryview, offset: int) -> int:
 
 
 def open_stream(packed: Packed) -> _Stream:
-    """A file's content, unpacked.
+    """Open a file's content, unpacked.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -231,9 +231,9 @@ class ArrowStream:
         self._stream = stream
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes."""
-        found: bytes = self._stream.read_buffer(size).to_pybytes()
-        return found
+        """Read the next bytes."""
+        data: bytes = self._stream.read_buffer(size).to_pybytes()
+        return data
 
     def close(self) -> None:
         """Close it."""
@@ -249,7 +249,7 @@ class _Truncated(io.BufferedReader):
 
 
 class _Lzma(lzma.LZMAFile):
-    """Closes the file it reads."""
+    """Stream that closes the file it reads."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         super().__init__(io.BufferedReader(raw, _UNIT))
@@ -261,10 +261,10 @@ class _Lzma(lzma.LZMAFile):
 
 
 def _check_readable(packed: Packed, start: bytes) -> None:
-    method, found = packed.method, compression_of(start)
-    cipher = encryption_of(start) if found is None else None
+    method, actual = packed.method, compression_of(start)
+    cipher = encryption_of(start) if actual is None else None
     expected = compression_of_method(method)
-    if cipher is not None and expected != found:
+    if cipher is not None and expected != actual:
         raise SegmentError(
             f"WAL segment is encrypted ({cipher})",
             lsn=packed.start_lsn,
@@ -278,7 +278,7 @@ def _check_readable(packed: Packed, start: bytes) -> None:
             file=packed.path,
             hint=how_to_unpack(method),
         )
-    if start and expected is not None and found != expected:
+    if start and expected is not None and actual != expected:
         raise SegmentError(
             f"WAL segment is not compressed with {method}, as its name says: found bytes {start.hex(' ')}",
             lsn=packed.start_lsn,
@@ -288,12 +288,12 @@ def _check_readable(packed: Packed, start: bytes) -> None:
 
 
 def compression_of_method(method: str) -> str | None:
-    """What ``segment_forms.compression_of`` finds in a file of a method; None for anything."""
+    """Return the compression that ``segment_forms.compression_of`` finds in a file of a method; None for any."""
     return method if method in READABLE - {PLAIN, "brotli", "lzma"} else None
 
 
 def read_stream(stream: _Stream, size: int, packed: Packed) -> bytes:
-    """The next bytes of an unpacked stream, none at its end.
+    """Read the next bytes of an unpacked stream, none at its end.
 
     Raises:
         TruncatedSegmentError: the packed file ends too early.
@@ -320,7 +320,7 @@ def read_stream(stream: _Stream, size: int, packed: Packed) -> bytes:
 
 
 class _Cache:
-    """Segments of this process, those used last at the end; of a process that was forked off nothing is taken over."""
+    """The segments of this process, last used at the end; a process that was forked off takes nothing over."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -328,14 +328,14 @@ class _Cache:
 
     def get(self, key: object, make: Callable[[], UnpackedSegment]) -> UnpackedSegment:
         with self._lock:
-            held = self._held.get(key) or make()
-            self._held[key] = held
+            segment = self._held.get(key) or make()
+            self._held[key] = segment
             self._held.move_to_end(key)
-            others = sum(one.filled for one in self._held.values()) - held.filled
+            others = sum(other.filled for other in self._held.values()) - segment.filled
             while len(self._held) > 1 and (others > CACHE_BYTES or len(self._held) > _CACHE_FILES):
                 _, dropped = self._held.popitem(last=False)
                 others -= dropped.filled
-            return held
+            return segment
 
     def forget(self, key: object) -> None:
         with self._lock:
@@ -351,7 +351,7 @@ os.register_at_fork(after_in_child=_CACHE.clear)
 
 
 class UnpackedReader:
-    """Reads a packed segment; a context manager.
+    """Reader of a packed segment; a context manager.
 
     Args:
         packed: the file.
@@ -368,7 +368,7 @@ class UnpackedReader:
         self._segment = _CACHE.get(self._key, lambda: UnpackedSegment(packed))
 
     def read_into(self, view: memoryview, offset: int) -> int:
-        """As :meth:`UnpackedSegment.read_into`; after a failure it is unpacked anew."""
+        """Read as :meth:`UnpackedSegment.read_into`; after a failure it is unpacked again."""
         try:
             return self._segment.read_into(view, offset, self._size)
         except BaseException:
@@ -391,7 +391,7 @@ class UnpackedReader:
 
 
 def _stamp(packed: Packed) -> tuple[int, int, int] | None:
-    """What tells a local file from another one of that name; files of stores are written once."""
+    """Return what distinguishes a local file from another one of that name; files of stores are written once."""
     if not packed.place.is_local:
         return None
     status = os.stat(packed.path)
