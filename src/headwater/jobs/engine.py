@@ -1,4 +1,7 @@
-"""What runs the jobs of a run: the interface. Commands and sessions choose an engine; what needs jobs is handed one."""
+"""The interface of engines, which run the jobs of a run.
+
+Commands and sessions choose an engine; what needs jobs is handed one.
+"""
 
 from __future__ import annotations
 
