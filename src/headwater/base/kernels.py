@@ -45,7 +45,7 @@ _NAME = re.compile(rb"(\w+)(?: as \w+)?")
 
 @cache
 def _closure(module: str) -> frozenset[Path]:
-    """Return the files of a module and of all Headwater modules it imports; those that this module imports do not count."""
+    """Return the files of a module and of all Headwater modules it imports, without those that this module imports."""
     files: set[Path] = set()
     waiting = [_PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")]
     while waiting:
