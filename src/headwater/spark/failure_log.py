@@ -52,7 +52,7 @@ def _replace(jvm: Any, root: Any, appender: Any) -> None:
     builder = core.appender.ConsoleAppender.newBuilder().setName(appender.getName()).setTarget(appender.getTarget())
     short = builder.setFilter(appender.getFilter()).setLayout(layout).build()
     short.start()
-    references = [one for one in root.getAppenderRefs() if one.getRef() == appender.getName()]
+    references = [reference for reference in root.getAppenderRefs() if reference.getRef() == appender.getName()]
     level = references[0].getLevel() if references else None
     root.removeAppender(appender.getName())
     root.addAppender(short, level, None)
