@@ -5,7 +5,7 @@ files of data are not, as reading them runs nothing (:mod:`headwater.base.value_
 from the root directory, and for what is used itself:
 
 - its owner is root or this user;
-- - nobody else may write to it. A group of this user's name without other members is nobody else: with a umask of 002
+- nobody else may write to it. A group of this user's name without other members is nobody else: with a umask of 002
   it may write to all that the user makes. A sticky directory such as /tmp may lie on the way if a directory follows: a
   file or link there could be another user's hard link to one of ours;
 - a symbolic link is followed if its owner and place are such, and its target is looked at in the same way.
