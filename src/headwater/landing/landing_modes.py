@@ -1,4 +1,4 @@
-"""What a target keeps of the source: its changes, its rows as they are, or with all versions that they have had.
+"""Modes of a target: it keeps the source's changes, its rows as they are, or with all versions that they have had.
 
 A :class:`Mode` says what tasks stage of each table, and what becomes of that: one :class:`Settled` a table, which is
 committed. The flow around it is the same (:mod:`headwater.landing.landing`). A table of changes takes the files as they
@@ -46,7 +46,7 @@ CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
 
 
 class Mode(ABC):
-    """What a target keeps.
+    """The mode of a target.
 
     Attributes:
         name: as the command has it.
@@ -71,7 +71,7 @@ class Mode(ABC):
         """Return a table whose rows were there before, with what is to be known of it.
 
         Raises:
-            LakeError: its rows cannot be told apart.
+            LakeError: its rows cannot be distinguished.
         """
 
     @abstractmethod
@@ -108,9 +108,9 @@ class Mode(ABC):
         """Return what is committed of a table whose rows were there before.
 
         Args:
-            landing: it.
+            landing: the table's.
             files: what tasks have staged of it.
-            lsn: that it then has.
+            lsn: the one that it then has.
             merging: runs merges.
         """
 
@@ -286,7 +286,7 @@ MODES: Mapping[str, Mode] = {
 
 
 def mode_of(target: LandingTarget) -> Mode:
-    """Return what a target keeps.
+    """Return the mode of a target.
 
     Raises:
         UsageError: it cannot be kept so.
@@ -332,7 +332,7 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
 
 
 def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]:
-    """Tell where rows were written anew for the type of a column by which no row is told, and none have left before."""
+    """Tell where rows were rewritten for the type of a column that identifies no row, and none have left before."""
     if story.identity.is_whole or story.gone or story.coming:
         return ()
     key = {column.number for column in last.columns if column.name in story.identity.columns}

@@ -1,6 +1,6 @@
-"""What a run that lands tells of itself, while it works: to a progress bar, to a scheduler, to metrics.
+"""The reports of a run that lands, while it works: to a progress bar, to a scheduler, to metrics.
 
-Called in the thread that commits, between one step and the next: who is told does not make it wait.
+Called in the thread that commits, between one step and the next: a listener does not make it wait.
 """
 
 from __future__ import annotations

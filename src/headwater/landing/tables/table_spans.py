@@ -1,4 +1,4 @@
-"""What relations were in a window, commit by commit, and which of them were a table or a partition of it.
+"""The spans of relations in a window, commit by commit, and which relations were a table or a partition of it.
 
 In: a planned window and the catalog that was rolled forward over it, in the thread that plans. Out: of each relation
 whose definition changes, its spans: what it is before the window, and what it is from each commit on that changes it.
@@ -50,7 +50,7 @@ def steps_of(oid: int, spans: Iterable[Span]) -> Iterator[Step]:
 
 
 class WindowCatalog:
-    """What the catalog says of a window.
+    """The catalog's record of a window.
 
     Args:
         window: the window; assembly: of its changes.
