@@ -106,7 +106,7 @@ def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunO
 
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
-    """Return what keeps the states behind windows."""
+    """Return what keeps the states after windows."""
     from headwater.cli.message_output import writing_refused
     from headwater.slots.kept_state import keep_state
 

@@ -1,6 +1,6 @@
-"""Where the messages of ``headwater decode`` go: standard output, a file of lines, a Parquet file, a device.
+"""The place of the messages of ``headwater decode``: standard output, a file of lines, a Parquet file, a device.
 
-A regular file is written in a hidden directory beside its place while later messages are still decoded, and moves there
+A regular file is written in a hidden directory beside its place while later messages are still decoded. It moves there
 when all of it is written. What cannot be taken back (standard output, a device) gets nothing before everything is
 decoded.
 """
@@ -103,7 +103,7 @@ class Lines:
                     raise system_error("write output", error, file=self._out) from None
 
     def finish(self, result: DecodeResult) -> None:
-        """Nothing is left to do."""
+        """Do nothing: nothing is left to do."""
 
 
 class _Late:

@@ -1,4 +1,4 @@
-"""What is said of long work: a bar a step on a terminal, elsewhere a line now and then.
+"""The reports of long work: a bar a step on a terminal, elsewhere a line now and then.
 
 A run that is over within :data:`FIRST_SECONDS` says nothing where standard error is no terminal.
 """
