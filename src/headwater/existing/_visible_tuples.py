@@ -83,7 +83,7 @@ def _is_lost(number: Int, fates: Fates) -> bool:
 
 @inline_kernel
 def _committed(xid: Int, fates: Fates) -> Int:
-    """Return 1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` has nothing of it any more."""
+    """Return 1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` does not know it any more."""
     if xid <= _FROZEN:
         return np.int64(xid != _NONE)
     number = (xid - fates.oldest) & 0xFFFFFFFF

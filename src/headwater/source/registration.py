@@ -8,9 +8,7 @@ this process, in which Headwater evidently is.
 Three things of the session are touched, and nothing else:
 
 - the data source of the name ``headwater``;
-
 - the layout of Spark's log on the console where it is Spark's default (:mod:`headwater.spark.failure_log`);
-
 - on a cluster the application's files, which get the compiled kernels (:mod:`headwater.spark.kernel_travel`).
 
 Known gap: a session of Spark Connect has no Java process here; there the server's Python must have Headwater.
