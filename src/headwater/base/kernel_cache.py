@@ -4,7 +4,7 @@ Numba's cache keeps machine code; it does not keep processes from making the sam
 starts. So a kernel that is not in the cache is compiled under a lock on a file beside it, by whoever comes first. The
 lock goes with its process. Where files cannot be locked, or one process takes beyond all measure, nobody waits.
 
-The directory is called after what the sources are (:func:`headwater.base.kernels.cache_directory`), so it does not
+The directory is named after what the sources are (:func:`headwater.base.kernels.cache_directory`), so it does not
 matter where they lie, or how old their files are: whoever has the same ones, in another environment, shares the code.
 
 An executor of a cluster says on standard error, which is a log there, that it compiles: minutes without a task done

@@ -1,4 +1,4 @@
-"""Compiles the Numba kernels and chooses the directory of their machine code.
+"""The compiling of Numba kernels, and the directory of their machine code.
 
 Numba's own cache key is the text of the one file that holds a function: a change in a file it calls goes unnoticed.
 Headwater therefore keeps compiled kernels in a directory whose name is a digest over that file and all it imports: no

@@ -52,7 +52,7 @@ def file_name(pattern: str, label: str) -> str:
 
 
 class DatabasesOutput:
-    """Takes the files of several databases, made for one output; a :class:`RunOutput`.
+    """A taker of the files of several databases, made for one output; a :class:`RunOutput`.
 
     Args:
         directory: where its files are made.

@@ -89,7 +89,7 @@ class Landed(LandingWatch):
 
     @property
     def wal_total(self) -> int:
-        """With what is still to come, as far as it is there."""
+        """The bytes of WAL, with what is still to come, as far as it is there."""
         return self.wal_bytes + self.end - self.hi
 
     @property
@@ -99,7 +99,7 @@ class Landed(LandingWatch):
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the end at this rate; None where nothing tells it."""
+        """The seconds until the end at this rate; None where nothing shows it."""
         return (self.end - self.hi) * self.elapsed / self.wal_bytes if self.wal_bytes else None
 
     def line(self, window: LandedWindow | None, follows: bool) -> str:

@@ -27,7 +27,7 @@ from headwater.pipeline.slices.message_files import check_text, message_schema, 
 
 
 class MessageOutput(Protocol):
-    """Takes the files of a decoding.
+    """A taker of the files of a decoding.
 
     Attributes:
         early: takes one file after the other as they are made, or None: :meth:`finish` takes all.
@@ -41,7 +41,7 @@ class MessageOutput(Protocol):
 
 
 class RunOutput(Protocol):
-    """Takes the files of one output of a run, of its database or databases.
+    """A taker of the files of one output of a run, of its database or databases.
 
     Attributes:
         is_late: what it has written it cannot take back, so it writes nothing before all outputs are there.
@@ -58,7 +58,7 @@ class RunOutput(Protocol):
 
 
 class OneDatabase:
-    """Takes the files of one database, whichever it is; a :class:`RunOutput`."""
+    """A taker of the files of one database, whichever it is; a :class:`RunOutput`."""
 
     def __init__(self, output: MessageOutput) -> None:
         self._output = output

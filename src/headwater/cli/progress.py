@@ -79,7 +79,7 @@ def ticking(lines: ProgressLines) -> Iterator[Report]:
 
 @dataclass
 class ProgressLines:
-    """Writes ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, whatever the latest news is.
+    """A writer of ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, whatever the latest news is.
 
     Attributes:
         out: where to.

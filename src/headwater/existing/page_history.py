@@ -97,7 +97,7 @@ class History:
 
 
 class HistoryScan:
-    """Goes through records, stretch by stretch, in LSN order.
+    """A scan of records, stretch by stretch, in LSN order.
 
     Args:
         files: whose pages are followed.
@@ -327,7 +327,7 @@ class VisibleTuples:
 
 
 class PageVisibility:
-    """Tells which tuples of pages are visible.
+    """A judge of which tuples of pages are visible.
 
     Args:
         fates: what became of transactions, and the multixacts that the log has.

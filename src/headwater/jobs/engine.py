@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Engine(ABC):
-    """Runs tasks, on this machine or many. The engine that is chosen changes nothing in what comes out."""
+    """A runner of tasks, on this machine or many. The engine that is chosen changes nothing in what comes out."""
 
     @property
     @abstractmethod

@@ -148,7 +148,7 @@ def _as_read(batch: pa.Table, schema: pa.Schema) -> pa.Schema:
 
 
 class _Seen:
-    """Of rows that have gone into a file: how many, nulls of columns that are not nested, columns with NaN."""
+    """The counts of rows in a file: how many, nulls of columns that are not nested, columns with NaN."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.rows = 0

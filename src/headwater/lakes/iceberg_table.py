@@ -157,7 +157,7 @@ class IcebergLakeTable(LakeTable):
     """A table of a catalog, whose files lie in a directory.
 
     Args:
-        catalog: its catalog; identifier: what it is called there.
+        catalog: its catalog; identifier: its name there.
         place: the directory, which is made.
         source: what its rows must be of.
 

@@ -41,7 +41,7 @@ class LakeColumn:
         name: in the lake.
         number: ``attnum``.
         type: in the lake.
-        source: what it was called in the source when it came, where the lake has had another column of that name.
+        source: its name in the source when it came, where the lake has had another column of that name.
     """
 
     name: str

@@ -126,7 +126,7 @@ def require_source(known: str, source: str, place: Path | None, table: str = "th
     Args:
         known: the database that they are of; source: the one that they must be of.
         place: the table's directory; None for a table of a catalog, which has a namespace.
-        table: what an error calls it.
+        table: its name in errors.
 
     Raises:
         LakeError: they are of another one.
@@ -179,7 +179,7 @@ class Sought:
 
     Attributes:
         changes: paths of files of changes, which have the key's columns; null there concerns no key.
-        key: these columns; none for rows that are told otherwise.
+        key: these columns; none for rows that are identified otherwise.
         is_all: all rows, whatever the changes are.
         has_history: the mirror has all versions of its rows.
     """

@@ -89,7 +89,7 @@ class PausedTables:
 
     @property
     def oids(self) -> frozenset[int]:
-        """Of all of them."""
+        """The OIDs of all paused tables."""
         return frozenset(self._tables)
 
     @property

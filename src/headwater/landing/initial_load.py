@@ -79,7 +79,7 @@ Commit = Callable[[int, list[DataFile]], None]
 
 @dataclass(frozen=True)
 class InitialLoad:
-    """Loads tables.
+    """A loader of tables.
 
     Attributes:
         opened: what is landed, and by which settings; rows: of the tables there are.
@@ -316,7 +316,7 @@ def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile 
 
 
 class HeapRows:
-    """Makes rows of a change table out of a relation's tuples."""
+    """A maker of a change table's rows from a relation's tuples."""
 
     def __init__(
         self, form: ChangeTable, schema: RelationSchema, toast: ToastValues | None, session: SessionSettings, lsn: int

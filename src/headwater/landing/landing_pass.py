@@ -149,7 +149,7 @@ class _Staged:
 
 @dataclass
 class Handing:
-    """Makes parts, in the thread that plans.
+    """A maker of parts, in the thread that plans.
 
     Attributes:
         hand: a slice; parallel: tasks that can run at once; mode: what is kept.

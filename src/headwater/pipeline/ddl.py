@@ -21,7 +21,7 @@ __all__ = ["DdlWatch", "PlacedDdl", "open_ddl", "read_ddl"]
 
 @dataclass
 class DdlWatch:
-    """Collects the DDL of one window after the other.
+    """A collector of the DDL of one window after the other.
 
     Attributes:
         found: what was collected and not taken yet.

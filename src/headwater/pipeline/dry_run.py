@@ -50,7 +50,7 @@ class Operations(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all operations."""
         return sum(self)
 
 
@@ -62,7 +62,7 @@ class TableReport:
     """The changes of one table that a publication would send.
 
     Attributes:
-        name: ``schema.table``, as it was called last.
+        name: ``schema.table``, its last name.
         published_as: the partitioned table as of which it is published, if it is another one.
         changes: what the window has of it; sent: what is sent, by the messages that it becomes.
         bytes: of these messages.
@@ -96,12 +96,12 @@ class PublicationReport:
 
     @property
     def messages(self) -> int:
-        """All messages."""
+        """The number of all messages."""
         return self.other_messages + sum(table.sent.total for table in self.tables)
 
     @property
     def bytes(self) -> int:
-        """Of all messages."""
+        """The bytes of all messages."""
         return self.other_bytes + sum(table.bytes for table in self.tables)
 
 

@@ -29,7 +29,7 @@ class TablePatterns:
     Attributes:
         patterns: the patterns.
         excluded: patterns, any of which leaves a table out.
-        oids: relations that are chosen also, whatever they are called.
+        oids: relations that are chosen also, whatever their names.
     """
 
     patterns: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class TablePatterns:
 
     @property
     def are_all(self) -> bool:
-        """Every table is chosen, whatever its name."""
+        """Whether every table is chosen, whatever its name."""
         return not self.patterns and not self.excluded
 
     @property

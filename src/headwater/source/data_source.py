@@ -117,7 +117,7 @@ def _filters_are_handed_over() -> bool:
 
 @dataclass
 class HeadwaterReader(PickledByValue, DataSourceReader):
-    """Plans on the driver, reads in workers; pickles."""
+    """A reader that plans on the driver and reads in workers; pickles."""
 
     options: SourceOptions
     planned: SourcePlan | None = None

@@ -91,7 +91,7 @@ class RecordPartition(InputPartition):
 
 @dataclass
 class RecordReader(PickledByValue, DataSourceReader):
-    """Cuts on the driver, reads in workers; pickles."""
+    """A reader that cuts on the driver and reads in workers; pickles."""
 
     options: RecordOptions
 

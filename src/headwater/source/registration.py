@@ -1,4 +1,4 @@
-"""Make the ``headwater`` data source known to a session, whoever made the session and whenever.
+"""The registration of the ``headwater`` data source with a session, whoever made the session and whenever.
 
 Spark can find the data source by itself (:mod:`pyspark_headwater`). But it asks the Python that ``PYSPARK_PYTHON``
 named when its Java process started, or else ``python3`` of ``PATH``, and asks once. Registered by a program, a data

@@ -72,7 +72,7 @@ class _Folded:
 
 
 class StreamPlanner:
-    """Plans one stream; its calls come one after the other.
+    """The planner of one stream; its calls come one after the other.
 
     Args:
         options: of the stream.

@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans in the driver's process, reads in workers; pickles.
+    """A reader that plans in the driver's process and reads in workers; pickles.
 
     Args:
         options: of the stream.

@@ -1,4 +1,4 @@
-"""Keep Java's stacks out of what Spark logs of our own errors.
+"""A layout that keeps Java's stacks out of what Spark logs of our own errors.
 
 Spark logs a task that fails once or more for each attempt, with the stack of the Java thread that waited for Python:
 forty lines that say nothing of the WAL. Log4j has no filter that looks at an exception, but a layout can replace

@@ -1,4 +1,4 @@
-"""Start Spark's Java process so that standard error belongs to the command.
+"""The start of Spark's Java process, such that standard error belongs to the command.
 
 Java and Spark greet with warnings of their own. Here Spark logs errors only (``log4j2.properties`` beside this file,
 unless the user has another). What the process writes is held back until the session stands: if it does not, one error

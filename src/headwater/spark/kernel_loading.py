@@ -1,4 +1,4 @@
-"""Loads the compiled kernels that earlier runs left in the cache, and what else a process does once, ahead of its need.
+"""The loading of compiled kernels that earlier runs left, and of what else a process does once, ahead of its need.
 
 Numba loads a kernel from disk when it is first called, in every process again. Spark's worker daemon calls
 :func:`load_kernels` once instead, and the workers it forks have them in memory. A signature that the cache knows of

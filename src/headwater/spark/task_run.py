@@ -218,7 +218,7 @@ class _Inbox(Generic[R]):
 
     @property
     def is_full(self) -> bool:
-        """Every task has a result, or none will come any more."""
+        """Whether every task has a result, or none will come any more."""
         return len(self._seen) == self._total or self._error is not None
 
     def put(self, number: int, attempted: Attempted[R]) -> None:
@@ -257,7 +257,7 @@ class _Inbox(Generic[R]):
 
 
 class _Notices(AccumulatorParam):
-    """Adds to a list in tasks; on the driver what is added goes to the inbox."""
+    """A list that tasks add to; on the driver what is added goes to the inbox."""
 
     @override
     def zero(self, value: object) -> list[tuple[int, Attempted[Any]]]:

@@ -236,7 +236,7 @@ class _Merging:
 
     @property
     def form(self) -> MirrorForm:
-        """Of the mirror."""
+        """The form of the mirror."""
         return self.merge.form
 
     @cached_property

@@ -81,7 +81,7 @@ class MirrorForm:
 
     @property
     def rewrites_all(self) -> bool:
-        """No file stays as it is."""
+        """Whether no file stays as it is."""
         return bool(self.fills or self.becomes or self.retyped)
 
     @property

@@ -46,7 +46,7 @@ class NameChange:
 
     @property
     def was_known(self) -> bool:
-        """All that the latter had before is known: it was chosen, or was not there."""
+        """Whether all that the latter had before is known: it was chosen, or was not there."""
         return self.was is None or self.was_chosen
 
 

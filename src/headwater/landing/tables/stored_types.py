@@ -70,12 +70,18 @@ def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[Re
     return list(_retyped(last, earlier, rewritten))
 
 
-def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationSchema]) -> Iterable[Retyped]:
+def _retyped(
+    last: RelationSchema, earlier: RelationSchema, rewritten_versions: list[RelationSchema]
+) -> Iterable[Retyped]:
     for column in last.columns:
         older = _column_in(last, earlier, column)
         if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
-        written = [rewritten.type for version in anew if (rewritten := _column_in(last, version, column)) is not None]
+        written = [
+            rewritten.type
+            for version in rewritten_versions
+            if (rewritten := _column_in(last, version, column)) is not None
+        ]
         if not any(type is not None and says_the_same(type, column.type) for type in written):
             is_reshaped = prints_alike(older.type, column.type)
             yield Retyped(column.number, older.type.display_name, column.type.display_name, is_reshaped)

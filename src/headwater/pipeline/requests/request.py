@@ -99,7 +99,7 @@ class DecodeRequest:
 
     @property
     def numbers_commands(self) -> bool:
-        """All WAL that is decoded numbers commands; see :class:`headwater.rmgr.index.wal_index.Request`."""
+        """Whether all WAL that is decoded numbers commands; see :class:`headwater.rmgr.index.wal_index.Request`."""
         return self.needed_level >= WAL_LEVEL_LOGICAL
 
     @property

@@ -13,7 +13,7 @@ from headwater.pipeline.requests.named_table import TableNames
 
 
 class SingleTable:
-    """Looks for the relation.
+    """A search for the relation.
 
     Args:
         name: ``schema.table``.

@@ -113,7 +113,7 @@ class DecodedSlice:
 
 @dataclass(frozen=True)
 class SliceDecoder:
-    """Decodes slices; pickles, runs once per slice on any worker that sees the WAL directory.
+    """A decoder of slices; pickles, runs once per slice on any worker that sees the WAL directory.
 
     Attributes:
         directory: the WAL.

@@ -101,7 +101,7 @@ def pieces_of(runs: Sequence[Run]) -> Iterator[WalIndex]:
 
 
 class DatabaseFold:
-    """Plans one database, window by window.
+    """The planning of one database, window by window.
 
     Args:
         outputs: what is made of it; one at least.

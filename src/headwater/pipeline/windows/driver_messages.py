@@ -116,7 +116,7 @@ def renumbered(truncates: Sequence[WantedTruncate], resolution: Int64s) -> list[
 
 @dataclass(frozen=True)
 class DriverMessages:
-    """Asks the plugin for what is neither a row change nor a schema.
+    """The questions to the plugin about what is neither a row change nor a schema.
 
     Attributes:
         rows: the index.

@@ -46,7 +46,7 @@ class Stopping:
 
 
 class Following:
-    """Looks at WAL that grows; a context manager.
+    """A look at WAL that grows; a context manager.
 
     Args:
         source: where it comes to.

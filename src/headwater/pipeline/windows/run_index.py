@@ -59,7 +59,7 @@ class Run:
 
 
 class RunIndexer:
-    """Indexes a stretch of WAL.
+    """An indexer of a stretch of WAL.
 
     Args:
         directory: the WAL.

@@ -38,7 +38,7 @@ def nothing_new(_runs: Sequence[Run], _planned: DatabaseFold) -> list[DatabaseFo
 
 
 class WalPass:
-    """Goes over the WAL for several databases at once.
+    """A pass over the WAL for several databases at once.
 
     Args:
         plans: of the databases, at least one; more join it in the order in which they are found.
@@ -174,7 +174,7 @@ def _since(plans: Sequence[DatabaseFold]) -> Mapping[Locator | int, int]:
 
 @dataclass
 class PlanWindows:
-    """Plans a request of one database, the only output, window by window.
+    """The planning of a request of one database, the only output, window by window.
 
     Attributes:
         opened: the request.

@@ -112,7 +112,7 @@ def _is_text(name: str) -> bool:
 
 
 class RowChanges(SlicePlugin):
-    """Wants the changes of the chosen tables; runs on the driver, pickles to the tasks.
+    """The plugin that wants the changes of the chosen tables; runs on the driver, pickles to the tasks.
 
     Args:
         choice: the tables.

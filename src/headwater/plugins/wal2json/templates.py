@@ -56,7 +56,7 @@ class _List:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Makes words, by options.
+    """The words that options ask for.
 
     Attributes:
         options: the plugin's.
