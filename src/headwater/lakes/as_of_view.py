@@ -25,7 +25,7 @@ class TableView:
 
     Attributes:
         name: of the table; version: see :attr:`~headwater.lakes.lake_table.LakeTable.version`, -1 where nothing has
-        landed.
+            landed.
         size: of that version.
         renamed: names in the source of columns that have others here.
         oid: of the table of the source that lands there; None for none any more.

@@ -69,7 +69,7 @@ class SparkFormat(LakeFormat):
         place: the target's directory.
         format: ``delta`` or ``iceberg``.
         namespace: the catalog's name in Spark's configuration, and after it the namespace of all tables; that alone:
-        the namespace of a table is its schema.
+            the namespace of a table is its schema.
 
     Raises:
         LakeError: Spark has no such catalog, or not what it needs for it.

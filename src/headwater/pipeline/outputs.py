@@ -112,8 +112,8 @@ class Decoded(_Files):
 
     Attributes:
         databases: of each database, by its label, those of each output in their order. A label is the name as of when
-        the database was met, with its OID after it if an earlier one had the same name; databases are in the order in
-        which they were met.
+            the database was met, with its OID after it if an earlier one had the same name; databases are in the order
+            in which they were met.
         indexed: bytes of WAL that were indexed; read_again: of those that decode tasks read, none twice in a task.
         seconds: wall-clock time of each step.
         exchange: what holds the files.

@@ -240,7 +240,7 @@ class PluginTraits:
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
         tells_last: its messages depend on where what was output before them ended; then a window's first slice knows
-        it.
+            it.
         heeded: ids of the invalidation messages that :meth:`SlicePlugin.forgets` is asked about; it forgets nothing at
             others.
         two_phase: prepared transactions are decoded at PREPARE.

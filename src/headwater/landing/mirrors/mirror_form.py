@@ -39,10 +39,10 @@ class MirrorForm:
         rewritten: where the server has rewritten rows for the type of a column; names: of columns, by number.
         is_partition: the table is a partition of another one by now, which has its rows.
         replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
-        rows, before all changes.
+            rows, before all changes.
         is_partitioned: rows say in which partition they are.
         source: the table's name in messages, as its source has it; source_names: likewise of columns, by those in the
-        lake.
+            lake.
     """
 
     name: str

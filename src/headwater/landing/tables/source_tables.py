@@ -135,7 +135,7 @@ class _Stage:
 
     Attributes:
         shape: the columns; root: the table, as it was last then, under its first name: so that it does not depend on
-        windows.
+            windows.
         touched: LSNs and versions of relations; truncates: whose are LSNs of truncates.
     """
 

@@ -43,9 +43,9 @@ class DecodeRequest:
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
         with_ddl: DDL is reported as events; ddl_where_possible: a catalog without definitions of objects is no error,
-        but nothing is reported then.
+            but nothing is reported then.
         with_definitions: the definitions of objects are followed, too, which DDL is reported by; None: if DDL is asked
-        for, or the plugin asks for them and they are available.
+            for, or the plugin asks for them and they are available.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
         publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
         output: the output's name beside others of the run; None if it is the only one.

@@ -58,7 +58,7 @@ def warn_of_abandoned(directory: WalDirectory, lo: int, hi: int, goes_on: bool =
         lo, hi: LSNs that what was asked for begins and ends at; timelines that were left elsewhere are not its concern.
             What was read may end where one was left: of the timeline that follows there may be no WAL yet.
         goes_on: a session before, maybe of this process, has ended at ``lo``: what it has reported is not reported
-        again.
+            again.
     """
     for abandoned in directory.abandoned:
         key = directory.places, abandoned.timeline, abandoned.left

@@ -114,7 +114,7 @@ class DatabaseFold:
         is_first: of several databases: it reports what is so for all of them.
         is_named: of several databases: errors name it.
         has_rows: transactions that committed before the consistent point are available in another way: in the rows of
-        tables as of then.
+            tables as of then.
 
     Attributes:
         outputs: what is made of it.

@@ -91,7 +91,7 @@ class FrameMessages:
     Attributes:
         frames: messages before and after its changes.
         finishes: messages for an end without changes (COMMIT PREPARED, the commit of what was streamed), if there are
-        any.
+            any.
     """
 
     frames: Mapping[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]]

@@ -70,7 +70,7 @@ class Words(NamedTuple):
         step_start: int64[s+1] offsets in text of what stands there for SAY_TEXT.
         list_first: int64[4] part p is the lists ``[list_first[p], list_first[p+1])``.
         list_start: int64[2n+1] offsets in text of what stands before list l (2l) and after it (2l+1); after the last
-        one of a part stands what ends the part.
+            one of a part stands what ends the part.
         list_kind: uint8[n] LIST_OF_WORDS, LIST_OF_VALUES, or LIST_OF_NOTHING.
         head_start: int64[L+1] offsets in text of a layout's schema and table.
         traits: uint8[L] FINDS_IDENTITY, SHOWS_KEY.
@@ -78,8 +78,8 @@ class Words(NamedTuple):
         attribute: int32[c] index of the column's cell inside a tuple.
         members: uint8[c] IS_IDENTITY, IS_KEY.
         style: uint8[c] how values are printed.
-        word_start: int64[2nc+1] offsets in text of what stands before, and after, the value of column k in list l: ``2
-        * (l * c + k)`` and the one after.
+        word_start: int64[2nc+1] offsets in text of what stands before, and after, the value of column k in list l:
+            ``2 * (l * c + k)`` and the one after.
         text: uint8[].
     """
 
