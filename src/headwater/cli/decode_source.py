@@ -73,7 +73,7 @@ class DecodeSource:
         return is_own
 
     def placing(self, out: str) -> Callable[[Path, Path], None] | None:
-        """Return what moves a file to its place; None where the slot has no part in it."""
+        """Return a function that moves a file to its place; None where the slot has no part in it."""
         is_file = out != "-" and not (os.path.exists(out) and not os.path.isfile(out))
         return self._place if self.slot is not None and is_file else None
 

@@ -51,7 +51,7 @@ class RunOutput(Protocol):
     def is_late(self) -> bool: ...
 
     def deliver(self, label: str) -> Deliver | None:
-        """Return what takes a database's files as they are made."""
+        """Return a function that takes a database's files as they are made."""
 
     def finish(self, results: Mapping[str, DecodeResult]) -> None:
         """Write what is left, as everything is decoded."""
@@ -278,7 +278,7 @@ def check_output(flag: str, out: str, is_parquet: bool) -> None:
 
 
 def unfinished_place(out: str) -> str | None:
-    """Return where unfinished output waits: beside the file it becomes, or with temporary files (None)."""
+    """Return the place of unfinished output: beside the file it becomes, or with temporary files (None)."""
     return None if out == "-" or _is_special(Path(out)) else str(target(Path(out)).parent)
 
 

@@ -137,7 +137,7 @@ class HeapHistory:
     lost: Int64s
 
     def blocks(self, file: int) -> int:
-        """Return how many pages a file has at least, as the log has changed the last of them."""
+        """Return the number of pages that a file has at least, as the log has changed the last of them."""
         return max((run.blocks(file) for run in self.runs), default=0)
 
     def has_made(self, file: int) -> bool:
@@ -145,7 +145,7 @@ class HeapHistory:
         return bool(((self.cuts[:, 0] == file) & (self.cuts[:, 1] == 0)).any())
 
     def fates(self) -> Fates:
-        """Return what became of transactions, in a task."""
+        """Load the outcome of transactions, in a task."""
         bits = np.load(self.place / "status.npy")
         multis = np.load(self.place / "multis.npy")
         return Fates(

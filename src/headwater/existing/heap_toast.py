@@ -80,7 +80,7 @@ class ToastTask:
         return ToastPart(names[0], names[1], names[2], lo, hi)
 
     def _placed(self, tuples: VisibleTuples, rest: BinaryIO) -> Int64s:
-        """Return where chunks lie; those that the copy has not are put into a file."""
+        """Return the places of chunks; those that the copy has not are put into a file."""
         places = tuples.first * BLCKSZ + tuples.at
         logged = np.flatnonzero(tuples.at >= tuples.in_copy)
         length = tuples.length[logged]

@@ -51,7 +51,7 @@ class Resolved:
         tables: Mapping[str, int],
         paused: Mapping[str, int],
     ) -> Resolved:
-        """Return what belongs together when some tables have other versions."""
+        """Return the versions that belong together when some tables have other ones."""
         times = [time for time in (self.commit_time, commit_time) if time is not None]
         return Resolved(lsn, max(times, default=None), written, {**self.tables, **tables}, paused)
 

@@ -111,7 +111,7 @@ class Connector(ABC):
 
     @abstractmethod
     def settings(self, landed: Landed) -> dict[str, str]:
-        """Return what :meth:`options` say as settings of the session, for a MERGE: it has no options."""
+        """Return :meth:`options` as settings of the session, for a MERGE: it has no options."""
 
     @abstractmethod
     def size(self, name: str, version: int) -> TableSize:

@@ -216,7 +216,7 @@ class LandingRun:
         return open_request(request, partial(self.row_changes, request.tables), kept_state, directory).of_rows()
 
     def row_changes(self, tables: TablePatterns, store: CatalogStore) -> RowChanges:
-        """Return what says which changes are wanted.
+        """Return the plugin that says which changes are wanted.
 
         Args:
             tables: the chosen ones; store: a catalog of the database.

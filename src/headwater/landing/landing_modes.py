@@ -92,7 +92,7 @@ class Mode(ABC):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """Return what is committed of each table of which there is anything.
+        """Give the commits of the tables of which there is anything.
 
         Args:
             landings: of the window.
@@ -105,7 +105,7 @@ class Mode(ABC):
 
     @abstractmethod
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """Return what is committed of a table whose rows were there before.
+        """Return the commit of a table whose rows were there before.
 
         Args:
             landing: the table's.
@@ -322,7 +322,7 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
 
 
 def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
-    """Return what columns that were added hold in rows from before, by their numbers."""
+    """Return the values that rows from before have in columns that were added, by their numbers."""
     own = {column.number: column for column in columns.typed.columns}
     return {
         number: missing_value(column, own[number], columns.typed, decoder.session)

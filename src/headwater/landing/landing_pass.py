@@ -209,7 +209,7 @@ class Handing:
         )
 
     def _tables(self, assembly: Assembly, window: CatalogWindow, plugin: RowChanges, since: int) -> list[SourceTable]:
-        """Return what a window has of tables, and where their definitions change."""
+        """Return the tables of a window, and where their definitions change."""
 
         def wants(schema: RelationSchema) -> bool:
             return bool(plugin.wants(schema, window.end))
@@ -351,7 +351,7 @@ class LandingPass:
         )
 
     def _replacing(self, part: Part, lo: int, behind: BackgroundStep) -> Replacing | None:
-        """Return what a window begins with, once the one before it is committed and a run would begin after that."""
+        """Return the new names that a window begins with, once a run would begin after the one before it."""
         if not part.names:
             return None
         warn_of_names_without_table(part.names, self.lake, is_mirror=self.mode.mirrors)

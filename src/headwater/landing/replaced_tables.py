@@ -122,7 +122,7 @@ class Naming:
         return self._renamed(change, table, giver)
 
     def _renamed(self, change: NameChange, table: RelationSchema, giver: str | None) -> Arrival | None:
-        """Return what becomes of a mirror whose table got a name that no other one has in the lake."""
+        """Return the arrival of a mirror whose table got a name that no other one has in the lake; None for none."""
         if not change.was_known:  # rows and changes of it are in no mirror, or are missing in its own
             return Arrival(change, table, None, replaces=giver == change.name)
         if giver is None:
@@ -355,7 +355,7 @@ Bringing = Mapping[int, Sequence[Written]]
 def replacing_at(
     naming: Naming, changes: Sequence[NameChange], lo: int, scope: Scope, ready: Callable[[], None]
 ) -> Replacing | None:
-    """Return what a window begins with, its names bound; None if no table lands under another name in it.
+    """Bind the names that a window begins with; None if no table lands under another name in it.
 
     Args:
         naming: says which table lands under which name.

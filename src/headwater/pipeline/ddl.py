@@ -37,7 +37,7 @@ class DdlWatch:
         self.found += ddl_of_window(window.index.rows, txns, store, wanted)
 
     def take(self) -> list[PlacedDdl]:
-        """Return what was collected since the last call."""
+        """Return the DDL that was collected since the last call."""
         taken, self.found = self.found, []
         return taken
 

@@ -215,7 +215,7 @@ class _Making:
 
     @classmethod
     def of(cls, plan: DatabaseFold, number: int, form: MessageForm) -> _Making:
-        """Return what makes messages for an output, by its number."""
+        """Return the maker of messages for an output, by its number."""
         opened = plan.outputs[number].opened
         is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
         return cls(

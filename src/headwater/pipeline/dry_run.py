@@ -184,7 +184,7 @@ def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, HistoricCatalog
 
 
 def _of_publication(request: DecodeRequest, name: str, whole: _WholeWindow) -> PublicationReport:
-    """Return what one of them would send."""
+    """Count the messages that one of them would send."""
     options = ("proto_version", "1"), ("publication_names", quoted(name))
     counted = _Counted()
     try:

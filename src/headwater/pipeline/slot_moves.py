@@ -101,7 +101,7 @@ def _consistent_point(opened: OpenRequest) -> int:
 
 
 def _end_of_record(directory: WalDirectory, lsn: int) -> int:
-    """Return where the record ends inside which an LSN lies, as servers do.
+    """Find the end of the record inside which an LSN lies, as servers do.
 
     An LSN between two records is its own end.
     """

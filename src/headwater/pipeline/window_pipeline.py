@@ -169,7 +169,7 @@ class WindowPipeline(Generic[P]):
             yield self._taken(arriving)
 
     def _taken(self, arriving: Iterator[list[Arrived[None]]]) -> Iterator[list[WalIndex]]:
-        """Give what arrives; it is in memory when it is asked for."""
+        """Give the indexes that arrive; each is in memory when it is asked for."""
         while True:
             with timed(self.seconds, "index"):
                 arrived = next(arriving, None)

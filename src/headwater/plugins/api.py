@@ -70,13 +70,13 @@ class CatalogView(Protocol):
         """Return OIDs of the publications that a relation is in by itself; negative ones of those that leave it out."""
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """Return what a publication says of a relation that it names, both by OID; None if it does not."""
+        """Return a publication's entry of a relation that it names, both by OID; None if it does not."""
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """Return OIDs of the publications that a schema is in."""
 
     def locale(self) -> DatabaseLocale:
-        """Return what the database's text is ordered by."""
+        """Return the locale that the database's text is ordered by."""
 
 
 class WholeCatalog(CatalogView, Protocol):
@@ -323,7 +323,7 @@ class SlicePlugin(ABC):
         return schema
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """Return what :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, and row filters."""
+        """Return the answers of :meth:`wants` and, if any change is wanted, :meth:`schema_messages`; and row filters."""
         wants = self.wants(schema, catalog)
         return Description(wants, tuple(self.schema_messages(schema, catalog)) if wants else ())
 
@@ -443,7 +443,7 @@ class SlicePlugin(ABC):
         return True
 
     def forgets(self, message: SinvalMessage) -> list[Subject]:
-        """Return what is looked up again, and whose schema is sent again, after an invalidation message.
+        """Return the subjects that are looked up again, and whose schema is sent again, after an invalidation message.
 
         The message concerns our database or shared catalogs, and is one of those heeded; the caller leaves out others.
         Equal messages have equal answers.
@@ -455,7 +455,7 @@ class SlicePlugin(ABC):
         return schema.oid
 
     def renewed(self, schema: RelationSchema, catalog: CatalogView, entry: Description) -> Description:
-        """Return what :meth:`describe` would say now of a relation that is published as it was at ``entry``.
+        """Describe a relation again that is published as it was at ``entry``, as :meth:`describe` would.
 
         Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
         """

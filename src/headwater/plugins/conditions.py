@@ -42,7 +42,7 @@ def find_conditions(
 
 
 def _counted(tables: SliceTables, plan: Plan) -> Iterator[_Group]:
-    """Give where streamed transactions commit."""
+    """Give the places where streamed transactions commit."""
     for unit, number, counts_as in tables.tentative.counted.T.tolist():
         yield int(np.searchsorted(plan.txn, unit)), 0, COUNTED, number, counts_as
 

@@ -205,7 +205,7 @@ def _has_schema(publication: Publication, oid: int, catalog: CatalogView) -> boo
 
 
 def _members(relation: RelationSchema, publications: Sequence[Publication], catalog: CatalogView) -> _Members:
-    """Return what publications say of a relation; those that have it by its schema say nothing of it."""
+    """Return the entries of a relation in publications; those that have it by its schema have none of it."""
     memberships = (
         (publication.oid, catalog.publication_member(relation.oid, publication.oid)) for publication in publications
     )
@@ -311,7 +311,7 @@ def _column_list(
 
 
 def _column_count(relation: RelationSchema, major: int) -> int:
-    """Return how many columns a list must have to mean all of them."""
+    """Return the number of columns that a list must have to mean all of them."""
     if not VERSIONS[major].counts_live_columns:
         return len(relation.columns)
     return sum(1 for column in relation.columns if not column.is_dropped and not column.generated)

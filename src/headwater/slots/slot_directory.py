@@ -149,7 +149,7 @@ class OpenSlot:
         self.slot = slot
 
     def part_of(self, out: Path) -> Path:
-        """Return where complete output waits, beside its place; no other slot's output ever does there.
+        """Return the place of complete output that waits, beside its own; no other slot's output ever does there.
 
         A file that is there already was left by a process that did not come to note it, and goes.
 

@@ -48,10 +48,10 @@ class StreamOffset:
             ) from None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what Spark keeps; the same text for the same offset."""
+        """Return the offset as Spark keeps it; the same text for the same offset."""
         fields = {"lsn": str(Lsn(self.lsn)), "timeline": self.timeline, "since": str(Lsn(self.since))}
         return {**fields, "table": self.table} if self.table else fields
 
     def behind(self, state: State) -> StreamOffset:
-        """Return where the stream stands with a state of the same session."""
+        """Return the offset of the stream with a state of the same session."""
         return StreamOffset(state.lsn, state.timeline, self.since, self.table)

@@ -135,7 +135,7 @@ class StreamPlanner:
         return self._planned.end
 
     def log_end(self) -> StreamOffset | None:
-        """Return where the log ends, as an offset; None before the first one."""
+        """Return the end of the log, as an offset; None before the first one."""
         if self._at is None:
             return None
         directory = self._growing.look(self._at.lsn)
@@ -143,7 +143,7 @@ class StreamPlanner:
         return replace(self._at, lsn=lsn, timeline=directory.timeline_at(lsn))
 
     def stretch(self, start: StreamOffset, end: StreamOffset) -> Stretch:
-        """Return what is output between two offsets, planned when the end was found or, after a restart, again.
+        """Return the output between two offsets, planned when the end was found or, after a restart, again.
 
         Raises:
             HeadwaterError: any reason not to decode.
@@ -178,7 +178,7 @@ class StreamPlanner:
         return offset
 
     def _resumed(self) -> StreamOffset:
-        """Return where the log ends: not before a checkpoint that Spark does not report."""
+        """Return the end of the log: not before a checkpoint that Spark does not report."""
         newest = self._states.newest()
         if newest is None:
             start = self.begin()
@@ -215,7 +215,7 @@ class StreamPlanner:
         return (end is None or lsn < end) and has_record(directory, lsn)
 
     def _end(self, stored: KeptState | None, start: StreamOffset, max_bytes: int | None) -> int | None:
-        """Return where a step ends at the latest; the first one from a catalog is bounded when that is open."""
+        """Return the LSN where a step ends at the latest; the first one from a catalog is bounded when that is open."""
         ends = [] if self._target is None else [self._target]
         if max_bytes is not None and stored is not None:
             ends.append(max(stored.state.lsn + max_bytes, start.since))

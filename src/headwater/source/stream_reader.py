@@ -68,11 +68,11 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
 
     @plain_errors()
     def initialOffset(self) -> Json:
-        """Return where a query without a checkpoint begins."""
+        """Return the offset at which a query without a checkpoint begins."""
         return self._session.begin().as_json()
 
     def getDefaultReadLimit(self) -> Any:
-        """Return what the option ``maxBytesPerTrigger`` says; not called by Spark 4.1."""
+        """Return the limit of the option ``maxBytesPerTrigger``; not called by Spark 4.1."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
         size = self._options.max_bytes
@@ -95,7 +95,7 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
 
     @plain_errors()
     def reportLatestOffset(self) -> Json | None:
-        """Return where the log ends, for the query's progress."""
+        """Return the end of the log, for the query's progress."""
         end = self._session.log_end()
         return None if end is None else end.as_json()
 

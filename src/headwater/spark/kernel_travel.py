@@ -149,5 +149,5 @@ def _extract(archive: zipfile.ZipFile, name: str, place: Path) -> None:
 
 
 def _folder(cache: SharedCache) -> str:
-    """Return where a kernel is in an archive: under its module, and the digest of all that its code is made of."""
+    """Return a kernel's folder in an archive: under its module, and the digest of all that its code is made of."""
     return f"{cache.module}/{cache_directory(cache.module).name}/"

@@ -89,7 +89,7 @@ def _import_ahead() -> None:
 
 
 def _configuration(flag: str | None, daemon: str | None) -> SparkConf:
-    """Return what the Java process found, and ours where it found nothing."""
+    """Return the settings that the Java process found, and ours where it found nothing."""
     conf = SparkConf(_jvm=SparkContext._jvm)
     given = without_submits_own(dict(conf.getAll()))
     master = flag or given.get("spark.master") or intended_master(None)

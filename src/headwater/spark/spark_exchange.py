@@ -145,7 +145,7 @@ def _chunks_of(size: int) -> int:
 
 
 def _making(name: str, work: Work[T, S], tell: Tell) -> Callable[[int, Iterable[T]], Iterator[Any]]:
-    """Return what makes a partition: the numbers of bytes that its task wrote, then these in chunks."""
+    """Return a maker of a partition: the numbers of bytes that its task wrote, then these in chunks."""
 
     def make(number: int, tasks: Iterable[T]) -> Iterator[Any]:
         (task,) = tasks
@@ -185,7 +185,7 @@ def _local_directory() -> str | None:
 
 
 def _picking(first: int, last: int | None) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return what picks the partition's size, and some of its chunks: all that follow if no last one is named."""
+    """Return a picker of the partition's size, and of some of its chunks: all that follow if no last one is named."""
 
     def pick(elements: Iterable[Any]) -> Iterator[Any]:
         rest = iter(elements)

@@ -261,7 +261,7 @@ class _Notices(AccumulatorParam):
 
     @override
     def zero(self, value: object) -> list[tuple[int, Attempted[Any]]]:
-        """Return what a task begins with: an empty list."""
+        """Return an empty list, with which a task begins."""
         return []
 
     @override

@@ -100,7 +100,7 @@ class FileRows:
         raise self._cannot_become(values.type, wanted)
 
     def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """Return what changes from before a rewrite have in a column that the rewrite gave another type."""
+        """Return the values that changes from before a rewrite have in a column that the rewrite gave another type."""
         if not self.is_told:
             return pa.chunked_array([pa.nulls(len(values), wanted.type)])
         try:

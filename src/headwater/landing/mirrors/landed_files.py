@@ -95,7 +95,7 @@ class Merging:
 
 
 def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:
-    """Return what the driver needs to know of a file that a task has written."""
+    """Return the driver's notes of a file that a task has written."""
     if not form.is_staged:
         return Written(table, file, last)
     is_truncate = pc.any(pc.equal(rows[STAGED["_change_type"]], "truncate")).as_py()

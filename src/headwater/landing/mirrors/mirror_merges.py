@@ -26,7 +26,7 @@ from headwater.landing.tables.change_rows import STAGED, StagedChanges
 def settled_mirrors(
     landings: Sequence[Landing], written: Mapping[int, Sequence[Written]], merging: Merging
 ) -> Iterator[Settled]:
-    """Return what is committed of mirrors; of one that rows come to before the one that they leave.
+    """Give the commits of mirrors; of one that rows come to before the one that they leave.
 
     Args:
         landings: of a window.

@@ -160,7 +160,7 @@ class ChangeTable:
         return is_own and (self.apart is None or int(located.changes.items.lsn[truncate.item]) in self.apart.truncates)
 
     def _as_read(self, version: RelationSchema) -> RelationSchema:
-        """Return what says where columns are in rows of a relation."""
+        """Return the schema that says where columns are in rows of a relation."""
         return version
 
     def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:  # noqa: ARG002

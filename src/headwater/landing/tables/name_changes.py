@@ -86,7 +86,7 @@ class _Naming:
     assembly: Assembly
 
     def change(self, lsn: int, name: str, before: RelationSchema | None, after: RelationSchema | None) -> NameChange:
-        """Return what becomes of a name at a commit."""
+        """Return the change of a name at a commit."""
         time = self.assembly.catalog_times.get(lsn)
         if after is None:
             return NameChange(lsn, time, name, before, None)

@@ -48,7 +48,7 @@ class WithoutWal:
 
 
 def rows_without_wal(window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
-    """Return what comes about in a window, in the order of the commits.
+    """Find the relations that come to have rows without WAL in a window, or no more, in the order of the commits.
 
     Args:
         window: the window.

@@ -84,7 +84,7 @@ class TableStory:
 
 
 def story_of(table: TableSpans) -> TableStory:
-    """Return what happens to a table in a window.
+    """Return the events of a table in a window.
 
     Args:
         table: what it and its partitions were.

@@ -213,7 +213,7 @@ class TableSpans:
         return oid in self.apart and self.tables.firsts.get(oid, NEVER) < lsn
 
     def departure(self, oid: int, lsn: int) -> Departure:
-        """Return what the rows of a relation end with at a commit."""
+        """Return the departure that ends the rows of a relation at a commit."""
         return Departure(oid, lsn, self.catalog.times.get(lsn))
 
     def refusal(self, schema: RelationSchema, why: str, lsn: int, hint: str = RELOADED_OR_CHANGES) -> LakeError:

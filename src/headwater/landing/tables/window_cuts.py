@@ -36,7 +36,7 @@ class CrowdedWindowError(LakeError):
         self.cause, self.cut, self.oids = cause, cut, oids
 
     def beside(self, before: CrowdedWindowError | None) -> CrowdedWindowError:
-        """Return what is to be done where one thing has been found before of the same window."""
+        """Join this error with another that was found before of the same window."""
         if before is None:
             return self
         cut = before.cut if self.cut is None else self.cut

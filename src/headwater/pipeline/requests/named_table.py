@@ -67,7 +67,7 @@ class TableNames:
         return NamedTable(oid, self.last_lsn(oid))
 
     def last_lsn(self, oid: int) -> int:
-        """Return where a relation's columns are looked up: the window's end, or where it was dropped."""
+        """Return the LSN at which a relation's columns are looked up: the window's end, or where it was dropped."""
         return min(self.end, max((n.died for n in self._all if n.relation.oid == oid), default=self.end))
 
     def with_rows(self, changed: Iterable[RelationUse]) -> set[str]:

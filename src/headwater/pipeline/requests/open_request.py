@@ -196,7 +196,7 @@ def _open_state(
 
 
 def settings_together(outputs: Iterable[OpenRequest]) -> tuple[tuple[str, str], ...]:
-    """Return what the server's configuration gave to any of the outputs of a run, which have one user."""
+    """Join the settings that the server's configuration gave to the outputs of a run, which have one user."""
     return tuple(sorted({name: value for output in outputs for name, value in output.server_settings}.items()))
 
 

@@ -57,7 +57,7 @@ def load_plugin(name: str) -> MakePlugin:
 
 
 def definitions_asked_for(name: str, options: Sequence[tuple[str, str | None]]) -> str:
-    """Return what an output plugin reports by the definitions of objects; see :meth:`SlicePlugin.asks_for_definitions`.
+    """Name what an output plugin reports by the definitions of objects; see :meth:`SlicePlugin.asks_for_definitions`.
 
     Raises:
         PluginError: there is no such plugin, or an option is wrong.

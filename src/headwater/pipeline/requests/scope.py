@@ -36,7 +36,7 @@ class Scope:
 
 
 def stop_lsn(end: int, segment_size: int) -> int:
-    """Return where reading stops that the server would stop at ``upto_lsn``: records that start before it are read.
+    """Return the LSN where the server would stop reading at ``upto_lsn``: records that start before it are read.
 
     The server reads on as long as the last record it has read ended before ``upto_lsn``. A record that is the first on
     its page follows one that ended before the page's header.

@@ -173,7 +173,7 @@ class SliceDecoder:
         return changes
 
     def collector(self, plan: Slice) -> Collector:
-        """Return what picks the changes of a slice out of its records."""
+        """Return a collector that picks the changes of a slice out of its records."""
         return Collector(plan, self._say, self.directory.major, not self.plugin.traits.marks_rows)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
@@ -184,7 +184,7 @@ class SliceDecoder:
         return shown | looked_at(use.schema, use.filters, self.session.version, self.session.encoding)
 
     def _say(self, record: KeptRecord, toplevel_xid: int) -> Sequence[bytes]:
-        """Return what the plugin makes of a logical message; in a transaction's streamed block if there is an xid."""
+        """Make the plugin's messages of a logical message; in a transaction's streamed block if there is an xid."""
         parsed = parse_record(record.data, record.lsn, record.end_lsn, self.directory.major)
         message = parse_message(parsed.main_data, record.lsn)
         if toplevel_xid:

@@ -174,7 +174,7 @@ def _common(located: LocatedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -
 
 
 def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str, pa.Array]:
-    """Return where changes stand, and in which transaction: the columns ``_lsn`` to ``_origin``.
+    """Return the places of changes, and their transactions: the columns ``_lsn`` to ``_origin``.
 
     Args:
         located: the slice.

@@ -58,7 +58,7 @@ class Settlement:
         return kind != HELD or not was_given
 
     def settled(self, messages: Messages) -> Messages:
-        """Return those messages of a slice that go out."""
+        """Return the messages of a slice that go out."""
         stays = np.ones(len(messages.lsn), np.bool_)
         columns = (column.tolist() for column in messages.conditions)
         for kind, number, counts_as, first, count in zip(*columns, strict=True):

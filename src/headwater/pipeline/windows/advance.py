@@ -217,7 +217,7 @@ def advance(
 def _followed_window(
     start: Start, index: WalIndex, store: CatalogStore, detailed: tuple[tuple[int, int], ...]
 ) -> _Window | Refinement:
-    """Return what all outputs share of a window, the catalog rolled forward over it; or what the index lacks for it."""
+    """Follow what all outputs share of a window, and roll the catalog over it; or return what the index lacks for that."""
     followed = follow(start.control, index, store)
     txns = committed_transactions(index.rows, followed.levels)
     control = settle(index.rows, txns, start.control, followed, store)
@@ -228,7 +228,7 @@ def _followed_window(
 
 
 def _all_replayed(window: _Window, outputs: Sequence[OpenOutput]) -> list[_Replayed] | Refinement:
-    """Return what each output is given; or what the index lacks for any of them."""
+    """Collect the replays of each output; or what the index lacks for any of them."""
     lacking, replayed = UNREFINED, []
     for output, before in zip(outputs, window.start.outputs, strict=True):
         with errors_of_output(output.name):
@@ -262,7 +262,7 @@ def _check_end(window: _Window, outputs: Sequence[OpenOutput]) -> None:
 
 
 def _replayed(window: _Window, output: OpenOutput, before: OutputState) -> _Replayed | Refinement:
-    """Return what one output is given; or what the index lacks for it."""
+    """Collect the replays of one output; or what the index lacks for it."""
     index, txns, followed, plugin = window.index, window.txns, window.followed, output.plugin
     two_phase_at = _two_phase_at(window, output, before)
     rules = _stream_rules(window, output, two_phase_at)
@@ -308,7 +308,7 @@ def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None)
 
 
 def _streams(window: _Window, before: OutputState, rules: StreamRules) -> Streams:
-    """Return what of transactions in progress is streamed."""
+    """Account for the blocks of transactions in progress that are streamed."""
     index = window.index
     return account(
         before.accounting, index.rows, _running(window), index.lo, window.lsn, index.grid, window.detailed, rules
@@ -328,7 +328,7 @@ def _replays(
     streams: Streams | None,
     running: Running,
 ) -> Replays:
-    """Return what is replayed in a window, and when."""
+    """Return the replays of a window, and their places."""
     if rules.two_phase is None:
         replays = replays_of_commits(txns)
     else:

@@ -262,7 +262,7 @@ class _Assembler:
         return commits
 
     def _ddl(self) -> Iterator[DdlMessages]:
-        """Give what the plugin makes of the DDL of output transactions, by their places."""
+        """Make the plugin's messages for the DDL of output transactions, by their places."""
         placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
         for (txn, lsn), events in groupby(placed, key=lambda placed_event: (placed_event.txn, placed_event.lsn)):
             texts = tuple(
@@ -343,7 +343,7 @@ class _Assembler:
         units: Units,
         before: int,
     ) -> int:
-        """Return what the next window is to know of the last transaction."""
+        """Count the messages of the last transaction, for the next window."""
         # Number -1 is the last element.
         certain = wanted_kinds(np.array([use.certain for use in self.resolver.resolutions] + [0], np.int64))
         changes = last_changes(
@@ -391,7 +391,7 @@ class _Assembler:
         return np.searchsorted(self.txns.place, raised)
 
     def _handed_on(self) -> Given:
-        """Return what commits before the window have handed on to transactions that were open then."""
+        """Return the invalidations that commits before the window have handed on to transactions that were open."""
         handed, forgets = self.window.left.handed_on, self.plugin.forgets
         concerned = concerns(handed.messages(), self.store.database_oid, self.traits.heeded, forgets)
         return Given.of(np.stack([concerned.lsn, concerned.memory, concerned.subject]), handed.counts())

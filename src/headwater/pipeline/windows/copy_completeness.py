@@ -127,7 +127,7 @@ def _is_end_of(start: int, record: Record) -> bool:
 
 
 def _backup_end_after(directory: WalDirectory, lsn: int, start: int) -> int | None:
-    """Return where the backup that began at ``start`` ended, if the WAL from ``lsn`` on has it and can be read."""
+    """Find the end of the backup that began at ``start``, if the WAL from ``lsn`` on has it and can be read."""
     segment = lsn // directory.segment_size * directory.segment_size
     if directory.segment_at(segment) is None:
         return None

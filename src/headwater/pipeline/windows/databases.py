@@ -210,7 +210,7 @@ class ChosenDatabases:
         )
 
     def _outputs(self, opened: Sequence[OpenRequest]) -> list[OpenOutput]:
-        """Return what is made of a database: it need not have had all that is named, if all databases are asked for."""
+        """Return the outputs of a database: it need not have had all that is named, if all databases are asked for."""
         may_lack = self.choice.names is None
         return [OpenOutput(asked, replace(scope_of(asked), may_lack=may_lack)) for asked in opened]
 
@@ -404,7 +404,7 @@ def _names(plan: DatabaseFold) -> set[str]:
 
 
 def _renamed(name: str, store: CatalogStore) -> str | None:
-    """Return what to ask for instead of a name that another database was given later."""
+    """Suggest a name to ask for instead of one that another database was given later."""
     versions = store.tables[PG_DATABASE].all_versions()
     rows = list(store.rows.databases(version.data for version in versions))
     oid = next((row.oid for row in rows if row.name == name), None)

@@ -183,7 +183,7 @@ class DriverMessages:
         return self.plugin.commit_prepared(txn) if kind == COMMITS_PREPARED else self.plugin.rollback_prepared(txn)
 
     def _block_frame(self, at: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        """Return what goes before and after a block: nothing if nothing was queued for it."""
+        """Make the messages before and after a block: none if nothing was queued for it."""
         assert self.txns.streamed is not None
         blocks, block, xid = self.txns.streamed.blocks, int(self.txns.streamed.block[at]), int(self.txns.xid[at])
         if not blocks.first[block]:
@@ -302,7 +302,7 @@ class DriverMessages:
             yield int(unit_of[txn]), int(self.txns.place[txn]), int(self.txns.end_lsn[txn]), 0, messages
 
     def _announcements(self, wanted: WantedTruncate, relations: Sequence[int]) -> tuple[bytes, ...]:
-        """Return what announces some relations of a truncate."""
+        """Return the messages that announce some relations of a truncate."""
         messages = [message for number in relations for message in self.resolver.resolutions[number].messages]
         if messages and self.txns.kind[wanted.txn] == STREAMS:
             return tuple(self.plugin.stream_schema(messages, wanted.xid))

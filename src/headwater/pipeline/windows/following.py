@@ -68,7 +68,7 @@ class Following:
         self._arrivals.__exit__(kind, error, trace)
 
     def when_there(self, take: Callable[[], T]) -> T | None:
-        """Return what can be taken once enough WAL is there; None if the run was told to end before.
+        """Take what can be taken once enough WAL is there; None if the run was told to end before.
 
         Args:
             take: takes that; an error that says that WAL has yet to come is waited out.
@@ -107,5 +107,5 @@ class Following:
         return None
 
     def end(self, known: int) -> int:
-        """Return where the log ends at this moment, given that a record is known to end at an LSN."""
+        """Return the end of the log at this moment, given that a record is known to end at an LSN."""
         return max(known, end_of_log(self._growing.look(known), known))

@@ -34,7 +34,7 @@ other, in their order, as they are done. Iterating raises what a task raised."""
 
 
 def index_start(directory: WalDirectory, store: CatalogStore) -> int:
-    """Return where the index begins: at the catalog's LSN, or before transactions began that were prepared then.
+    """Return the LSN where the index begins: the catalog's, or one before transactions began that were prepared then.
 
     The WAL is read backwards, segment by segment, as long as it goes on in one piece.
 

@@ -39,7 +39,7 @@ _NO_RELATION = 0
 
 
 def changes_in_mind(memory: SchemaMemory) -> int:
-    """Return what was said of the window before; nothing has been shown at the start of a session."""
+    """Return the number that the window before gave; nothing has been shown at the start of a session."""
     return memory.entries[0].said.wants if memory.entries else 0
 
 

@@ -150,7 +150,7 @@ class RunIndexer:
         return [IndexTask(self._directory, low, high, request) for low, high in cut]
 
     def _stretch_end(self) -> int:
-        """Return where the next stretch ends: with a segment."""
+        """Return the end of the next stretch, which is a segment's."""
         size, stretch = self._directory.segment_size, min(self._bounds.wal_bytes, STRETCH_BYTES)
         hi = min(self._hi, (self._next + stretch) // size * size)
         return hi if hi > self._next else min(self._hi, (self._next // size + 1) * size)

@@ -56,7 +56,7 @@ class PluginSender:
     def renewed(
         self, schema: RelationSchema, catalog: HistoricCatalog, description: Description, txn: int, lsn: int
     ) -> Description:
-        """Return what :meth:`describes` would return now of a relation that is published as it was when it did so."""
+        """Describe a relation again that is published as it was when :meth:`describes` did so."""
         with self._placed(txn, lsn):
             return self.plugin.renewed(schema, catalog, description)
 

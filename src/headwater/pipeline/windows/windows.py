@@ -142,7 +142,7 @@ class WalPass:
             waiting = [plan for plan in waiting if plan.plan(runs, lo, is_last=False) is None]
 
     def _request(self, plans: Sequence[DatabaseFold]) -> Request:
-        """Return what the index must have for all of them."""
+        """Return a request for all that the index must have for these databases."""
         return Request(
             tuple(sorted(frozenset().union(*(plan.databases for plan in plans)))),
             tuple(sorted(frozenset().union(*(plan.store.files.locators() for plan in plans)))),

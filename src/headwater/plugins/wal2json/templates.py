@@ -309,7 +309,7 @@ class Vocabulary:
         return self._described(column) + b',"value":'
 
     def _more(self, column: Column) -> bytes:
-        """Return what stands after a value of a new tuple."""
+        """Return the text after a value of a new tuple."""
         text = b',"optional":' + _optional(column) if self.options.include_not_null else b""
         if self.options.include_column_positions:
             text += b',"position":' + _position(column)
