@@ -323,7 +323,7 @@ class SlicePlugin(ABC):
         return schema
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """Return the answers of :meth:`wants` and, if any change is wanted, :meth:`schema_messages`; and row filters."""
+        """Return the answers of :meth:`wants`, if any change is wanted of :meth:`schema_messages`, and row filters."""
         wants = self.wants(schema, catalog)
         return Description(wants, tuple(self.schema_messages(schema, catalog)) if wants else ())
 

@@ -217,7 +217,7 @@ def advance(
 def _followed_window(
     start: Start, index: WalIndex, store: CatalogStore, detailed: tuple[tuple[int, int], ...]
 ) -> _Window | Refinement:
-    """Follow what all outputs share of a window, and roll the catalog over it; or return what the index lacks for that."""
+    """Follow what all outputs share of a window, the catalog rolled over it too; or return what the index lacks."""
     followed = follow(start.control, index, store)
     txns = committed_transactions(index.rows, followed.levels)
     control = settle(index.rows, txns, start.control, followed, store)
