@@ -32,8 +32,8 @@ through Python's own ``warnings``, the command prints it on standard error.
 Messages follow PostgreSQL's style: lower case, no full stop, what was found and what was expected. An error carries its
 place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. One that is
 about a single table of several that land names that, too (``table``). Options are mentioned by
-:mod:`headwater.option_names`, and called what they are where the error is shown. Every error pickles, as Spark
-workers must send theirs to the driver.
+:mod:`headwater.option_names`, and named as they are where the error is shown. Every error pickles, as Spark workers
+must send theirs to the driver.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class HeadwaterError(Exception):
         return again, (self.message,), {"table": self.table}
 
     def one_line(self) -> str:
-        """The whole error in one line: place, message, hint."""
+        """Return the whole error in one line: place, message, hint."""
         return _one_line(self.message, self.lsn, self.file, self.hint)
 
     def __str__(self) -> str:
@@ -98,12 +98,12 @@ def _one_line(message: str, lsn: int | None, file: str | None, hint: str | None)
 
 
 def errors_of(database: str | None) -> AbstractContextManager[None]:
-    """Errors of the ``with`` block name a database; those of None are left alone."""
+    """Name a database in errors of the ``with`` block; those of None are left alone."""
     return _errors_of("database", database)
 
 
 def errors_of_output(name: str | None) -> AbstractContextManager[None]:
-    """Errors of the ``with`` block name one of several outputs; those of None are left alone."""
+    """Name one of several outputs in errors of the ``with`` block; those of None are left alone."""
     return _errors_of("output", name)
 
 
@@ -119,7 +119,7 @@ def _errors_of(kind: str, name: str | None) -> Iterator[None]:
 
 @contextmanager
 def errors_of_table(oid: int, name: str) -> Iterator[None]:
-    """Errors of the ``with`` block are about one table of several that land, unless they are about another.
+    """Mark errors of the ``with`` block as of one table of several that land, unless they are of another.
 
     Args:
         oid: of the table, of a partition that of its topmost table; name: ``schema.table``.
@@ -154,7 +154,7 @@ class SegmentGoneError(SegmentError):
 
 
 class AwaitedSegmentError(SegmentError):
-    """No segment is there, or none that reaches as far as it must; who follows WAL waits for it."""
+    """No segment is there, or none that reaches as far as it must; a follower of WAL waits for it."""
 
 
 class PageError(WalError):
@@ -170,7 +170,7 @@ class CatalogError(HeadwaterError):
 
 
 class AwaitedCatalogError(CatalogError):
-    """The WAL ends before the catalog can be used; who follows WAL waits for more of it."""
+    """The WAL ends before the catalog can be used; a follower of WAL waits for more of it."""
 
 
 class UnsupportedTypeError(HeadwaterError):
@@ -243,7 +243,7 @@ class LakeNameError(LakeError):
 
 
 class UntrustedPathError(HeadwaterError):
-    """What would be run or loaded lies where another user could have put it."""
+    """A file that would be run or loaded lies where another user could have put it."""
 
 
 class FlatValueError(HeadwaterError):
@@ -278,21 +278,21 @@ def warn(message: str, *, lsn: int | None = None, file: str | None = None, hint:
 
 @contextmanager
 def held_warnings() -> Iterator[list[HeadwaterWarning]]:
-    """Our warnings of the ``with`` block as a list, instead of shown; a Spark task sends its own to the driver so.
+    """Hold our warnings of the ``with`` block in a list, not shown; a Spark task sends its own to the driver so.
 
     Yields:
-        them, each text once.
+        the warnings, each text once.
     """
-    found: list[HeadwaterWarning] = []
+    held: list[HeadwaterWarning] = []
     with warnings.catch_warnings():
         show = warnings.showwarning
 
         def hold(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if not isinstance(message, HeadwaterWarning):
                 show(message, category, *place, **more)
-            elif message.args not in [other.args for other in found]:
-                found.append(message)
+            elif message.args not in [other.args for other in held]:
+                held.append(message)
 
         warnings.showwarning = hold
         warnings.simplefilter("always", HeadwaterWarning)
-        yield found
+        yield held

@@ -1,4 +1,4 @@
-"""What an option is called where the user gave it: a flag of the command that runs, or an option of the data source.
+"""The name of an option where the user gave it: a flag of the command that runs, or an option of the data source.
 
 An error is raised where nobody knows who asked, in a task too, and is shown where that is known. So its text mentions
 an option by :func:`option`, and its hint what can be done by :func:`ways`; both give plain text with control characters
@@ -6,7 +6,7 @@ around the names, which pickles as it is. :func:`at_door` makes words of them wh
 (:class:`~headwater.errors.HeadwaterError`): a way that needs an option which cannot be given there is left out.
 
 A command says which flags it has (:func:`use_flags`), the data source that it is that (:func:`use_data_source`). Where
-nobody has said anything, options are called as flags are.
+nobody has said anything, options are named as flags are.
 """
 
 from __future__ import annotations
@@ -68,39 +68,39 @@ def ways(*texts: str) -> str:
 
 
 def use_flags(names: Iterable[str]) -> None:
-    """From now on this process is a command with these flags, named without their dashes."""
+    """Make this process from now on a command with these flags, named without their dashes."""
     global _flags
     _flags = frozenset(names)
 
 
 def use_data_source() -> None:
-    """From now on this process is one that Spark has started for the data source."""
+    """Make this process from now on one that Spark has started for the data source."""
     global _is_data_source
     _is_data_source = True
 
 
 def at_door(text: str) -> str:
     """Name all options of a text as the user can give them; one that cannot be given is named as a flag."""
-    return _MENTION.sub(lambda found: _named(found) or found[0].strip(_MARK), _WAYS.sub(_possible, text))
+    return _MENTION.sub(lambda match: _named(match) or match[0].strip(_MARK), _WAYS.sub(_possible, text))
 
 
 def hint_at_door(hint: str | None) -> str:
-    """The same of a hint, which is empty if all it can say needs options that cannot be given."""
+    """Name the options of a hint, which is empty if all it can say needs options that cannot be given."""
     text = "" if hint is None else _WAYS.sub(_possible, hint)
     return at_door(text) if _is_possible(text) else ""
 
 
-def _possible(found: re.Match[str]) -> str:
-    return ", or ".join(way for way in found[1].split(_WAY) if _is_possible(way))
+def _possible(match: re.Match[str]) -> str:
+    return ", or ".join(way for way in match[1].split(_WAY) if _is_possible(way))
 
 
 def _is_possible(text: str) -> bool:
-    return all(_named(found) for found in _MENTION.finditer(text))
+    return all(_named(match) for match in _MENTION.finditer(text))
 
 
-def _named(found: re.Match[str]) -> str | None:
-    """An option as it is given here, None if it cannot be."""
-    name, value = found[1], found[2] or ""
+def _named(match: re.Match[str]) -> str | None:
+    """Return an option as it is given here, None if it cannot be."""
+    name, value = match[1], match[2] or ""
     if _is_data_source:
         return _of_data_source(name, value)
     is_flag = name not in _OF_NO_COMMAND if _flags is None else name in _flags

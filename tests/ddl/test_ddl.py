@@ -136,7 +136,7 @@ def test_a_state_without_definitions_is_refused(done: Recorded) -> None:
     without = begin(replace(request, with_ddl=False))
     assert without.state is not None
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
-        open_request(request, kept=KeptState(without.state, without.server_settings))
+        open_request(request, kept_state=KeptState(without.state, without.server_settings))
 
 
 def test_places_among_changes(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_none_is_told_if_none_is_wanted(done: Recorded) -> None:
 def test_a_slot_has_them_from_its_backup_on(done: Recorded) -> None:
     slot = begin(asked(done))
     assert slot.state is not None
-    assert open_request(asked(done), kept=KeptState(slot.state, slot.server_settings)).plugin.traits.wants_ddl
+    assert open_request(asked(done), kept_state=KeptState(slot.state, slot.server_settings)).plugin.traits.wants_ddl
 
 
 def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
@@ -127,9 +127,9 @@ def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
     with pytest.warns(
         HeadwaterWarning, match="does not tell DDL and columns' defaults, .*: the state, or exported catalog, has none"
     ):
-        assert not open_request(asked(done), kept=kept).plugin.traits.wants_ddl
+        assert not open_request(asked(done), kept_state=kept).plugin.traits.wants_ddl
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
-        open_request(replace(asked(done), with_ddl=True), kept=kept)
+        open_request(replace(asked(done), with_ddl=True), kept_state=kept)
     with pytest.warns(HeadwaterWarning, match="several databases are decoded without them"):
         plans = ChosenDatabases.open([replace(asked(done), database=None)], DatabaseChoice(("postgres",))).plans
     assert not plans[0].opened.plugin.traits.wants_ddl

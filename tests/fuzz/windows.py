@@ -149,7 +149,7 @@ class Window:
         )
         state = self.kept.state
         kept = replace(self.kept, state=replace(state, control=replace(state.control, needed=request.needed_level)))
-        return open_request(request, make, kept=kept, directory=self.corpus.directory)
+        return open_request(request, make, kept_state=kept, directory=self.corpus.directory)
 
     @cached_property
     def store(self) -> CatalogStore:

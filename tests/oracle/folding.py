@@ -72,7 +72,7 @@ def _pieces(
     slice_bytes: int,
     settlement: Settlement,
 ) -> Iterator[Piece]:
-    opened = open_request(request, kept=None if state is None else KeptState(state))
+    opened = open_request(request, kept_state=None if state is None else KeptState(state))
     scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
     windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, bounds=bounds, goes_on=goes_on)
     for window in windows:

@@ -66,11 +66,11 @@ def test_a_catalog_without_definitions_leaves_the_column_empty(tmp_path: Path) -
         options = {"path": str(done.server.wal_directory), "catalog": str(done.backup), "database": "postgres"}
         asked = SourceOptions.parse(options)
         with pytest.warns(HeadwaterWarning, match="no DDL is among the rows"):
-            opened = open_source(asked, kept=kept)
+            opened = open_source(asked, kept_state=kept)
         assert not opened.plugin.traits.wants_ddl
         assert rows_of_changes(asked.request).has_ddl
         with pytest.raises(UsageError, match="does not have the definitions"):
-            open_source(SourceOptions.parse({**options, "ddl": "true"}), kept=kept)
+            open_source(SourceOptions.parse({**options, "ddl": "true"}), kept_state=kept)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What every room stands on: kernels and their cache, flat values, whole files, locks, places, names of options.
+"""The ground of every room: kernels and their cache, flat values, whole files, locks, places, names of options.
 
 Knows neither PostgreSQL nor Spark.
 """

@@ -1,4 +1,4 @@
-"""Where Headwater keeps what it runs from one run to the next: server programs, the code of kernels, Java's classes.
+"""Directories that Headwater keeps from one run to the next: server programs, the code of kernels, Java's classes.
 
 All are places that only this user (or root) can write to, as :mod:`headwater.base.trusted_paths` makes sure before
 anything of them is used. Standard library only, below all rooms.
@@ -17,7 +17,7 @@ _ROOTS_CACHE = Path("/var/cache")
 
 
 def kernel_cache() -> Path:
-    """Compiled kernels (`HEADWATER_CACHE_DIR` moves it).
+    """Return the directory of compiled kernels (`HEADWATER_CACHE_DIR` moves it).
 
     Raises:
         HeadwaterError: this user has no home directory.
@@ -26,7 +26,7 @@ def kernel_cache() -> Path:
 
 
 def java_cache() -> Path:
-    """Java's loaded classes (`HEADWATER_CACHE_DIR` moves it).
+    """Return the directory of Java's loaded classes (`HEADWATER_CACHE_DIR` moves it).
 
     Raises:
         HeadwaterError: this user has no home directory.
@@ -35,7 +35,7 @@ def java_cache() -> Path:
 
 
 def server_cache() -> Path:
-    """Installed PostgreSQL servers (`HEADWATER_POSTGRES_DIR` moves it).
+    """Return the directory of installed PostgreSQL servers (`HEADWATER_POSTGRES_DIR` moves it).
 
     Root's servers run as another user, who must be able to read them: they are not kept in root's home directory.
 
@@ -57,7 +57,7 @@ def _named(variable: str) -> Path | None:
 
 
 def _of_user(variable: str) -> Path:
-    """``$XDG_CACHE_HOME``, which counts if it is absolute, or ``~/.cache``."""
+    """Return ``$XDG_CACHE_HOME``, which counts if it is absolute, or ``~/.cache``."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
         return Path(named)

@@ -21,7 +21,7 @@ MAY_BE_CONSTANT: Mapping[str, bool] = {"may_be_constant": True}
 
 
 def constant(values: Column) -> Column:
-    """The same column, in the memory of one element if all are equal.
+    """Return the same column, in the memory of one element if all are equal.
 
     Args:
         values: [n] in any order.
@@ -33,12 +33,12 @@ def constant(values: Column) -> Column:
 
 
 def is_constant(values: Column) -> bool:
-    """Whether a column of several elements is in the memory of one."""
+    """Tell whether a column of several elements is in the memory of one."""
     return len(values) > 1 and values.strides == (0,)
 
 
 def check_lengths(columns: Sequence[Column], length: int | None = None) -> None:
-    """Whether columns go together.
+    """Check that columns go together.
 
     Args:
         columns: of the same rows; one of them at least is not constant: its length is real.
@@ -47,14 +47,14 @@ def check_lengths(columns: Sequence[Column], length: int | None = None) -> None:
     Raises:
         ValueError: they are not of one length, or have more dimensions than one.
     """
-    found = {column.shape for column in columns}
-    expected = {(length,)} if length is not None else found
-    if len(found) != 1 or found != expected or any(len(shape) != 1 for shape in found):
-        raise ValueError(f"columns have the shapes {sorted(found)}, expected one length")
+    shapes = {column.shape for column in columns}
+    expected = {(length,)} if length is not None else shapes
+    if len(shapes) != 1 or shapes != expected or any(len(shape) != 1 for shape in shapes):
+        raise ValueError(f"columns have the shapes {sorted(shapes)}, expected one length")
 
 
 def check_range(numbers: Column, lowest: int, end: int) -> None:
-    """Whether all numbers lie between two.
+    """Check that all numbers lie between two bounds.
 
     Args:
         numbers: some; of a constant column its element is looked at.
@@ -69,19 +69,19 @@ def check_range(numbers: Column, lowest: int, end: int) -> None:
 
 
 def memory_bytes(values: Column) -> int:
-    """What a column holds in memory."""
+    """Return the bytes of memory that a column holds."""
     return values.itemsize if is_constant(values) else values.nbytes
 
 
 def taken(values: Column, which: NDArray[np.int64] | slice) -> Column:
-    """The elements that ``which`` names, or the stretch of them."""
+    """Return the elements that ``which`` names, or the stretch of them."""
     if is_constant(values) and not isinstance(which, slice):
         return np.broadcast_to(values[:1], len(which))
     return values[which]
 
 
 def joined(parts: Sequence[Column]) -> Column:
-    """One column after the other; constant, if they are and agree."""
+    """Join columns, one after the other; the result is constant if they are and agree."""
     full = [part for part in parts if len(part)]
     if len(full) and all(map(is_constant, full)) and all(part[0] == full[0][0] for part in full):
         return np.broadcast_to(full[0][:1], sum(map(len, full)))

@@ -4,7 +4,7 @@ Numba's cache keeps machine code; it does not keep processes from making the sam
 starts. So a kernel that is not in the cache is compiled under a lock on a file beside it, by whoever comes first. The
 lock goes with its process. Where files cannot be locked, or one process takes beyond all measure, nobody waits.
 
-The directory is called after what the sources are (:func:`headwater.base.kernels.cache_directory`), so it does not
+The directory is named after what the sources are (:func:`headwater.base.kernels.cache_directory`), so it does not
 matter where they lie, or how old their files are: whoever has the same ones, in another environment, shares the code.
 
 An executor of a cluster says on standard error, which is a log there, that it compiles: minutes without a task done
@@ -80,16 +80,16 @@ class SharedCache(FunctionCache):  # type: ignore[misc]
         self._held: int | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code of a signature; None if this process is to compile it, which then holds the lock."""
-        found = super().load_overload(sig, target_context)
-        if found is None and self._held is None:
+        """Load the machine code of a signature; None if this process is to compile it, which then holds the lock."""
+        code = super().load_overload(sig, target_context)
+        if code is None and self._held is None:
             self._held = lock_file(self.lock_path)
-            found = super().load_overload(sig, target_context)
-            if found is None:
+            code = super().load_overload(sig, target_context)
+            if code is None:
                 say_once(f"compiling kernels for this machine, which takes a minute once (kept in {self.cache_path})")
             else:
                 self._release()
-        return found
+        return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep machine code, and let the others have it."""
@@ -99,11 +99,11 @@ class SharedCache(FunctionCache):  # type: ignore[misc]
             self._release()
 
     def signatures(self) -> list[Any]:
-        """Of which machine code is kept, for whatever processor."""
+        """Return the signatures of which machine code is kept, for whatever processor."""
         return [signature for signature, *_ in self._cache_file._load_index()]
 
     def kept_files(self) -> list[str]:
-        """Names of the files of machine code."""
+        """Return the names of the files of machine code."""
         return sorted(set(self._cache_file._load_index().values()))
 
     def _release(self) -> None:
@@ -113,7 +113,7 @@ class SharedCache(FunctionCache):  # type: ignore[misc]
 
 
 def is_executor() -> bool:
-    """Whether this process was started by an executor of a cluster."""
+    """Tell whether this process was started by an executor of a cluster."""
     return any(name in os.environ for name in _OF_AN_EXECUTOR)
 
 

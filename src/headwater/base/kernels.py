@@ -1,8 +1,8 @@
-"""How the Numba kernels are compiled and where their machine code is kept.
+"""The compiling of Numba kernels, and the directory of their machine code.
 
 Numba's own cache key is the text of the one file that holds a function: a change in a file it calls goes unnoticed.
-Headwater therefore keeps compiled kernels in a directory whose name is a digest over that file and all it imports, so
-that no stale code can be loaded. Every kernel is declared with :func:`kernel`, never with ``numba.njit`` directly.
+Headwater therefore keeps compiled kernels in a directory whose name is a digest over that file and all it imports: no
+stale code can be loaded. Every kernel is declared with :func:`kernel`, never with ``numba.njit`` directly.
 
 Kernels take flat arrays and return flat arrays or status codes; they never raise and never see Python objects.
 
@@ -45,20 +45,20 @@ _NAME = re.compile(rb"(\w+)(?: as \w+)?")
 
 @cache
 def _closure(module: str) -> frozenset[Path]:
-    """A module's file and those of the Headwater modules it imports, directly or not, but for what this one imports."""
-    found: set[Path] = set()
+    """Return the files of a module and of all Headwater modules it imports, without those that this module imports."""
+    files: set[Path] = set()
     waiting = [_PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")]
     while waiting:
         path = waiting.pop()
-        if path not in found and path.is_file():
-            found.add(path)
+        if path not in files and path.is_file():
+            files.add(path)
             waiting += _imported(path) if path != _THIS_FILE else ()
-    return frozenset(found)
+    return frozenset(files)
 
 
 @cache
 def _imported(path: Path) -> tuple[Path, ...]:
-    """Where the modules would be that a file imports names from, or imports as names.
+    """Return the paths that modules would have that a file imports names from, or imports as names.
 
     Every process asks at its start, and parsing all these files would take it half a second: the statements are found
     by their form, which the formatter keeps.
@@ -77,7 +77,7 @@ def _text(path: Path) -> bytes:
 
 @cache
 def cache_directory(module: str) -> Path:
-    """Where the compiled kernels of a module are kept (`HEADWATER_CACHE_DIR` moves it).
+    """Return the directory of a module's compiled kernels (`HEADWATER_CACHE_DIR` moves it).
 
     Args:
         module: its full name.
@@ -90,7 +90,7 @@ def cache_directory(module: str) -> Path:
 
 @cache
 def _trusted_cache() -> Path:
-    """The user's cache, or a private one that lives as long as this process."""
+    """Return the user's cache, or a private one that lives as long as this process."""
     try:
         return _usable(kernel_cache())
     except OSError as error:
@@ -108,20 +108,20 @@ def _trusted_cache() -> Path:
 
 
 def _usable(place: Path) -> Path:
-    """The directory, which is made if it is missing.
+    """Return the directory, which is made if it is missing.
 
     Raises:
         OSError: it cannot be made, or not be written to.
         UntrustedPathError: others can write to it.
     """
     make_directory(place, 0o700)
-    found = check_path(place)
-    with tempfile.TemporaryFile(dir=found):
-        return found
+    directory = check_path(place)
+    with tempfile.TemporaryFile(dir=directory):
+        return directory
 
 
 def is_compiled(module: str) -> bool:
-    """Whether an earlier run left compiled kernels of a module, by its full name."""
+    """Tell whether an earlier run left compiled kernels of a module, by its full name."""
     directory = cache_directory(module)
     return directory.is_dir() and any(directory.rglob("*.nbc"))
 
@@ -141,7 +141,10 @@ def _compile(function: F, **options: bool) -> F:
 
 @contextmanager
 def _numba_caching_in(directory: Path) -> Iterator[None]:
-    """Functions declared meanwhile keep their machine code there; Numba looks at these settings at no other time."""
+    """Let functions declared meanwhile keep their machine code there.
+
+    Numba looks at these settings at no other time.
+    """
     locator = f"{KernelPlace.__module__}.{KernelPlace.__qualname__}"
     settings = {"CACHE_DIR": str(directory), "CACHE_LOCATOR_CLASSES": locator}
     before = {name: getattr(numba.config, name) for name in settings if hasattr(numba.config, name)}
@@ -164,7 +167,7 @@ def kernel(function: F) -> F:
 
 
 def borrowing_kernel(function: F) -> F:
-    """Like :func:`kernel`, for functions that make no array and return none.
+    """Declare a kernel as :func:`kernel` does, for functions that make no array and return none.
 
     Numba counts a reference for every array argument of every call, with two atomic operations; in small functions
     called for each value that costs more than the work. Here nothing is counted: the caller keeps the arrays alive.
@@ -173,7 +176,9 @@ def borrowing_kernel(function: F) -> F:
 
 
 def inline_kernel(function: F) -> F:
-    """Like :func:`borrowing_kernel`, but copied by LLVM into its callers: for small helpers, and for every record.
+    """Declare a kernel as :func:`borrowing_kernel` does, but copied by LLVM into its callers.
+
+    It is for small helpers, and for every record.
 
     An array that is handed to a call takes seven words on its stack.
     """

@@ -1,10 +1,10 @@
-"""Memory that a process has touched is used again, instead of being given back and asked for anew.
+"""Memory that a process has touched is used again, instead of being given back and asked for again.
 
 Memory that is touched for the first time costs more than most passes over it. The GNU C library gives large arrays, and
 the end of its heap, back to the system as soon as they are freed; a task of the next slice would fault all of it in
 again. A process that decodes keeps its peak instead, which slices and windows bound.
 
-What a process held at its peak, and so keeps, is told here as well.
+The memory that a process held at its peak, and so keeps, is measured here as well.
 
 Known gap: other C libraries have no such switch, and are left as they are.
 """
@@ -30,10 +30,11 @@ def keep_freed_memory() -> None:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has held since its program began.
+    """Return the most bytes that this process has held since its program began.
 
-    What getrusage says, which is taken where there is no ``/proc``, may be that of the process that started this one.
+    The number of getrusage, which is taken where there is no ``/proc``, may be that of the process that started this
+    one.
     """
     status = Path("/proc/self/status")
-    found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text()) if status.exists() else None
-    return int(found[1] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) << 10
+    match = re.search(r"VmHWM:\s*(\d+) kB", status.read_text()) if status.exists() else None
+    return int(match[1] if match else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) << 10

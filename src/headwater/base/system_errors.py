@@ -10,7 +10,7 @@ from headwater.errors import HeadwaterError
 
 
 def reason_of(error: OSError) -> str:
-    """Return what the system says of an error, without its number and the file."""
+    """Return the system's text for an error, without its number and the file."""
     return error.strerror or str(error)
 
 

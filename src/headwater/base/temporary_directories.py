@@ -4,9 +4,9 @@ A process that is killed removes nothing. So every directory has a lock file, wh
 lives; whoever makes the next directory in the same parent removes those of this user whose lock nobody holds. A
 process number, which another process may have by then, plays no part.
 
-Only what is certainly one's own is removed: the name, the owner, the mode and the lock file must be ours, and the lock
-file names this machine, as locks may not reach further. It is written once the lock is held and removed last. Known
-gap: what a process leaves that is killed before it has written its lock file.
+Only a directory that is certainly this user's is removed: the name, the owner, the mode and the lock file must be ours.
+The lock file names this machine, as locks may not reach further. It is written once the lock is held and removed last.
+Known gap: what a process leaves that is killed before it has written its lock file.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Whether what lies at a path can only have been put there by root or by this user.
+"""Checks that what lies at a path can only have been put there by root or by this user.
 
 What is run or loaded (server programs and their libraries, the machine code of kernels) is looked at before it is used;
 files of data are not, as reading them runs nothing (:mod:`headwater.base.value_codec`). For every directory on the way
 from the root directory, and for what is used itself:
 
 - its owner is root or this user;
-- nobody else may write to it. A group of this user's name without other members is nobody else: with a umask of 002 it
-  may write to all that the user makes. A sticky directory such as /tmp may lie on the way if a directory follows (a
-  file or link there could be another user's hard link to one of ours);
+- nobody else may write to it. A group of this user's name without other members is nobody else: with a umask of 002
+  it may write to all that the user makes. A sticky directory such as /tmp may lie on the way if a directory follows: a
+  file or link there could be another user's hard link to one of ours;
 - a symbolic link is followed if its owner and place are such, and its target is looked at in the same way.
 
 What passes cannot be changed by others afterwards, so nothing can happen between the look and the use; and the path
@@ -50,10 +50,10 @@ def check_path(path: Path, beneath: Path | None = None) -> Path:
     start, owners = beneath or _ROOT, _owners(beneath)
     if beneath is None:
         _check_entry(_ROOT, os.lstat(_ROOT), owners)
-    found = _walk(start, Path(os.path.abspath(path)).relative_to(start).parts, owners, 0)
-    if _others_write(os.lstat(found)):
-        raise _refusal(found, "can be written to by every user", _EXPECTED_MODE)
-    return found
+    place = _walk(start, Path(os.path.abspath(path)).relative_to(start).parts, owners, 0)
+    if _others_write(os.lstat(place)):
+        raise _refusal(place, "can be written to by every user", _EXPECTED_MODE)
+    return place
 
 
 def check_tree(top: Path, beneath: Path | None = None) -> Path:
@@ -70,16 +70,16 @@ def check_tree(top: Path, beneath: Path | None = None) -> Path:
         UntrustedPathError: others than root and this user could have put something there.
         OSError: there is no such directory, or not all of it can be read.
     """
-    found, owners = check_path(top, beneath), _owners(beneath)
-    for directory, folders, files in os.walk(found, onerror=_raise):
+    place, owners = check_path(top, beneath), _owners(beneath)
+    for directory, folders, files in os.walk(place, onerror=_raise):
         for name in (*folders, *files):
             path = Path(directory, name)
             status = os.lstat(path)
             _check_entry(path, status, owners)
-            if stat.S_ISLNK(status.st_mode) and not path.resolve().is_relative_to(found):
+            if stat.S_ISLNK(status.st_mode) and not path.resolve().is_relative_to(place):
                 with suppress(FileNotFoundError):
                     check_path(path, beneath)
-    return found
+    return place
 
 
 def check_private(path: Path, hint: str) -> None:
@@ -90,9 +90,9 @@ def check_private(path: Path, hint: str) -> None:
     """
     status = os.lstat(path)
     if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
-        found = f"has owner {_user(status.st_uid)} and mode {stat.S_IMODE(status.st_mode):04o}"
+        actual = f"has owner {_user(status.st_uid)} and mode {stat.S_IMODE(status.st_mode):04o}"
         expected = f"expected a directory of {_user(os.geteuid())} with mode 0700"
-        raise UntrustedPathError(f"the directory just made {found}, {expected}", file=str(path), hint=hint)
+        raise UntrustedPathError(f"the directory just made {actual}, {expected}", file=str(path), hint=hint)
 
 
 def check_mode(path: Path, mode: int, hint: str) -> None:
@@ -101,10 +101,10 @@ def check_mode(path: Path, mode: int, hint: str) -> None:
     Raises:
         UntrustedPathError: others may do more than the mode says.
     """
-    found = stat.S_IMODE(os.lstat(path).st_mode)
-    if found & 0o777 & ~mode:
+    actual = stat.S_IMODE(os.lstat(path).st_mode)
+    if actual & 0o777 & ~mode:
         raise UntrustedPathError(
-            f"the directory just made has mode {found:04o}, expected {mode:04o}", file=str(path), hint=hint
+            f"the directory just made has mode {actual:04o}, expected {mode:04o}", file=str(path), hint=hint
         )
 
 
@@ -122,19 +122,19 @@ def make_directory(path: Path, mode: int) -> None:
         os.chmod(path, mode)
 
 
-def _walk(at: Path, names: Iterable[str], owners: Collection[int], links: int) -> Path:
-    """Where names lead to from a place that has passed."""
+def _walk(place: Path, names: Iterable[str], owners: Collection[int], links: int) -> Path:
+    """Follow names from a place that has passed, and return where they lead to."""
     for name in names:
         if name == "..":
-            at = at.parent
+            place = place.parent
             continue
-        entry = at / name
+        entry = place / name
         status = os.lstat(entry)
         _check_entry(entry, status, owners)
-        if _others_write(os.lstat(at)) and not stat.S_ISDIR(status.st_mode):
+        if _others_write(os.lstat(place)) and not stat.S_ISDIR(status.st_mode):
             raise _refusal(entry, "lies in a directory that every user can write to", "expected a directory there")
-        at = _follow(at, entry, owners, links + 1) if stat.S_ISLNK(status.st_mode) else entry
-    return at
+        place = _follow(place, entry, owners, links + 1) if stat.S_ISLNK(status.st_mode) else entry
+    return place
 
 
 def _follow(at: Path, link: Path, owners: Collection[int], links: int) -> Path:
@@ -149,7 +149,7 @@ def _follow(at: Path, link: Path, owners: Collection[int], links: int) -> Path:
 
 
 def _owners(beneath: Path | None) -> Collection[int]:
-    """Who may own what is used, by number."""
+    """Return the numbers of the users who may own what is used."""
     return {0, os.geteuid()} if beneath is None else {0, os.geteuid(), os.stat(beneath).st_uid}
 
 
@@ -167,14 +167,14 @@ def _is_sticky_directory(status: os.stat_result) -> bool:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Whether anybody but root and this user may write there."""
+    """Tell whether anybody but root and this user may write there."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
 
 
 def _is_own_group(number: int) -> bool:
-    """Whether a group is named after root or this user, and has no other members.
+    """Tell whether a group is named after root or this user, and has no other members.
 
     The name counts because not every directory service lists the accounts whose first group it is.
     """
@@ -195,9 +195,9 @@ def _user(number: int) -> str:
         return f"user {number}"
 
 
-def _refusal(path: Path, found: str, expected: str) -> UntrustedPathError:
+def _refusal(path: Path, fault: str, expected: str) -> UntrustedPathError:
     return UntrustedPathError(
-        f'"{path}" {found}, {expected}',
+        f'"{path}" {fault}, {expected}',
         hint="have its owner and mode set right (chown, chmod go-w), or use another directory",
     )
 

@@ -1,4 +1,4 @@
-"""Values as bytes: what is kept on disk, and what driver and tasks hand each other.
+"""Values as bytes: files of kept values, and the values that driver and tasks hand each other.
 
 In: values made of frozen dataclasses, named tuples, tuples, frozensets, dicts, enums, numbers, strings, bytes, None and
 numpy arrays of numbers. Out: bytes, and the same value again. What a file says decides nothing but the value's content:
@@ -11,8 +11,8 @@ bytes values, joined in the order in which they occur; the others are arrays, or
 constant, where the type says that it may be (:mod:`headwater.base.constant_columns`). Little-endian throughout.
 
 A type whose fields have changed has another digest, and values of the former are refused. A record whose fields must
-fit each other, such as offsets into an array beside them, has a method ``check_parts``, which raises ValueError if they
-do not: it is called when the record has been read.
+fit each other has a method ``check_parts``: an array and the offsets into it are an example. It is called when the
+record has been read, and raises ValueError if they do not fit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALIGNED = 64
 _MAGIC = b"HWVALUE2"
 _HEAD = struct.Struct("<8s16sQ")
 _PLAIN: tuple[type, ...] = (int, bool, str, float)
-_ELEMENTS = {one.str: one for one in (np.dtype(code).newbyteorder("<") for code in "?bhiqBHIQefd")}
+_ELEMENTS = {dtype.str: dtype for dtype in (np.dtype(code).newbyteorder("<") for code in "?bhiqBHIQefd")}
 """Array elements, which are numbers, by the names they are written by. NumPy takes more, and parses it as Python."""
 
 
@@ -63,7 +63,7 @@ class _Writer:
         return [little.dtype.str, list(value.shape)]
 
     def column(self, value: NDArray[np.generic]) -> list[Any]:
-        """An array that may be constant: then it is written as one element, and how often it stands there."""
+        """Write an array that may be constant: then it is written as one element, and how often it stands there."""
         column = constant(value)
         return [*self.array(column[:1]), len(column)] if is_constant(column) else self.array(value)
 
@@ -82,15 +82,15 @@ class _Reader:
             raise ValueError("bytes run over their end")
         return bytes(self._pool[start : self._at])
 
-    def array(self, said: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:
-        name, shape = said
-        found = _ELEMENTS.get(name)
-        if found is None or (dtype is not None and found != dtype):
+    def array(self, structure: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:
+        name, shape = structure
+        element = _ELEMENTS.get(name)
+        if element is None or (dtype is not None and element != dtype):
             raise ValueError(f"array of {name}, expected {dtype}")
-        return np.frombuffer(next(self._arrays), found).reshape([_expect(n, int) for n in shape])
+        return np.frombuffer(next(self._arrays), element).reshape([_expect(n, int) for n in shape])
 
-    def column(self, said: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:
-        *array, length = said if len(said) == 3 else (*said, None)
+    def column(self, structure: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:
+        *array, length = structure if len(structure) == 3 else (*structure, None)
         values = self.array(array, dtype)
         return values if length is None else np.broadcast_to(values, _expect(length, int))
 
@@ -102,7 +102,7 @@ def _expect(value: Any, kind: type[T]) -> T:
 
 
 class _Codec:
-    """How values of one type are written and read.
+    """The way values of one type are written and read.
 
     Attributes:
         shape: says what the type is made of; part of the digest.
@@ -125,9 +125,9 @@ def _of(kind: Any, may_be_constant: bool = False) -> _Codec:
 def _codec(kind: Any) -> tuple[str, Put, Get]:
     origin, args = get_origin(kind), get_args(kind)
     if kind in _PLAIN:
-        return kind.__name__, lambda value, _: value, lambda said, _: _expect(said, kind)
+        return kind.__name__, lambda value, _: value, lambda structure, _: _expect(structure, kind)
     if kind is bytes:
-        return "bytes", lambda value, out: out.bytes(value), lambda said, source: source.bytes(said)
+        return "bytes", lambda value, out: out.bytes(value), lambda structure, source: source.bytes(structure)
     if origin in (Union, types.UnionType):
         return _optional(args)
     if origin is np.ndarray or kind is np.ndarray:
@@ -139,7 +139,7 @@ def _codec(kind: Any) -> tuple[str, Put, Get]:
     if origin in (dict, Mapping):
         return _mapping(*args)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind.__name__, lambda value, _: value.name, lambda said, _: kind[said]
+        return kind.__name__, lambda value, _: value.name, lambda name, _: kind[name]
     if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_fields")):
         return _record(kind)
     raise TypeError(f"values of type {kind} cannot be written")
@@ -153,7 +153,7 @@ def _optional(args: tuple[Any, ...]) -> tuple[str, Put, Get]:
     return (
         f"{_shape(inner)}?",
         lambda value, out: None if value is None else [_of(inner).put(value, out)],
-        lambda said, source: None if said is None else _of(inner).get(said[0], source),
+        lambda structure, source: None if structure is None else _of(inner).get(structure[0], source),
     )
 
 
@@ -162,22 +162,22 @@ def _array(args: tuple[Any, ...]) -> tuple[str, Put, Get]:
     return (
         f"array {dtype}",
         lambda value, out: out.array(value if dtype is None else np.asarray(value, dtype)),
-        lambda said, source: source.array(said, dtype),
+        lambda structure, source: source.array(structure, dtype),
     )
 
 
 def _column(kind: Any) -> tuple[str, Put, Get]:
-    """An array of one dimension that may be constant (:mod:`headwater.base.constant_columns`)."""
+    """Return the codec of an array of one dimension that may be constant (:mod:`headwater.base.constant_columns`)."""
     dtype = _element(get_args(kind))
     return (
         f"column {dtype}",
         lambda value, out: out.column(np.asarray(value, dtype)),
-        lambda said, source: source.column(said, dtype),
+        lambda structure, source: source.column(structure, dtype),
     )
 
 
 def _element(args: tuple[Any, ...]) -> np.dtype[Any] | None:
-    """The type of an array's elements, if its type says so."""
+    """Return the type of an array's elements, if its type says so."""
     element = get_args(args[1])[0] if len(args) > 1 and get_args(args[1]) else np.generic
     is_fixed = isinstance(element, type) and not _is_abstract(element)
     return np.dtype(element).newbyteorder("<") if is_fixed else None
@@ -192,21 +192,23 @@ def _tuple(args: tuple[Any, ...]) -> tuple[str, Put, Get]:
         item = args[0]
         return (
             f"[{_shape(item)}]",
-            lambda value, out: [_of(item).put(one, out) for one in value],
-            lambda said, source: tuple(_of(item).get(one, source) for one in said),
+            lambda value, out: [_of(item).put(element, out) for element in value],
+            lambda structure, source: tuple(_of(item).get(element, source) for element in structure),
         )
     return (
         f"({','.join(map(_shape, args))})",
-        lambda value, out: [_of(arg).put(one, out) for arg, one in zip(args, value, strict=True)],
-        lambda said, source: tuple(_of(arg).get(one, source) for arg, one in zip(args, said, strict=True)),
+        lambda value, out: [_of(arg).put(element, out) for arg, element in zip(args, value, strict=True)],
+        lambda structure, source: tuple(
+            _of(arg).get(element, source) for arg, element in zip(args, structure, strict=True)
+        ),
     )
 
 
 def _frozenset(item: Any) -> tuple[str, Put, Get]:
     return (
         f"{{{_shape(item)}}}",
-        lambda value, out: [_of(item).put(one, out) for one in sorted(value)],
-        lambda said, source: frozenset(_of(item).get(one, source) for one in said),
+        lambda value, out: [_of(item).put(element, out) for element in sorted(value)],
+        lambda structure, source: frozenset(_of(item).get(element, source) for element in structure),
     )
 
 
@@ -214,12 +216,12 @@ def _mapping(key: Any, item: Any) -> tuple[str, Put, Get]:
     return (
         f"{{{_shape(key)}:{_shape(item)}}}",
         lambda value, out: [[_of(key).put(k, out), _of(item).put(value[k], out)] for k in sorted(value)],
-        lambda said, source: {_of(key).get(k, source): _of(item).get(v, source) for k, v in said},
+        lambda structure, source: {_of(key).get(k, source): _of(item).get(v, source) for k, v in structure},
     )
 
 
 def _record(kind: Any) -> tuple[str, Put, Get]:
-    """A dataclass or named tuple: its fields in order; those that do not count in comparisons are left out."""
+    """Return the codec of a record: its fields in order, without those that do not count in comparisons."""
     checks = hasattr(kind, "check_parts")
 
     @cache
@@ -229,12 +231,12 @@ def _record(kind: Any) -> tuple[str, Put, Get]:
     def put(value: Any, out: _Writer) -> list[Any]:
         return [codec.put(getattr(value, name), out) for name, codec in codecs()]
 
-    def get(said: Any, source: _Reader) -> Any:
-        values = zip(codecs(), said, strict=True)
-        made = kind(**{name: codec.get(one, source) for (name, codec), one in values})
+    def get(structure: Any, source: _Reader) -> Any:
+        values = zip(codecs(), structure, strict=True)
+        record = kind(**{name: codec.get(part, source) for (name, codec), part in values})
         if checks:
-            made.check_parts()
-        return made
+            record.check_parts()
+        return record
 
     return kind.__name__, put, get
 
@@ -248,7 +250,7 @@ def _hints(kind: Any) -> list[tuple[str, Any]]:
 
 @cache
 def _columns(kind: Any) -> frozenset[str]:
-    """The fields of a record that may be constant columns."""
+    """Return the fields of a record that may be constant columns."""
     return (
         frozenset(f.name for f in fields(kind) if f.metadata == MAY_BE_CONSTANT) if is_dataclass(kind) else frozenset()
     )
@@ -260,20 +262,22 @@ def _shape(kind: Any, may_be_constant: bool = False) -> str:
 
 @cache
 def _digest(kind: Any) -> bytes:
-    """16 bytes that say what a type is made of, records inside it included."""
-    said, todo = {}, [kind]
+    """Return 16 bytes that say what a type is made of, records inside it included."""
+    descriptions, todo = {}, [kind]
     while todo:
-        one = todo.pop()
-        if str(one) in said:
+        part = todo.pop()
+        if str(part) in descriptions:
             continue
-        is_record = isinstance(one, type) and (is_dataclass(one) or hasattr(one, "_fields"))
-        parts = _hints(one) if is_record else [("", arg) for arg in get_args(one) if arg not in (Ellipsis, type(None))]
-        parts = [] if get_origin(one) is np.ndarray else parts
-        columns = _columns(one) if is_record else ()
+        is_record = isinstance(part, type) and (is_dataclass(part) or hasattr(part, "_fields"))
+        parts = (
+            _hints(part) if is_record else [("", arg) for arg in get_args(part) if arg not in (Ellipsis, type(None))]
+        )
+        parts = [] if get_origin(part) is np.ndarray else parts
+        columns = _columns(part) if is_record else ()
         shapes = (f"{name}:{_shape(hint, name in columns)}" for name, hint in parts)
-        said[str(one)] = f"{_shape(one)}({','.join(shapes)})"
+        descriptions[str(part)] = f"{_shape(part)}({','.join(shapes)})"
         todo += [hint for _, hint in parts]
-    return hashlib.sha256("\n".join(sorted(said.values())).encode()).digest()[:16]
+    return hashlib.sha256("\n".join(sorted(descriptions.values())).encode()).digest()[:16]
 
 
 def prepare(kind: Any) -> None:
@@ -286,7 +290,7 @@ def prepare(kind: Any) -> None:
 
 
 def value_parts(value: object, kind: Any = None) -> Iterator[bytes | memoryview]:
-    """The bytes of a value, piece by piece.
+    """Give the bytes of a value, piece by piece.
 
     Args:
         value: it.
@@ -297,8 +301,8 @@ def value_parts(value: object, kind: Any = None) -> Iterator[bytes | memoryview]
     """
     kind = type(value) if kind is None else kind
     out = _Writer()
-    said = _of(kind).put(value, out)
-    structure = json.dumps(said, separators=(",", ":")).encode()
+    content = _of(kind).put(value, out)
+    structure = json.dumps(content, separators=(",", ":")).encode()
     arrays = (array.reshape(-1).view(np.uint8).data for array in out.arrays)
     parts: list[memoryview] = [memoryview(structure), memoryview(out.pool), *arrays]
     head = _HEAD.pack(_MAGIC, _digest(kind), len(parts)) + struct.pack(f"<{len(parts)}Q", *map(len, parts))
@@ -310,7 +314,7 @@ def value_parts(value: object, kind: Any = None) -> Iterator[bytes | memoryview]
 
 
 def value_bytes(value: object, kind: Any = None) -> bytes:
-    """The bytes of a value; see :func:`value_parts`."""
+    """Return the bytes of a value; see :func:`value_parts`."""
     return b"".join(value_parts(value, kind))
 
 
@@ -325,7 +329,7 @@ def write_value(sink: BinaryIO, value: object, kind: Any = None) -> None:
 
 
 def read_value(kind: type[T], data: bytes | memoryview) -> T:
-    """A value from its bytes; its arrays lie in ``data``.
+    """Return a value from its bytes; its arrays lie in ``data``.
 
     Args:
         kind: its type.
@@ -342,8 +346,8 @@ def read_value(kind: type[T], data: bytes | memoryview) -> T:
         if digest != _digest(expected):
             raise ValueError("written by another version")
         parts = list(_split(view, count))
-        said = json.loads(bytes(parts[0]))
-        value: T = _of(expected).get(said, _Reader(parts))
+        structure = json.loads(bytes(parts[0]))
+        value: T = _of(expected).get(structure, _Reader(parts))
     except (ValueError, TypeError, LookupError, ArithmeticError, StopIteration, RecursionError, struct.error) as error:
         raise FlatValueError(f"not a value of type {getattr(kind, '__name__', kind)}: {error}") from None
     return value
@@ -363,5 +367,5 @@ def _split(view: memoryview, count: int) -> Iterator[memoryview]:
 
 
 def same(a: object, b: object) -> bool:
-    """Whether two values of one record type are equal, arrays included."""
+    """Tell whether two values of one record type are equal, arrays included."""
     return type(a) is type(b) and value_bytes(a) == value_bytes(b)

@@ -1,4 +1,4 @@
-"""Where the messages of several databases go: a directory with a file, or a directory of part files, for each.
+"""The place of the messages of several databases: a directory with a file, or a directory of part files, for each.
 
 ``--out DIR/`` makes ``DIR/database=NAME/part-*.parquet``, a table that Spark, DuckDB and others read with a column
 ``database``; ``--out DIR/{database}.txt`` lines, ``DIR/{database}.parquet`` a Parquet file. All of it is written in a
@@ -40,10 +40,10 @@ def split_out(out: str) -> tuple[str, str]:
 
 
 def file_name(pattern: str, label: str) -> str:
-    """Return what a database's file or directory is called.
+    """Return the name of a database's file or directory.
 
     Args:
-        pattern: with :data:`DATABASE` in it; empty for a directory of part files.
+        pattern: has :data:`DATABASE` in it; empty for a directory of part files.
         label: of the database.
     """
     shown = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", label)
@@ -52,7 +52,7 @@ def file_name(pattern: str, label: str) -> str:
 
 
 class DatabasesOutput:
-    """Takes the files of several databases, made for one output; a :class:`RunOutput`.
+    """A taker of the files of several databases, made for one output; a :class:`RunOutput`.
 
     Args:
         directory: where its files are made.

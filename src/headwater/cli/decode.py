@@ -106,7 +106,7 @@ def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunO
 
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
-    """Return what keeps the states behind windows."""
+    """Return a function that keeps the states after windows."""
     from headwater.cli.message_output import writing_refused
     from headwater.slots.kept_state import keep_state
 
@@ -124,7 +124,7 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
 
 
 def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
-    """Return what the tasks write for each output, once it is known that it can be written where the flags say."""
+    """Return the form of each output, once it is known that it can be written where the flags say."""
     from headwater.cli.message_output import check_output
 
     forms = [_checked_form(output, flags.is_of_several) for output in flags.outputs]

@@ -148,7 +148,7 @@ class DecodeFlags:
 
     @property
     def ddl(self) -> bool:
-        """Whether DDL is told by an output."""
+        """Whether DDL is reported by an output."""
         return any(output.ddl for output in self.outputs)
 
     @property

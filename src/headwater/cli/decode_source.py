@@ -1,4 +1,4 @@
-"""What ``headwater decode`` reads and where it begins: at a catalog, a kept state, or where a slot stands.
+"""The source of ``headwater decode``, and where it begins: at a catalog, a kept state, or where a slot stands.
 
 A slot has one output, which it knows since it was created.
 """
@@ -34,10 +34,10 @@ SEE_HELP = "(see 'headwater decode --help')"
 
 @dataclass
 class DecodeSource:
-    """What is read.
+    """The source of messages.
 
     Attributes:
-        requests: it, for each output.
+        requests: the request of each output.
         kept: the state to begin with; None for the catalog.
         slot: the slot that advances, None if none does.
         choice: the databases, if they are not the one that the requests name.
@@ -73,7 +73,7 @@ class DecodeSource:
         return is_own
 
     def placing(self, out: str) -> Callable[[Path, Path], None] | None:
-        """Return what moves a file to its place; None where the slot has no part in it."""
+        """Return a function that moves a file to its place; None where the slot has no part in it."""
         is_file = out != "-" and not (os.path.exists(out) and not os.path.isfile(out))
         return self._place if self.slot is not None and is_file else None
 
@@ -203,13 +203,13 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
             check_no_user(request)
         return DecodeSource(requests, of_server)
     check_no_user(request)
-    kept = find_state(Path(flags.from_state), start)
-    check_begins(kept.state, request, flags.from_state)
-    return DecodeSource(requests, replace(kept, state=kept.state.in_new_session))
+    stored = find_state(Path(flags.from_state), start)
+    check_begins(stored.state, request, flags.from_state)
+    return DecodeSource(requests, replace(stored, state=stored.state.in_new_session))
 
 
 def _requests(flags: DecodeFlags, start: int | None, database: str | None) -> list[DecodeRequest]:
-    """Return what is asked for, of each output; one of several is called by where it goes."""
+    """Return the request of each output; one of several is named by where it goes."""
     run = DecodeRequest(
         wal=flags.log.source(),
         catalog=flags.catalog or "",

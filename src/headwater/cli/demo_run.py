@@ -82,7 +82,7 @@ def run_demo(seed: int = 1, pgbench_transactions: int = 1000, shop_rounds: int =
 
 @dataclass(frozen=True)
 class _Figures:
-    """What the decoding says of itself."""
+    """The figures that the decoding gives of itself."""
 
     transactions: int
     changes: int

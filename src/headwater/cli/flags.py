@@ -1,8 +1,8 @@
-"""How a command declares its flags: each is a field of a frozen dataclass, and the command is run with such a value.
+"""Flags of a command: each is a field of a frozen dataclass, and the command is run with such a value.
 
-``from_flag`` declares a field that a flag fills, ``from_argument`` one that an argument fills, ``from_flags`` one that
-is itself such a value, of flags that several commands share. A command imports what it works with when it is run, not
-before: help, version and completion need none of the heavy libraries.
+``from_flag`` declares a field that a flag fills, ``from_argument`` one that an argument fills. ``from_flags`` declares
+one that is itself such a value, of flags that several commands share. A command imports what it works with when it is
+run, not before: help, version and completion need none of the heavy libraries.
 
 Every flag has the environment variable that its help prints, made of the command's words and the flag's own. A flag
 that may be given several times takes one value a line of its variable, so that blanks stay what they are.
@@ -185,7 +185,7 @@ class FlagsCommand(click.Command, Generic[V]):
     """A command that runs a function with the value of its flags.
 
     Args:
-        words: as they stand behind ``headwater``.
+        words: as they stand after ``headwater``.
         kind: the dataclass that declares the flags.
         run: gives the exit status, or nothing; its docstring is the help.
         attributes: click's.

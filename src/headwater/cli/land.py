@@ -41,7 +41,10 @@ SOME_ARE_PAUSED = 3
 
 @dataclass(frozen=True)
 class RuleFlags:
-    """How tables take what lands; ``on_table_error`` as :func:`headwater.landing.landing.land` takes it."""
+    """The rules by which tables take what lands.
+
+    ``on_table_error`` is as :func:`headwater.landing.landing.land` takes it.
+    """
 
     client_encoding: str | None = from_flag(
         "--client-encoding",
@@ -176,7 +179,7 @@ class LandFlags:
 
     @property
     def target(self) -> LandingTarget:
-        """Where the changes land, and how."""
+        """The place where the changes land, and how."""
         from headwater.lakes.landing_target import LandingTarget
 
         return self.rules.applied(
@@ -253,7 +256,7 @@ def landing_engine(tasks: EngineFlags, catalog_impl: str, progress: Progress) ->
 
 
 def _check_catalog(flags: LandFlags) -> None:
-    """See that what is said of a catalog goes together.
+    """See that the flags of a catalog go together.
 
     Raises:
         UsageError: it does not.

@@ -1,4 +1,4 @@
-"""What ``headwater land`` tells Prometheus (``prometheus-client``): served over HTTP while it runs.
+"""The metrics of ``headwater land`` for Prometheus (``prometheus-client``): served over HTTP while it runs.
 
 Names follow Prometheus's conventions: base units (bytes, seconds), ``_total`` for what only grows. Positions in the log
 are gauges in bytes, exact up to 2^53. What lags is set when a window has landed and when a pass begins; to see a run

@@ -1,8 +1,8 @@
-"""What ``headwater land`` says of itself while it works: a bar on a terminal, lines now and then, or JSON.
+"""The reports of ``headwater land`` while it works: a bar on a terminal, lines now and then, or JSON.
 
-Of JSON there is one object a line on standard error for each window that has landed, one for each pass that begins, and
-one whenever other tables are paused than before (``event`` is ``window``, ``begin`` or ``paused``); LSNs are texts as
-the server prints them, times seconds, rates a second since the run began.
+JSON is one object a line on standard error. There is one for each window that has landed, and one for each pass that
+begins. There is also one whenever other tables are paused than before (``event`` is ``window``, ``begin`` or
+``paused``). LSNs are texts as the server prints them, times seconds, rates a second since the run began.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def landing_progress(kind: str, follows: bool = False) -> Iterator[tuple[Report,
 
     Args:
         kind: one of KINDS.
-        follows: the run goes on as the log grows: what it lags behind is shown.
+        follows: the run goes on as the log grows: its lag is shown.
     """
     if kind == NONE:
         yield _say_nothing, LandingWatch()
@@ -56,7 +56,7 @@ def _say_nothing(name: str, done: int, total: int) -> None:
 
 
 class Landed(LandingWatch):
-    """What has landed since a run began; who shows it is a subclass.
+    """The rows that have landed since a run began; a subclass shows them.
 
     Attributes:
         first: LSN where the run began; hi: up to which all has landed; end: LSN where the log ends, or the run will.
@@ -89,7 +89,7 @@ class Landed(LandingWatch):
 
     @property
     def wal_total(self) -> int:
-        """With what is still to come, as far as it is there."""
+        """The bytes of WAL, with what is still to come, as far as it is there."""
         return self.wal_bytes + self.end - self.hi
 
     @property
@@ -99,7 +99,7 @@ class Landed(LandingWatch):
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the end at this rate; None where nothing tells it."""
+        """The seconds until the end at this rate; None where nothing shows it."""
         return (self.end - self.hi) * self.elapsed / self.wal_bytes if self.wal_bytes else None
 
     def line(self, window: LandedWindow | None, follows: bool) -> str:
@@ -117,7 +117,7 @@ class Landed(LandingWatch):
 
 
 def paused_object(table: PausedTable) -> dict[str, Any]:
-    """Return what JSON says of a paused table."""
+    """Return a paused table as JSON."""
     return {
         "table": table.name,
         "oid": table.oid,
@@ -129,7 +129,7 @@ def paused_object(table: PausedTable) -> dict[str, Any]:
 
 
 def lag_of(window: LandedWindow) -> str:
-    """Say what a window's end lags behind, and how late its last transaction came."""
+    """Return the lag of a window's end as text, and how late its last transaction came."""
     delay = window.delay_seconds
     late = "" if delay is None else f", {delay:.1f}s behind its last commit"
     return f"lag {window.lag_bytes} bytes{late}"
@@ -238,7 +238,7 @@ def _bar(follows: bool) -> Iterator[tuple[Report, LandingWatch]]:
 
 
 class _Bar(Landed):
-    """One bar, of WAL; before it its step, behind it what has self."""
+    """A bar of WAL; before it its step, after it what :class:`Landed` says."""
 
     def __init__(self, bars: Progress, follows: bool) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Where the messages of ``headwater decode`` go: standard output, a file of lines, a Parquet file, a device.
+"""The place of the messages of ``headwater decode``: standard output, a file of lines, a Parquet file, a device.
 
-A regular file is written in a hidden directory beside its place while later messages are still decoded, and moves there
+A regular file is written in a hidden directory beside its place while later messages are still decoded. It moves there
 when all of it is written. What cannot be taken back (standard output, a device) gets nothing before everything is
 decoded.
 """
@@ -27,7 +27,7 @@ from headwater.pipeline.slices.message_files import check_text, message_schema, 
 
 
 class MessageOutput(Protocol):
-    """Takes the files of a decoding.
+    """A taker of the files of a decoding.
 
     Attributes:
         early: takes one file after the other as they are made, or None: :meth:`finish` takes all.
@@ -41,7 +41,7 @@ class MessageOutput(Protocol):
 
 
 class RunOutput(Protocol):
-    """Takes the files of one output of a run, of its database or databases.
+    """A taker of the files of one output of a run, of its database or databases.
 
     Attributes:
         is_late: what it has written it cannot take back, so it writes nothing before all outputs are there.
@@ -51,14 +51,14 @@ class RunOutput(Protocol):
     def is_late(self) -> bool: ...
 
     def deliver(self, label: str) -> Deliver | None:
-        """Return what takes a database's files as they are made."""
+        """Return a function that takes a database's files as they are made."""
 
     def finish(self, results: Mapping[str, DecodeResult]) -> None:
         """Write what is left, as everything is decoded."""
 
 
 class OneDatabase:
-    """Takes the files of one database, whichever it is; a :class:`RunOutput`."""
+    """A taker of the files of one database, whichever it is; a :class:`RunOutput`."""
 
     def __init__(self, output: MessageOutput) -> None:
         self._output = output
@@ -103,7 +103,7 @@ class Lines:
                     raise system_error("write output", error, file=self._out) from None
 
     def finish(self, result: DecodeResult) -> None:
-        """Nothing is left to do."""
+        """Do nothing: nothing is left to do."""
 
 
 class _Late:
@@ -278,7 +278,7 @@ def check_output(flag: str, out: str, is_parquet: bool) -> None:
 
 
 def unfinished_place(out: str) -> str | None:
-    """Return where unfinished output waits: beside the file it becomes, or with temporary files (None)."""
+    """Return the place of unfinished output: beside the file it becomes, or with temporary files (None)."""
     return None if out == "-" or _is_special(Path(out)) else str(target(Path(out)).parent)
 
 

@@ -1,4 +1,4 @@
-"""What the command needs of the process it finds itself in: standard streams that are open, names that are text.
+"""The needs of the command of its process: standard streams that are open, names that are text.
 
 Called first of all, before anything opens a file.
 """

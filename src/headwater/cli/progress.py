@@ -1,4 +1,4 @@
-"""What is said of long work: a bar a step on a terminal, elsewhere a line now and then.
+"""The reports of long work: a bar a step on a terminal, elsewhere a line now and then.
 
 A run that is over within :data:`FIRST_SECONDS` says nothing where standard error is no terminal.
 """
@@ -79,7 +79,7 @@ def ticking(lines: ProgressLines) -> Iterator[Report]:
 
 @dataclass
 class ProgressLines:
-    """Writes ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, whatever the latest news is.
+    """A writer of ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, whatever the latest news is.
 
     Attributes:
         out: where to.

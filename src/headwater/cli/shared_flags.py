@@ -64,7 +64,10 @@ window_flag = partial(
 
 @dataclass(frozen=True, kw_only=True)
 class WalFlags:
-    """Where the WAL is: places, in the order in which a segment is looked for; the timeline; options for stores."""
+    """The place of the WAL.
+
+    Directories and addresses, in the order in which a segment is looked for; the timeline; options for stores.
+    """
 
     wal: Sequence[str] = from_flag(
         "--wal",
@@ -105,7 +108,7 @@ class WalFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFlags(WalFlags):
-    """What is read of one database: the WAL, the catalog, the server's release, and the window."""
+    """The source of one database: the WAL, the catalog, the server's release, and the window."""
 
     catalog: str | None = catalog_flag()
     database: str | None = from_flag(
@@ -140,7 +143,7 @@ class SourceFlags(WalFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionFlags:
-    """What a session of the server would have: the plugin's options, settings as ``NAME=VALUE``, the encoding."""
+    """A session of the server: the plugin's options, settings as ``NAME=VALUE``, the encoding."""
 
     options: Sequence[str] = option_flag()
     settings: Sequence[str] = from_flag(
@@ -168,7 +171,7 @@ class SessionFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFlags:
-    """What tasks run on: one of :data:`headwater.pipeline.engines.ENGINES`; Spark's master, None for none."""
+    """The engine of tasks: one of :data:`headwater.pipeline.engines.ENGINES`; Spark's master, None for none."""
 
     engine: str = from_choice(
         "--engine",

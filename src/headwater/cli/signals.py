@@ -1,7 +1,7 @@
-"""How the command ends when it is asked to: interrupted, terminated, hung up.
+"""The end of the command when it is asked to end: interrupted, terminated, hung up.
 
-The first of these signals is raised as an exception in the main thread, so that every ``with`` block on the way removes
-what it made; further ones are ignored meanwhile. Then one line says what happened, and the exit status is 128 and the
+The first of these signals is raised as an exception in the main thread. So every ``with`` block on the way removes what
+it made; further ones are ignored meanwhile. Then one line says what happened, and the exit status is 128 and the
 signal's number, as shells have it. A signal that was ignored when the command began stays ignored (``nohup``).
 
 Python drops an exception that is raised while it frees an object: in ``__del__``, or in the callback of a weak

@@ -1,8 +1,8 @@
 """Records of the WAL as the lines of ``pg_waldump``, and statistics of them (PostgreSQL: ``pg_waldump.c``).
 
-Lines are those of the ``pg_waldump`` of the server's own major version. What differs: ``--wal`` names the directory,
-the history of its newest timeline, or of ``--timeline``, is read, by default from its first record on, and the end of
-the log is no error: standard error says where it is and why. Damage is an error, as everywhere here.
+Lines are those of the ``pg_waldump`` of the server's own major version, with differences. ``--wal`` names the
+directory. The history of its newest timeline, or of ``--timeline``, is read, by default from its first record on. The
+end of the log is no error: standard error says where it is and why. Damage is an error, as everywhere here.
 
 Memory holds one stretch of the log, whatever its length.
 """

@@ -1,8 +1,8 @@
 """Kernels: what the log did to heap pages of some files, as *events* of these pages.
 
-PostgreSQL: heap_redo and heap2_redo (heapam.c, 18: heapam_xlog.c). What only moves or removes tuples that nobody sees
-(prune, vacuum, freeze, locks, hint bits) is no event, as a line pointer is used again only when no transaction could
-see what was there.
+PostgreSQL: heap_redo and heap2_redo (heapam.c, 18: heapam_xlog.c). Records that only move or remove tuples that nobody
+sees (prune, vacuum, freeze, locks, hint bits) are no events. A line pointer is used again only when no transaction
+could see what was there.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ which transaction; where the page's image, or the new tuple from its ``xl_heap_h
 bytes."""
 
 RESET, PAGE_IMAGE, INSERTED, DELETED, REMOVED = range(5)
-"""Kinds: the page is made anew; comes whole; a tuple comes, goes, or goes whatever becomes of the transaction."""
+"""Kinds: the page is made new; comes whole; a tuple comes, goes, or goes whatever becomes of the transaction."""
 
 DONE, NEED_EVENTS, NEED_PAYLOAD, NEED_IMAGE, MALFORMED, SHARES_OLD = 0, -1, -2, -3, 1, 2
 """Statuses of :func:`collect_history`."""
@@ -71,7 +71,7 @@ _FIRST_UPDATE_STATUS = 4
 
 
 class WantedFiles(NamedTuple):
-    """Which files' pages are followed.
+    """The files whose pages are followed.
 
     Attributes:
         files: int64[3, k] tablespace, database, file number; slots: int32[] their hash.
@@ -105,7 +105,7 @@ def _tuple(data: Bytes, at: Int, length: Int, payload: Bytes, events: Int64s, st
 
 @inline_kernel
 def _is_followed(headers: Int64s, slot: Int, wanted: WantedFiles) -> Int:
-    """The number of a block's file, -1 if it is not a page of the main fork of one that is wanted."""
+    """Return the number of a block's file, -1 if it is not a page of the main fork of one that is wanted."""
     if headers[slot + FORK] != 0:
         return np.int64(-1)
     return find_locator(headers[slot + SPC], headers[slot + DB], headers[slot + REL], wanted.files, wanted.slots)
@@ -140,7 +140,7 @@ def _images(
     events: Int64s,
     state: Int64s,
 ) -> Int:
-    """The images of a record that redo restores; NEED_IMAGE if one must be unpacked elsewhere."""
+    """Take the images of a record that redo restores; NEED_IMAGE if one must be unpacked elsewhere."""
     start, used, first = headers[PAYLOAD_AT], state[USED], state[EVENTS]
     for block in range(blocks):
         slot = BLOCKS + 8 * block
@@ -180,7 +180,7 @@ def _inserted(
     events: Int64s,
     state: Int64s,
 ) -> Int:
-    """The new tuple of an INSERT or UPDATE record in the data of its first block, unless the page's image has it."""
+    """Take the new tuple of an INSERT or UPDATE record in its first block's data, unless the page's image has it."""
     if _has_image(headers, BLOCKS, wanted):
         return DONE
     length = headers[BLOCKS + DATA_LENGTH]
@@ -204,7 +204,7 @@ def _updated(
     events: Int64s,
     state: Int64s,
 ) -> Int:
-    """An UPDATE record: the old tuple lies on the new one's page if no other one is named."""
+    """Take an UPDATE record: the old tuple lies on the new one's page if no other one is named."""
     main = headers[MAIN_AT]
     if headers[MAIN_LENGTH] < UPDATE_SIZE:
         return MALFORMED
@@ -233,7 +233,7 @@ def _multi_inserted(
     events: Int64s,
     state: Int64s,
 ) -> Int:
-    """A MULTI_INSERT record; of a page that is made anew the offset numbers are not logged."""
+    """Take a MULTI_INSERT record; of a page that is made new the offset numbers are not logged."""
     main = headers[MAIN_AT]
     if headers[MAIN_LENGTH] < MULTI_INSERT_SIZE:
         return MALFORMED
@@ -271,7 +271,7 @@ def _heap_record(
     events: Int64s,
     state: Int64s,
 ) -> Int:
-    """What a record of HEAP or HEAP2 does to tuples."""
+    """Take what a record of HEAP or HEAP2 does to tuples."""
     rmid, info, xid, main = data[at + RMID_AT], data[at + INFO_AT], u32(data, at + XID_AT), headers[MAIN_AT]
     op, is_init, file = info & heap.OPMASK, bool(info & heap.INIT_PAGE), _is_followed(headers, BLOCKS, wanted)
     is_multi = rmid == HEAP2 and op == heap2.MULTI_INSERT
@@ -302,7 +302,7 @@ def _heap_record(
 def _storage_record(
     data: Bytes, info: Int, lsn: Int, wanted: WantedFiles, headers: Int64s, cuts: Int64s, state: Int64s
 ) -> Int:
-    """A file is made, or cut off."""
+    """Take a record of a file that is made, or cut off."""
     main, kind = headers[MAIN_AT], info & 0xF0
     if kind == smgr.TRUNCATE and headers[MAIN_LENGTH] >= smgr.TRUNCATE_SIZE:
         at, blocks = main + smgr.TRUNCATE_LOCATOR_AT, u32(data, main)
@@ -324,7 +324,7 @@ def _storage_record(
 
 @inline_kernel
 def _new_multi(data: Bytes, wanted: WantedFiles, headers: Int64s, multis: Int64s, state: Int64s) -> Int:
-    """A multixact that one of its members has updated or deleted with."""
+    """Take a multixact that one of its members has updated or deleted with."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     if length < wanted.multi_at + 4:
         return MALFORMED

@@ -23,7 +23,7 @@ _SIZE_MASK = 0x3FFFFFFF
 
 @borrowing_kernel
 def chunk_keys(data: Bytes, at: Int64s, length: Int64s, keys: Int64s) -> Int:
-    """The keys of chunk rows, n of them.
+    """Compute the keys of chunk rows, n of them.
 
     Args:
         data: uint8[]; at, length: int64[n] where each lies, from its ``xl_heap_header`` on.
@@ -42,7 +42,7 @@ def chunk_keys(data: Bytes, at: Int64s, length: Int64s, keys: Int64s) -> Int:
 
 @borrowing_kernel
 def external_values(data: Bytes, at: Int64s, length: Int64s, columns: Int64s, values: Int64s, sizes: Int64s) -> Int:
-    """Which values out of line each of n tuples of a table has.
+    """Find the values out of line that each of n tuples of a table has.
 
     Args:
         data: uint8[]; at, length: int64[n] as above.

@@ -1,8 +1,8 @@
-"""Kernels: which tuples of a heap page are visible at an LSN.
+"""Kernels that tell which tuples of a heap page are visible at an LSN.
 
 PostgreSQL: HeapTupleSatisfiesMVCC (heapam_visibility.c). Goes through the events of a page
-(:mod:`headwater.existing._page_history`), from its image in the log or in the backup on, and keeps by offset number
-where a tuple lies and whether it is visible. Pages are not redone byte by byte.
+(:mod:`headwater.existing._page_history`), from its image in the log or in the backup on. Keeps by offset number where a
+tuple lies and whether it is visible. Pages are not redone byte by byte.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _HALF = 0x80000000
 
 
 class Fates(NamedTuple):
-    """What became of transactions up to an LSN.
+    """The outcome of transactions up to an LSN.
 
     Attributes:
         status: uint8[] two bits a transaction, as in ``pg_xact``.
         oldest: xid of the first; count: how many there are.
         lost: int64[g, 2] first and last of those that ``pg_xact`` should have and does not, counted from the oldest.
-        multis: int64[m] sorted multixacts; updaters: int64[m] who of each has updated, 0 for nobody.
+        multis: int64[m] sorted multixacts; updaters: int64[m] the xid that has updated with each, 0 for none.
     """
 
     status: Bytes
@@ -74,16 +74,16 @@ VISIBLE, GONE, UNKNOWN_XID, UNKNOWN_MULTI = 1, 0, -1, -2
 
 @inline_kernel
 def _is_lost(number: Int, fates: Fates) -> bool:
-    """Whether ``pg_xact`` should have a transaction and does not."""
-    found = False
+    """Tell whether ``pg_xact`` should have a transaction and does not."""
+    is_in_gap = False
     for gap in range(len(fates.lost)):
-        found |= fates.lost[gap, 0] <= number < fates.lost[gap, 1]
-    return found
+        is_in_gap |= fates.lost[gap, 0] <= number < fates.lost[gap, 1]
+    return is_in_gap
 
 
 @inline_kernel
 def _committed(xid: Int, fates: Fates) -> Int:
-    """1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` does not know of it (any more)."""
+    """Return 1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` does not know it any more."""
     if xid <= _FROZEN:
         return np.int64(xid != _NONE)
     number = (xid - fates.oldest) & 0xFFFFFFFF
@@ -97,7 +97,7 @@ def _committed(xid: Int, fates: Fates) -> Int:
 
 @inline_kernel
 def _updater(multi: Int, fates: Fates) -> Int:
-    """Who has updated of a multixact, 0 for nobody, UNKNOWN_MULTI."""
+    """Return the transaction that has updated with a multixact, 0 for none, or UNKNOWN_MULTI."""
     at = np.searchsorted(fates.multis, multi)
     if at < len(fates.multis) and fates.multis[at] == multi:
         return fates.updaters[at]
@@ -106,7 +106,7 @@ def _updater(multi: Int, fates: Fates) -> Int:
 
 @inline_kernel
 def _deleted(xmax: Int, mask: Int, fates: Fates) -> Int:
-    """Whether a tuple was deleted by a transaction that has committed: 1, 0 or an UNKNOWN status."""
+    """Tell whether a tuple was deleted by a transaction that has committed: 1, 0 or an UNKNOWN status."""
     if xmax == 0 or mask & HEAP_XMAX_INVALID or mask & HEAP_XMAX_LOCK_ONLY:
         return np.int64(0)
     kinds = HEAP_XMAX_IS_MULTI | HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK
@@ -120,7 +120,7 @@ def _deleted(xmax: Int, mask: Int, fates: Fates) -> Int:
 
 @inline_kernel
 def _visible(xmin: Int, xmax: Int, mask: Int, fates: Fates) -> Int:
-    """Whether a tuple of a page is visible: VISIBLE, GONE or an UNKNOWN status."""
+    """Tell whether a tuple of a page is visible: VISIBLE, GONE or an UNKNOWN status."""
     bits = mask & HEAP_XMIN_FROZEN
     if bits == HEAP_XMIN_INVALID:
         return np.int64(GONE)
@@ -133,7 +133,7 @@ def _visible(xmin: Int, xmax: Int, mask: Int, fates: Fates) -> Int:
 
 @inline_kernel
 def _unknown_xid(xmin: Int, xmax: Int, mask: Int, fates: Fates) -> Int:
-    """The transaction of which a tuple's visibility is not known."""
+    """Return the transaction of which a tuple's visibility is not known."""
     if not mask & HEAP_XMIN_COMMITTED and _committed(xmin, fates) == UNKNOWN_XID:
         return xmin
     return _updater(xmax, fates) if mask & HEAP_XMAX_IS_MULTI else xmax
@@ -153,7 +153,7 @@ class Slots(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What :func:`visible_tuples` has found, and where it stands.
+    """The tuples that :func:`visible_tuples` has found, and where it stands.
 
     Attributes:
         at, length, tid: int64[capacity] of visible tuples: where each lies, its bytes, block and offset number.
@@ -177,13 +177,13 @@ FULL, BAD_PAGE, YOUNG_PAGE, LOST_XID, NO_TUPLE, OLD_TUPLE = -1, 1, 2, 3, 4, 5
 
 @inline_kernel
 def _is_new(data: Bytes, base: Int) -> bool:
-    """Whether a page has been allocated only: all of it is zeros (PageIsVerified)."""
+    """Tell whether a page has been allocated only: all of it is zeros (PageIsVerified)."""
     return not data[base : base + PAGE].any()
 
 
 @inline_kernel
 def _is_sound(data: Bytes, base: Int) -> bool:
-    """Whether a page's header is one (PageIsVerified)."""
+    """Tell whether a page's header is one (PageIsVerified)."""
     lower, upper, special = u16(data, base + LOWER_AT), u16(data, base + _UPPER_AT), u16(data, base + _SPECIAL_AT)
     if u16(data, base + _VERSION_AT) != PAGE_VERSION or lower < POINTERS_AT:
         return False
@@ -192,7 +192,7 @@ def _is_sound(data: Bytes, base: Int) -> bool:
 
 @inline_kernel
 def _load(data: Bytes, base: Int, fates: Fates, slots: Slots, seen: Seen) -> tuple[Int, Int]:
-    """The tuples of a page at ``data[base:]``: a status, and the highest offset number."""
+    """Load the tuples of a page at ``data[base:]``; return a status, and the highest offset number."""
     lower = u16(data, base + LOWER_AT)
     slots.length[:] = 0
     if lower == 0 and _is_new(data, base):
@@ -214,35 +214,35 @@ def _load(data: Bytes, base: Int, fates: Fates, slots: Slots, seen: Seen) -> tup
         if mask & _MOVED:
             return np.int64(OLD_TUPLE), np.int64(0)
         xmin, xmax = u32(data, at + _XMIN_AT), u32(data, at + _XMAX_AT)
-        found = _visible(xmin, xmax, mask, fates)
-        if found == UNKNOWN_XID:
+        visibility = _visible(xmin, xmax, mask, fates)
+        if visibility == UNKNOWN_XID:
             seen.state[BAD_VALUE] = _unknown_xid(xmin, xmax, mask, fates)
             return np.int64(LOST_XID), np.int64(0)
-        if found == UNKNOWN_MULTI and seen.state[UNKNOWN_MULTIS] < len(seen.multis):
+        if visibility == UNKNOWN_MULTI and seen.state[UNKNOWN_MULTIS] < len(seen.multis):
             seen.multis[seen.state[UNKNOWN_MULTIS]] = xmax
             seen.state[UNKNOWN_MULTIS] += 1
         slots.at[offnum], slots.length[offnum] = at + UNLOGGED_SIZE, length - UNLOGGED_SIZE
-        slots.is_visible[offnum] = found == VISIBLE
+        slots.is_visible[offnum] = visibility == VISIBLE
     return np.int64(DONE), count
 
 
 @inline_kernel
 def _replay(events: Int64s, n: Int, payload_at: Int, fates: Fates, slots: Slots, seen: Seen) -> Int:
-    """One event of a tuple."""
+    """Take one event of a tuple."""
     kind, offnum, xid = events[n, KIND], events[n, OFFNUM], events[n, XID]
     if offnum < 1 or offnum >= MOST_TUPLES:
         return BAD_PAGE
-    found = _committed(xid, fates)
-    if found == UNKNOWN_XID:
+    committed = _committed(xid, fates)
+    if committed == UNKNOWN_XID:
         seen.state[BAD_VALUE] = xid
         return LOST_XID
     if kind == INSERTED:
         slots.at[offnum], slots.length[offnum] = payload_at + events[n, AT], events[n, LENGTH]
-        slots.is_visible[offnum] = found == 1
+        slots.is_visible[offnum] = committed == 1
     elif slots.length[offnum] == 0:
         seen.state[BAD_VALUE] = events[n, LSN]
         return NO_TUPLE
-    elif kind == REMOVED or found == 1:
+    elif kind == REMOVED or committed == 1:
         slots.is_visible[offnum] = 0
     return DONE
 
@@ -260,7 +260,7 @@ def _begin_page(
     slots: Slots,
     seen: Seen,
 ) -> tuple[Int, Int]:
-    """The tuples that a page's events ``[lo, hi)`` begin with: a status, and the highest offset number."""
+    """Load the tuples that a page's events ``[lo, hi)`` begin with; return a status, and the highest offset number."""
     if lo < hi and events[lo, KIND] == PAGE_IMAGE:
         return _load(data, payload_at + events[lo, AT], fates, slots, seen)
     if lo < hi and events[lo, KIND] == RESET:
@@ -276,13 +276,13 @@ def _begin_page(
 @inline_kernel
 def _tell(first_tid: Int, most: Int, slots: Slots, seen: Seen) -> None:
     """Add the visible tuples of a page; there is room."""
-    found = seen.state[TUPLES]
+    tuples = seen.state[TUPLES]
     for offnum in range(1, most + 1):
         if slots.length[offnum] > 0 and slots.is_visible[offnum]:
-            seen.at[found], seen.length[found] = slots.at[offnum], slots.length[offnum]
-            seen.tid[found] = first_tid + offnum
-            found += 1
-    seen.state[TUPLES] = found
+            seen.at[tuples], seen.length[tuples] = slots.at[offnum], slots.length[offnum]
+            seen.tid[tuples] = first_tid + offnum
+            tuples += 1
+    seen.state[TUPLES] = tuples
 
 
 @borrowing_kernel
@@ -297,10 +297,10 @@ def visible_tuples(
     slots: Slots,
     seen: Seen,
 ) -> Int:
-    """Which tuples of some pages are visible.
+    """Find the tuples of some pages that are visible.
 
     Args:
-        data: uint8[] the pages as the backup has them, and behind them the payload of the events.
+        data: uint8[] the pages as the backup has them, and after them the payload of the events.
         first_block: number of the first page; pages: how many there are.
         starts: int64[pages + 1] the events of each page, from its last image on.
         events: int64[e, COLUMNS].

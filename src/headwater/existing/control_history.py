@@ -1,4 +1,4 @@
-"""What control records behind a copy's first LSN tell of its rows: how far ``pg_xact`` must reach, and wal_level.
+"""Control records after a copy's first LSN: how far ``pg_xact`` must reach for its rows, and wal_level.
 
 In: the index of each stretch of a run of WAL. Out: a few values for each run, which the driver puts together.
 """
@@ -29,13 +29,13 @@ _WANTED = CHECKPOINT_ONLINE, CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE
 
 @dataclass
 class ControlHistory:
-    """What a run's records have told, stretch by stretch.
+    """The control records of a run, stretch by stretch.
 
     Attributes:
         major: PostgreSQL's.
         checkpoints: (where replay begins, next xid) of each.
         levels: (LSN, wal_level from there on).
-        busy: in which of the stretches between these there are transactions; 0 is the one before the first.
+        busy: numbers of the stretches between these in which there are transactions; 0 is the one before the first.
     """
 
     major: int
@@ -49,10 +49,12 @@ class ControlHistory:
         Raises:
             RecordError: a record is malformed.
         """
-        for kept in index.kept:
-            kind = kept.data[INFO_AT] & XLR_RMGR_INFO_MASK
-            if kept.data[RMID_AT] == XLOG and kind in _WANTED:
-                self._take(kind, parse_record(kept.data, kept.lsn, kept.end_lsn, self.major).main_data, kept.lsn)
+        for record in index.kept:
+            kind = record.data[INFO_AT] & XLR_RMGR_INFO_MASK
+            if record.data[RMID_AT] == XLOG and kind in _WANTED:
+                self._take(
+                    kind, parse_record(record.data, record.lsn, record.end_lsn, self.major).main_data, record.lsn
+                )
         begins = np.array([lsn for lsn, _ in self.levels], np.int64)
         self.busy.update(np.unique(np.searchsorted(begins, index.rows.xids.lsn, "right")).tolist())
 
@@ -65,12 +67,13 @@ class ControlHistory:
 
 
 def next_xid_at_start(copy: DataDirectory, runs: Sequence[ControlHistory]) -> int:
-    """The next xid, 64 bits, of the checkpoint that replay of a copy begins with: all before it are in its ``pg_xact``.
+    """Return the next xid, 64 bits, of the checkpoint that replay of a copy begins with.
 
-    What ``pg_control`` of an online backup says may be of a later one.
+    All transactions before it are in the copy's ``pg_xact``. What ``pg_control`` of an online backup says may be of a
+    later one.
 
     Args:
-        copy: it; runs: of the log from its first LSN on.
+        copy: the data directory; runs: of the log from its first LSN on.
 
     Raises:
         CatalogError: the log does not have that checkpoint.
@@ -90,10 +93,10 @@ def next_xid_at_start(copy: DataDirectory, runs: Sequence[ControlHistory]) -> in
 
 
 def check_levels(copy: DataDirectory, runs: Sequence[ControlHistory]) -> None:
-    """Whether the log tells of all that became of a copy's rows (CheckRequiredParameterValues).
+    """Check that the log has all that became of a copy's rows (CheckRequiredParameterValues).
 
     Args:
-        copy: it; runs: of the log from its first LSN on.
+        copy: the data directory; runs: of the log from its first LSN on.
 
     Raises:
         WalError: transactions ran with wal_level = minimal, which write files without the log.

@@ -1,4 +1,4 @@
-"""What the WAL between a copy's first LSN and another one did to heap pages, gone through by tasks.
+"""The changes of heap pages in the WAL between a copy's first LSN and another one, gone through by tasks.
 
 In: the WAL and the files that are wanted. Out: a history for each run of WAL, in a directory that the tasks share
 with the driver, and what became of transactions. It is as large as the wanted files' part of that WAL.
@@ -72,16 +72,16 @@ class HistoryTask:
         return RunHistory(self.found, history.cuts, history.multis, *_ended(ends), control)
 
     def _check_moves(self, index: WalIndex) -> None:
-        """Whether files that are wanted were copied to another place without the log.
+        """Check that no files that are wanted were copied to another place without the log.
 
         Raises:
             CatalogError: they were.
         """
         databases = {database for _, database, _ in self.files}
-        for kept in index.kept:
-            if kept.data[RMID_AT] != DBASE or kept.data[INFO_AT] & XLR_RMGR_INFO_MASK != CREATE_FILE_COPY:
+        for entry in index.kept:
+            if entry.data[RMID_AT] != DBASE or entry.data[INFO_AT] & XLR_RMGR_INFO_MASK != CREATE_FILE_COPY:
                 continue
-            record = parse_record(kept.data, kept.lsn, kept.end_lsn, self.directory.major)
+            record = parse_record(entry.data, entry.lsn, entry.end_lsn, self.directory.major)
             if (copy := parse_file_copy(record.main_data, record.lsn)).database in databases:
                 raise CatalogError(
                     f"database {copy.database} was moved to another tablespace: its files were copied without the log",
@@ -92,12 +92,12 @@ class HistoryTask:
 
 @dataclass(frozen=True, eq=False)
 class RunHistory:
-    """What a task says of its run.
+    """The report of a task on its run.
 
     Attributes:
         found: the history; cuts, multis: see :class:`headwater.existing.page_history.History`.
         xids: int64[n] low halves of transactions and subtransactions that have ended; is_commit: bool[n] how.
-        control: what its control records tell.
+        control: what its control records say.
     """
 
     found: HistoryFile
@@ -121,13 +121,13 @@ def _ended(tables: Sequence[EndTable]) -> tuple[Int64s, NDArray[np.bool_]]:
 
 @dataclass(frozen=True, eq=False)
 class HeapHistory:
-    """All of it; pickles.
+    """The history of heap pages, all of it; pickles.
 
     Attributes:
         runs: in LSN order; cuts: int64[n, 3].
         place: where arrays are that tasks share.
         oldest: 64-bit xid of the first transaction that is known.
-        lost: int64[g, 2] first and last of those behind it that are not, counted from it.
+        lost: int64[g, 2] first and last of those after it that are not, counted from it.
     """
 
     runs: tuple[HistoryFile, ...]
@@ -137,15 +137,15 @@ class HeapHistory:
     lost: Int64s
 
     def blocks(self, file: int) -> int:
-        """How many pages a file has at least, as the log has changed the last of them."""
+        """Return the number of pages that a file has at least, as the log has changed the last of them."""
         return max((run.blocks(file) for run in self.runs), default=0)
 
     def has_made(self, file: int) -> bool:
-        """Whether the log has all pages of a file: it was made, or cut off before its first page."""
+        """Tell whether the log has all pages of a file: it was made, or cut off before its first page."""
         return bool(((self.cuts[:, 0] == file) & (self.cuts[:, 1] == 0)).any())
 
     def fates(self) -> Fates:
-        """What became of transactions, in a task."""
+        """Load the outcome of transactions, in a task."""
         bits = np.load(self.place / "status.npy")
         multis = np.load(self.place / "multis.npy")
         return Fates(
@@ -172,10 +172,10 @@ def heap_history(
     Args:
         engine: runs the tasks.
         directory: the WAL; copy: of the cluster.
-        stretch: LSNs, of the copy's first record and behind the last one.
+        stretch: LSNs, of the copy's first record and after the last one.
         files: that are wanted.
         place: a directory, empty.
-        progress: told of tasks.
+        progress: hears of tasks.
 
     Raises:
         HeadwaterError: WAL is missing, or a record stands in the way.
@@ -187,7 +187,7 @@ def heap_history(
 def history_tasks(
     directory: WalDirectory, stretch: tuple[int, int], files: Sequence[Locator], place: Path, parallelism: int
 ) -> list[HistoryTask]:
-    """The tasks of :func:`heap_history`; so many of them at once."""
+    """Return the tasks of :func:`heap_history`; so many of them at once."""
     lo, hi = stretch
     cut = list(cut_runs(lo, hi, directory.segment_size, parallelism)) if lo < hi else []
     return [
@@ -197,7 +197,7 @@ def history_tasks(
 
 
 def gathered_history(copy: DataDirectory, runs: Sequence[RunHistory], place: Path) -> HeapHistory:
-    """What :func:`history_tasks` have found, with what became of transactions.
+    """Join what :func:`history_tasks` have found, with what became of transactions.
 
     Raises:
         CatalogError: the copy's ``pg_xact`` cannot be read.

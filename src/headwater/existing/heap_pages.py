@@ -40,11 +40,11 @@ class HeapPages:
 
     @property
     def name(self) -> str:
-        """What errors call the file."""
+        """The file's name in errors."""
         return str(self.heap.segments[0].path) if self.heap.segments else "a file that the copy lacks"
 
     def pieces(self) -> Iterator[VisibleTuples]:
-        """The visible tuples, some pages at a time.
+        """Give the visible tuples, some pages at a time.
 
         Raises:
             CatalogError: the file cannot be read, is damaged, or does not fit the log.
@@ -58,5 +58,8 @@ class HeapPages:
             yield visibility.visible(pages, first, changed, self.name)
 
     def _update_xid(self, multi: int) -> int:
-        """Few tables have a tuple for which this is asked, and to open an archive may take long."""
+        """Return who updated with a multixact.
+
+        Few tables have a tuple for which this is asked, and to open an archive may take long.
+        """
         return DataDirectory(self.catalog).update_xid_before(multi)

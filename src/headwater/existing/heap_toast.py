@@ -1,9 +1,9 @@
 """Values out of line, found in the heap of a TOAST table.
 
 Tasks go through the table's visible chunks once and write where each lies, sorted by value: sixteen bytes for two
-kilobytes. Whoever needs values looks them up there and reads their chunks, most of them where the copy has them;
-those that only the log has lie in a file beside. All of a batch's chunks become items before its rows, as in a
-transaction that has just written them.
+kilobytes. Whoever needs values looks them up there and reads their chunks, most of them where the copy has them; those
+that only the log has lie in a file beside. All of a batch's chunks become items before its rows, as in a transaction
+that has just written them.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class ToastTask:
         names = [self.place / f"{self.number:06}.toast.{what}" for what in ("keys.npy", "places.npy", "rest")]
         keys, places = [np.empty(0, np.int64)], [np.empty((0, 2), np.int64)]
         with names[2].open("wb") as rest:
-            for found in self.pages.pieces():
-                keys.append(_keys(found, self.pages))
-                places.append(np.stack([self._placed(found, rest), found.length], axis=1))
+            for tuples in self.pages.pieces():
+                keys.append(_keys(tuples, self.pages))
+                places.append(np.stack([self._placed(tuples, rest), tuples.length], axis=1))
         key, where = np.concatenate(keys), np.concatenate(places)
         order = np.argsort(key)
         np.save(names[0], key[order])
@@ -79,16 +79,16 @@ class ToastTask:
         lo, hi = bounds
         return ToastPart(names[0], names[1], names[2], lo, hi)
 
-    def _placed(self, found: VisibleTuples, rest: BinaryIO) -> Int64s:
-        """Where chunks lie; those that the copy has not are put into a file."""
-        at = found.first * BLCKSZ + found.at
-        own = np.flatnonzero(found.at >= found.in_copy)
-        length = found.length[own]
+    def _placed(self, tuples: VisibleTuples, rest: BinaryIO) -> Int64s:
+        """Return the places of chunks; those that the copy has not are put into a file."""
+        places = tuples.first * BLCKSZ + tuples.at
+        logged = np.flatnonzero(tuples.at >= tuples.in_copy)
+        length = tuples.length[logged]
         out = np.empty(int(length.sum()), np.uint8)
-        gather(found.data, found.at[own], length, out, _starts(length))
-        at[own] = self.pages.heap.blocks * BLCKSZ + rest.tell() + _starts(length)
+        gather(tuples.data, tuples.at[logged], length, out, _starts(length))
+        places[logged] = self.pages.heap.blocks * BLCKSZ + rest.tell() + _starts(length)
         rest.write(out.tobytes())
-        return at
+        return places
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ToastValues:
     parts: tuple[ToastPart, ...]
 
     def chunks(self, values: Int64s) -> tuple[Bytes, Int64s, Int64s]:
-        """The chunks of values.
+        """Return the chunks of values.
 
         Args:
             values: int64[n] ids, sorted, each once.
@@ -114,19 +114,19 @@ class ToastValues:
         Raises:
             CatalogError: a file cannot be read.
         """
-        found = [self._in_part(part, values) for part in self.parts if part.lo <= part.hi]
-        keys = np.concatenate([np.empty(0, np.int64), *(one[0] for one in found)])
+        pieces = [self._in_part(part, values) for part in self.parts if part.lo <= part.hi]
+        keys = np.concatenate([np.empty(0, np.int64), *(piece[0] for piece in pieces)])
         order = np.argsort(keys)
-        length = np.concatenate([np.empty(0, np.int64), *(one[1] for one in found)])[order]
-        out = np.concatenate([np.empty(0, np.uint8), *(one[2] for one in found)])
-        starts = np.concatenate([np.empty(0, np.int64), *(_starts(one[1]) for one in found)])
-        base = np.repeat(np.cumsum([0, *(len(one[2]) for one in found)])[:-1], [len(one[1]) for one in found]).astype(
-            np.int64
-        )
+        length = np.concatenate([np.empty(0, np.int64), *(piece[1] for piece in pieces)])[order]
+        out = np.concatenate([np.empty(0, np.uint8), *(piece[2] for piece in pieces)])
+        starts = np.concatenate([np.empty(0, np.int64), *(_starts(piece[1]) for piece in pieces)])
+        base = np.repeat(
+            np.cumsum([0, *(len(piece[2]) for piece in pieces)])[:-1], [len(piece[1]) for piece in pieces]
+        ).astype(np.int64)
         return out, (starts + base)[order], length
 
     def _in_part(self, part: ToastPart, values: Int64s) -> tuple[Int64s, Int64s, Bytes]:
-        """Keys, lengths and bytes of the chunks that a part has of values."""
+        """Return keys, lengths and bytes of the chunks that a part has of values."""
         inside = values[(values >= part.lo) & (values <= part.hi)]
         keys = np.load(part.keys, mmap_mode="r")
         lo = np.searchsorted(keys, first_key(inside))
@@ -151,10 +151,10 @@ class ToastValues:
         return [self.heap.mapped(number).view(np.ndarray) for number in range(len(self.heap.segments))]
 
 
-def _keys(found: VisibleTuples, pages: HeapPages) -> Int64s:
-    keys, wrong = keys_of(found)
+def _keys(tuples: VisibleTuples, pages: HeapPages) -> Int64s:
+    keys, wrong = keys_of(tuples)
     if wrong is not None:
-        raise CatalogError(f"page {found.block_of(wrong)} of a TOAST table has a malformed chunk", file=pages.name)
+        raise CatalogError(f"page {tuples.block_of(wrong)} of a TOAST table has a malformed chunk", file=pages.name)
     return keys
 
 

@@ -22,12 +22,12 @@ _CHECKSUM_AT, _UPPER_AT = 8, 14
 
 
 def first_wrong_page(pages: NDArray[np.uint8], first: int, wanted: NDArray[np.bool_]) -> int | None:
-    """The first of some pages whose checksum is not that of what it holds.
+    """Find the first of some pages whose checksum is not that of what it holds.
 
     Args:
         pages: uint8[n * PAGE].
         first: number of the first one in its relation.
-        wanted: bool[n] which ones are looked at; new ones, which are all zeros and have none, are passed over.
+        wanted: bool[n] the pages that are looked at; new ones, which are all zeros and have none, are passed over.
 
     Returns:
         its number in the relation, None if all are right.
@@ -37,22 +37,22 @@ def first_wrong_page(pages: NDArray[np.uint8], first: int, wanted: NDArray[np.bo
     new = np.flatnonzero(upper == 0)
     is_new = np.zeros(len(table), np.bool_)
     is_new[new] = ~table[new].any(axis=1)
-    own = np.flatnonzero(wanted & ~is_new)
-    found = table[own].copy()
-    stored = found[:, _CHECKSUM_AT].astype(np.int64) | found[:, _CHECKSUM_AT + 1].astype(np.int64) << 8
-    found[:, _CHECKSUM_AT : _CHECKSUM_AT + 2] = 0
-    expected = (_block_sums(found).astype(np.int64) ^ (own + first)) % 65535 + 1
+    checked = np.flatnonzero(wanted & ~is_new)
+    copies = table[checked].copy()
+    stored = copies[:, _CHECKSUM_AT].astype(np.int64) | copies[:, _CHECKSUM_AT + 1].astype(np.int64) << 8
+    copies[:, _CHECKSUM_AT : _CHECKSUM_AT + 2] = 0
+    expected = (_block_sums(copies).astype(np.int64) ^ (checked + first)) % 65535 + 1
     wrong = np.flatnonzero(stored != expected)
-    return int(own[wrong[0]]) + first if len(wrong) else None
+    return int(checked[wrong[0]]) + first if len(wrong) else None
 
 
 def _block_sums(pages: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """uint32[n] pg_checksum_block of n pages."""
+    """Compute uint32[n] pg_checksum_block of n pages."""
     words = pages.view("<u4").reshape(len(pages), PAGE // (4 * len(_SUMS)), len(_SUMS))
     sums = np.tile(_SUMS, (len(pages), 1))
     nothing = np.zeros_like(sums)
     for row in [*(words[:, number] for number in range(words.shape[1])), nothing, nothing]:
         mixed = sums ^ row
         sums = mixed * _PRIME ^ mixed >> np.uint32(17)
-    found: NDArray[np.uint32] = np.bitwise_xor.reduce(sums, axis=1)
-    return found
+    combined: NDArray[np.uint32] = np.bitwise_xor.reduce(sums, axis=1)
+    return combined

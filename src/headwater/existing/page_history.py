@@ -1,24 +1,24 @@
-"""What the log did to heap pages, and the tuples that are visible on them at an LSN.
+"""The changes of heap pages in the log, and the tuples that are visible on them at an LSN.
 
 In: framed records of a stretch of WAL, pages of a copy of a cluster, what became of transactions. Out: where the
 visible tuples lie, as logged (``xl_heap_header`` first), which is what decode kernels take.
 
-**Why this is right.** A copy that was taken while a server wrote has each page as of some moment between the copy's
-first LSN and its end. Let P be an LSN that is not before that end. A tuple version is visible at P if the transaction
-that inserted it committed up to P, and none that deleted it did. So of each line pointer two things must be known:
-the version that lies there at P, and who deleted it.
+**Why this is right.** While a server writes, a copy has each page as of some moment between the copy's first LSN and
+its end. Let P be an LSN that is not before that end. A tuple version is visible at P if the transaction that inserted
+it committed up to P, and none that deleted it did. So of each line pointer two things must be known: the version that
+lies there at P, and who deleted it.
 
 - A page that no record between the first LSN and P has changed is what it was before: the copy's bytes are right, but
   for hint bits, which only say what is so. Its ``pd_lsn`` proves it; a younger page is an error.
 - Of any other page the first record has the whole image, as long as full_page_writes is on (an online backup forces
-  it), or makes it anew. The records behind it say which tuples came and went. Where neither is so, the copy's page is
-  as of before the first record, which ``pd_lsn`` proves again.
+  it). Or it makes the page new. The records after it say which tuples came and went. Where neither is so, the copy's
+  page is as of before the first record, which ``pd_lsn`` proves again.
 - A record that removes tuples (prune, vacuum) removes what no snapshot could see: the version was deleted by a
   transaction that had committed, or inserted by one that had aborted, before that record and so before P. It is not
   visible at P, whether or not it is still thought to lie there; a later insert takes its place.
 - Locks, freezing and hint bits change what a tuple's header says, not who inserted or deleted it. Hints of an image
   are those of a moment before P, so what they call committed was.
-- ``pg_xact`` of the copy has the transactions that ended before its first LSN; those that ended since are told by the
+- ``pg_xact`` of the copy has the transactions that ended before its first LSN; those that ended since are in the
   log's own records, with their subtransactions. One that has neither was running at P, or its server crashed: not
   committed.
 - A multixact is one of before the first LSN, whose members the copy has, or the log has the record that made it.
@@ -97,7 +97,7 @@ class History:
 
 
 class HistoryScan:
-    """Goes through records, stretch by stretch, in LSN order.
+    """A scan of records, stretch by stretch, in LSN order.
 
     Args:
         files: whose pages are followed.
@@ -145,9 +145,9 @@ class HistoryScan:
         self._found.append((events, cuts[: state[k.CUTS]].copy(), multis[: state[k.MULTIS]].copy()))
 
     def finish(self) -> History:
-        """All of them, once all stretches are in."""
+        """Return all of the history, once all stretches are in."""
         events, cuts, multis = (
-            np.concatenate([found[part] for found in self._found] or [np.empty((0, width), np.int64)])
+            np.concatenate([arrays[part] for arrays in self._found] or [np.empty((0, width), np.int64)])
             for part, width in enumerate((k.COLUMNS, 3, 2))
         )
         # Stable: events of a page stay in the order of the WAL.
@@ -207,7 +207,7 @@ class HistoryFile:
 
     @staticmethod
     def named(place: Path, number: int) -> HistoryFile:
-        """Those of a run, by its number, in a directory."""
+        """Return the files of a run, by its number, in a directory."""
         return HistoryFile(*(place / f"{number:06}.{what}" for what in ("events.npy", "keys.npy", "payload")))
 
     def save(self, history: History) -> None:
@@ -216,23 +216,23 @@ class HistoryFile:
         np.save(self.keys, history.events[:, k.FILE] << 32 | history.events[:, k.AT_BLOCK])
 
     def blocks(self, file: int) -> int:
-        """Number of the page behind the last one of a file that was changed; 0 for none."""
+        """Return the number of the page after the last one of a file that was changed; 0 for none."""
         keys = np.load(self.keys, mmap_mode="r")
         at = int(np.searchsorted(keys, file + 1 << 32))
-        found = int(keys[at - 1]) if at else -1
-        return (found & 0xFFFFFFFF) + 1 if found >> 32 == file else 0
+        key = int(keys[at - 1]) if at else -1
+        return (key & 0xFFFFFFFF) + 1 if key >> 32 == file else 0
 
     def of_pages(self, file: int, first: int, last: int) -> Int64s:
-        """int64[e, COLUMNS] events of pages ``[first, last)`` of a file."""
+        """Return int64[e, COLUMNS] events of pages ``[first, last)`` of a file."""
         keys = np.load(self.keys, mmap_mode="r")
         lo, hi = np.searchsorted(keys, [file << 32 | first, file << 32 | last])
-        found: Int64s = np.array(np.load(self.events, mmap_mode="r")[lo:hi]) if lo < hi else _NO_EVENTS
-        return found
+        events: Int64s = np.array(np.load(self.events, mmap_mode="r")[lo:hi]) if lo < hi else _NO_EVENTS
+        return events
 
 
 @dataclass(frozen=True, eq=False)
 class PageEvents:
-    """What is left to do to some pages, from the last image of each on.
+    """The events that are left to do to some pages, from the last image of each on.
 
     Attributes:
         starts: int64[n + 1] events of each page; events: int64[e, COLUMNS]; payload: uint8[].
@@ -246,7 +246,7 @@ class PageEvents:
 
 
 def page_events(histories: Sequence[HistoryFile], cuts: Int64s, file: int, first: int, last: int) -> PageEvents:
-    """The events of pages ``[first, last)`` of a file.
+    """Return the events of pages ``[first, last)`` of a file.
 
     Args:
         histories: in LSN order.
@@ -263,7 +263,7 @@ def page_events(histories: Sequence[HistoryFile], cuts: Int64s, file: int, first
     # What is before a cut is gone with its page; what is before the last image is in it.
     parts = [history.of_pages(file, first, last) for history in histories]
     events = np.concatenate(parts or [_NO_EVENTS])
-    part = np.repeat(np.arange(len(parts)), [len(one) for one in parts])
+    part = np.repeat(np.arange(len(parts)), [len(events_of_part) for events_of_part in parts])
     keep = np.ones(len(events), np.bool_)
     is_cut = np.zeros(last - first, np.bool_)
     for _, blocks, lsn in cuts[cuts[:, 0] == file].tolist():
@@ -280,7 +280,7 @@ def page_events(histories: Sequence[HistoryFile], cuts: Int64s, file: int, first
 
 
 def _from_last_image(events: Int64s) -> Int64s:
-    """Which events of each page are behind its last image, or are it."""
+    """Return the numbers of the events of each page that are after its last image, or are it."""
     if not len(events):
         return np.empty(0, np.int64)
     begins = np.flatnonzero(np.append(True, np.diff(events[:, k.AT_BLOCK]) != 0))
@@ -291,14 +291,14 @@ def _from_last_image(events: Int64s) -> Int64s:
 
 
 def _payload(histories: Sequence[HistoryFile], events: Int64s, part: Int64s) -> Bytes:
-    """The bytes that events refer to, one after the other; their places become those in them."""
+    """Collect the bytes that events refer to, one after the other; their places become those in them."""
     has = events[:, k.AT] >= 0
     ends = np.cumsum(np.where(has, events[:, k.LENGTH], 0))
     out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     for number in np.unique(part[has]).tolist():
-        own = np.flatnonzero(has & (part == number))
+        chosen = np.flatnonzero(has & (part == number))
         source = np.memmap(histories[number].payload, np.uint8, "c").view(np.ndarray)
-        v.gather(source, events[own, k.AT], events[own, k.LENGTH], out, ends[own] - events[own, k.LENGTH])
+        v.gather(source, events[chosen, k.AT], events[chosen, k.LENGTH], out, ends[chosen] - events[chosen, k.LENGTH])
     events[has, k.AT] = (ends - events[:, k.LENGTH])[has]
     return out
 
@@ -322,17 +322,17 @@ class VisibleTuples:
     in_copy: int
 
     def block_of(self, number: int) -> int:
-        """The page of a tuple."""
+        """Return the page of a tuple."""
         return int(self.tid[number]) // MOST_TUPLES
 
 
 class PageVisibility:
-    """Tells which tuples of pages are visible.
+    """A judge of which tuples of pages are visible.
 
     Args:
-        fates: what became of transactions, and the multixacts that the log has told of.
-        limit: LSN that pages are not younger than which no record has changed since.
-        find_updater: of a multixact of before, 0 for nobody.
+        fates: what became of transactions, and the multixacts that the log has.
+        limit: LSN; pages that no record has changed since are not younger than it.
+        find_updater: returns the updater of an earlier multixact, 0 for none.
         has_checksums: pages of the copy have checksums.
     """
 
@@ -344,7 +344,7 @@ class PageVisibility:
         )
 
     def visible(self, pages: Bytes, first: int, changed: PageEvents, where: str) -> VisibleTuples:
-        """The visible tuples of some pages.
+        """Return the visible tuples of some pages.
 
         Args:
             pages: uint8[n * PAGE] as the copy has them, zeros where it has none.
@@ -376,16 +376,23 @@ class PageVisibility:
             elif seen.state[v.UNKNOWN_MULTIS]:
                 self._learn(seen.multis[: seen.state[v.UNKNOWN_MULTIS]])
             else:
-                found = seen.state[v.TUPLES]
-                return VisibleTuples(data, seen.at[:found], seen.length[:found], seen.tid[:found], first, len(pages))
+                count_of_visible = seen.state[v.TUPLES]
+                return VisibleTuples(
+                    data,
+                    seen.at[:count_of_visible],
+                    seen.length[:count_of_visible],
+                    seen.tid[:count_of_visible],
+                    first,
+                    len(pages),
+                )
 
     def _learn(self, multis: Int64s) -> None:
-        """Look up who has updated of multixacts that the log has not told of."""
+        """Look up the updaters of multixacts that the log does not have."""
         fresh = np.unique(multis)
-        found = np.array([self._find(multi) for multi in fresh.tolist()], np.int64)
+        updaters_of_fresh = np.array([self._find(multi) for multi in fresh.tolist()], np.int64)
         known = np.concatenate([self._fates.multis, fresh])
         order = np.argsort(known)
-        updaters = np.concatenate([self._fates.updaters, found])
+        updaters = np.concatenate([self._fates.updaters, updaters_of_fresh])
         self._fates = self._fates._replace(multis=known[order], updaters=updaters[order])
 
 

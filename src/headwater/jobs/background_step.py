@@ -1,4 +1,4 @@
-"""Work done one behind the work at hand: a window's job begins while what the one before has made is taken.
+"""Work done one step after the work at hand: a window's job begins while the results of the one before are taken.
 
 One piece at a time, in order. Nothing is begun before the piece before it is done, and nothing is left undone at the
 end, unless who waits is interrupted.
@@ -42,7 +42,7 @@ class BackgroundStep:
         self._doing = self._pool.submit(work)
 
     def wait(self) -> None:
-        """Until nothing is being done.
+        """Wait until nothing is being done.
 
         Raises:
             Exception: of what was being done.

@@ -1,4 +1,7 @@
-"""What runs the jobs of a run: the interface. Commands and sessions choose an engine; what needs jobs is handed one."""
+"""The interface of engines, which run the jobs of a run.
+
+Commands and sessions choose an engine; what needs jobs is handed one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ R = TypeVar("R")
 
 
 class Engine(ABC):
-    """Runs tasks, on this machine or many. The engine that is chosen changes nothing in what comes out."""
+    """A runner of tasks, on this machine or many. The engine that is chosen changes nothing in what comes out."""
 
     @property
     @abstractmethod

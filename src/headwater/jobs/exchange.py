@@ -1,6 +1,6 @@
-"""How driver and tasks hand each other what is too large to travel in a task: the interface.
+"""The interface through which driver and tasks hand each other what is too large to travel in a task.
 
-A task is handed values by the driver (:meth:`Exchange.hand`) and writes files, one or more, whose bytes come to the
+A task is handed values by the driver (:meth:`Exchange.hand`) and writes one or more files. Their bytes come to the
 driver as files of its own (:meth:`Exchange.run`), in the order of the tasks and while later ones still run. Two ways
 lead there:
 
@@ -41,7 +41,7 @@ class Handed(ABC, Generic[V]):
 
     @abstractmethod
     def load(self) -> V:
-        """The value, in the task.
+        """Load the value, in the task.
 
         Raises:
             OSError: it cannot be read there.
@@ -50,7 +50,7 @@ class Handed(ABC, Generic[V]):
 
     @abstractmethod
     def remove(self) -> None:
-        """On the driver: no task will load it any more."""
+        """Note on the driver that no task will load the value any more."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Arrived(Generic[S]):
     summary: S
 
     def take(self, kind: type[V]) -> V:
-        """The value in the file, which is removed; arrays stay readable.
+        """Return the value in the file, which is removed; arrays stay readable.
 
         Raises:
             FlatValueError: the file holds no such value.
@@ -144,7 +144,7 @@ class Exchange(ABC):
             name: the step's name.
             work: what each does.
             tasks: must pickle; those that are :class:`Handed` are removed at the end of the block.
-            progress: told of tasks done, or None.
+            progress: hears of tasks done, or None.
 
         Returns:
             a context manager; gives the files of one task after the other, in their order. Iterating raises what a task

@@ -1,4 +1,4 @@
-"""What becomes of a task: its result, or the error that it met, and what it warned of."""
+"""The outcome of a task: its result, or the error that it met, and what it warned of."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Attempted(Generic[R]):
-    """What became of a task.
+    """The outcome of a task.
 
     Attributes:
         result: what it returned, or the error of ours that it raised.

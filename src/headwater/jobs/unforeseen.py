@@ -19,12 +19,12 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 def asks_for_traceback() -> bool:
-    """Whether the user wants to see the tracebacks of errors."""
+    """Tell whether the user wants to see the tracebacks of errors."""
     return bool(os.environ.get(TRACEBACK))
 
 
 def unforeseen(what: str, error: BaseException) -> HeadwaterError:
-    """An exception that is none of ours, as an error that says what it is and where in our program it was.
+    """Return an exception that is none of ours as an error that says what it is and where in our program it was.
 
     Args:
         what: what failed by it, as in "step index".
@@ -33,8 +33,8 @@ def unforeseen(what: str, error: BaseException) -> HeadwaterError:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     text = " ".join(str(error).split())
-    said = f"{what} failed: {name}: {text}" if text else f"{what} failed: {name}"
-    return SparkError(said, file=_place(error), hint=_advice(error))
+    message = f"{what} failed: {name}: {text}" if text else f"{what} failed: {name}"
+    return SparkError(message, file=_place(error), hint=_advice(error))
 
 
 def _advice(error: BaseException) -> str:
@@ -47,7 +47,7 @@ def _advice(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str | None:
-    """The innermost line of our program on the way to an exception."""
+    """Return the innermost line of our program on the way to an exception."""
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
     if not ours:
         return None

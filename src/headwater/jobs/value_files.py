@@ -43,7 +43,7 @@ def check_directory(directory: Path) -> None:
 
 @contextmanager
 def new_file(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file that has its name after the ``with`` block, or is gone if that raises.
+    """Open a file that has its name after the ``with`` block, or is gone if that raises.
 
     Args:
         path: the file.
@@ -72,7 +72,7 @@ def new_file(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing(file: object) -> Iterator[None]:
-    """What the system says inside is about output.
+    """Raise what the system reports inside as an error of output.
 
     Args:
         file: its path; anything else means one without a name.
@@ -83,9 +83,9 @@ def writing(file: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = os.strerror(error.errno) if error.errno else str(error)
+        message = os.strerror(error.errno) if error.errno else str(error)
         path = file if isinstance(file, str) else None
-        raise HeadwaterError(f"could not write output: {said}", file=path) from None
+        raise HeadwaterError(f"could not write output: {message}", file=path) from None
 
 
 def store_value(sink: BinaryIO, value: object, kind: Any = None) -> None:
@@ -104,7 +104,7 @@ def store_value(sink: BinaryIO, value: object, kind: Any = None) -> None:
 
 
 def load_value(path: str, kind: type[T]) -> T:
-    """The value in a file; its arrays are the file, mapped, and stay so when the file is removed.
+    """Return the value in a file; its arrays are the file, mapped, and stay so when the file is removed.
 
     Args:
         path: the file; whoever wrote it.

@@ -24,9 +24,10 @@ class TableView:
     """A table of a target.
 
     Attributes:
-        name: it; version: see :attr:`~headwater.lakes.lake_table.LakeTable.version`, -1 where nothing has landed.
-        size: what it is made of.
-        renamed: what columns were called in the source that are called otherwise here.
+        name: of the table; version: see :attr:`~headwater.lakes.lake_table.LakeTable.version`, -1 where nothing has
+            landed.
+        size: of that version.
+        renamed: names in the source of columns that have others here.
         oid: of the table of the source that lands there; None for none any more.
         state: :data:`~headwater.lakes.paused.LANDING`, or that of a table that is behind the others.
         stands_at: of such a table, the LSN before which it has everything; 0 where it may lack rows.
@@ -46,11 +47,11 @@ class TableView:
 def read_as_of(place: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
     """Return the versions of a target's tables that belong together: the last ones, or those of a time before.
 
-    Windows are what is told apart: between two of them, it is the one before.
+    Windows are what is distinguished: between two of them, it is the one before.
 
     Args:
         place: the target's directory.
-        lsn: nothing that committed at or behind it.
+        lsn: nothing that committed at or after it.
         time: nothing that committed later; with a time zone.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Which table of a target is which of the source's: names of tables in the lake, bound to OIDs.
+"""The names of tables in the lake, bound to the OIDs of the source's tables.
 
 ::
 
@@ -46,7 +46,7 @@ class BoundNames:
 
     @cached_property
     def by_key(self) -> dict[str, str]:
-        """Names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
+        """Names by their keys, older ones first: OIDs, and after those numbers of further tables."""
         return {key: str(name) for key, name in self._load(TABLES).items()}
 
     @cached_property
@@ -68,7 +68,7 @@ class BoundNames:
         return [name for key, name in self.by_key.items() if key.isdecimal()]
 
     def keys(self, oid: int) -> list[str]:
-        """Return those of the tables that a relation has."""
+        """Return the keys of the tables that a relation has."""
         return list(self._keys_of.get(str(oid), ()))
 
     def holder(self, name: str) -> int | None:

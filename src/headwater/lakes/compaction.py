@@ -1,6 +1,6 @@
 """Small files of change tables made into larger ones, in the order of their changes (``headwater compact``).
 
-Files that follow one another are read, sorted by ``_commit_lsn``, ``_lsn`` and ``_seq`` and written as one; a commit
+Files that follow one another are read, sorted by ``_commit_lsn``, ``_lsn`` and ``_seq`` and written as one. A commit
 takes them away and adds that one, and says of the table what it said before: nothing lands. The target is held
 meanwhile as by who lands. Readers of an earlier version keep it until it is expired.
 
@@ -30,10 +30,10 @@ _BEHIND = "_is_behind"
 
 @dataclass(frozen=True)
 class Compacted:
-    """What was done to a table.
+    """The work done on a table.
 
     Attributes:
-        name: it.
+        name: the table's.
         removed, added: how many files.
     """
 

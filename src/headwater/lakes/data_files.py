@@ -93,7 +93,7 @@ def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: s
 def _row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield rows put together, until they are as many as make a row group worth its while; none are copied.
 
-    In each row group a column has pages and bounds of its own, and a dictionary of strings is tried anew: 720,000 rows
+    In each row group a column has pages and bounds of its own, and a dictionary of strings is tried again: 720,000 rows
     of six columns took a fifth longer in eight of them than in one, a column of strings twice the room.
     """
     waiting: list[pa.Table] = []
@@ -148,7 +148,7 @@ def _as_read(batch: pa.Table, schema: pa.Schema) -> pa.Schema:
 
 
 class _Seen:
-    """Of rows that have gone into a file: how many, nulls of columns that are not nested, columns with NaN."""
+    """The counts of rows in a file: how many, nulls of columns that are not nested, columns with NaN."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.rows = 0

@@ -87,12 +87,12 @@ class DeltaLakeTable(LakeTable):
 
     @property
     def version(self) -> int:
-        """See :class:`LakeTable`: Delta's."""
+        """The version that Delta gives; see :class:`LakeTable`."""
         return -1 if self._table is None else self._table.version()
 
     @property
     def staging(self) -> str:
-        """See :class:`LakeTable`: files that no commit names are none of the table's."""
+        """The table's directory; see :class:`LakeTable`: files that no commit names are none of the table's."""
         return str(self.place)
 
     @property

@@ -2,7 +2,7 @@
 
 A commit of Iceberg replaces the name of a table's metadata file in the catalog, if it is still the one that was known.
 A catalog in an SQL database has a row a table, so that the rows of all tables of a window are replaced in one
-transaction: readers see all of them as before, or all as behind it. Other catalogs do one table after the other.
+transaction: readers see all of them as before, or all as after it. Other catalogs do one table after the other.
 
 Of pyiceberg's API this takes the public part, and two things that have no public name: what a transaction has gathered
 (``Transaction._updates``, ``_requirements``), as its own commit is of one table and tries again beside another writer;

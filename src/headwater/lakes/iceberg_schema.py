@@ -1,8 +1,8 @@
 """Columns of an Iceberg table as Arrow has them, and back: field ids, and which column of the source each one is.
 
 Iceberg knows a column by the id of its field, which every file has with its columns (``PARQUET:field_id``), nested ones
-too. Fields have no metadata besides; so which column of the source a field is (``LakeSchema``) stands in a property of
-the table, that is set with the columns in one commit.
+too. Fields have no other metadata. So a property of the table says which column of the source a field is
+(``LakeSchema``). It is set with the columns in one commit.
 """
 
 from __future__ import annotations

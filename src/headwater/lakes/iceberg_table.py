@@ -157,7 +157,7 @@ class IcebergLakeTable(LakeTable):
     """A table of a catalog, whose files lie in a directory.
 
     Args:
-        catalog: its catalog; identifier: what it is called there.
+        catalog: its catalog; identifier: its name there.
         place: the directory, which is made.
         source: what its rows must be of.
 
@@ -183,13 +183,13 @@ class IcebergLakeTable(LakeTable):
 
     @property
     def version(self) -> int:
-        """See :class:`LakeTable`: the id of the snapshot."""
+        """The id of the snapshot; see :class:`LakeTable`."""
         snapshot = None if self._table is None else self._table.current_snapshot()
         return -1 if snapshot is None else snapshot.snapshot_id
 
     @property
     def staging(self) -> str:
-        """See :class:`LakeTable`: files that no snapshot names are none of the table's."""
+        """The directory of data; see :class:`LakeTable`: files that no snapshot names are none of the table's."""
         return str(self.place / "data")
 
     @property
@@ -279,7 +279,7 @@ class IcebergLakeTable(LakeTable):
             return PreparedCommit.of(transaction)
 
     def follow(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
-        """Know the table as it is behind a commit; see :meth:`commit`."""
+        """Take the table as it is after a commit; see :meth:`commit`."""
         with iceberg_errors(self.place):
             table = self._catalog.load_table(self._identifier)
         if self._found is not None:

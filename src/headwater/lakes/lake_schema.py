@@ -1,13 +1,13 @@
 """The columns of a table in the lake: which of them is which column of the source, and how they follow its changes.
 
-A column is known by its ``attnum``, which PostgreSQL never uses again, so a rename changes nothing in the lake, and a
+A column is known by its ``attnum``, which PostgreSQL never uses again. So a rename changes nothing in the lake, and a
 column that is dropped and made again is another one. A column stays in the lake for ever: what was dropped is null from
 then on. A column whose type becomes one that holds all values of the old one is widened, where the lake's tables can
-be; with any other type it is a new column, of a name with a number behind it. Or it is not changed at all, and a table
+be. With any other type it is a new column, of a name with a number after it. Or it is not changed at all, and a table
 of the source whose columns become others has another table there.
 
-Each field of the table says whose it is, the source's table and column by their numbers, in its metadata, which Parquet
-files, manifests and Delta keep.
+Each field of the table says in its metadata whose it is: the source's table and column by their numbers. Parquet files,
+manifests and Delta keep that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LakeColumn:
         name: in the lake.
         number: ``attnum``.
         type: in the lake.
-        source: what it was called in the source when it came, where the lake has had another column of that name.
+        source: its name in the source when it came, where the lake has had another column of that name.
     """
 
     name: str
@@ -90,12 +90,12 @@ class LakeSchema:
 
     @property
     def renamed(self) -> dict[str, str]:
-        """What columns were called in the source that the lake calls otherwise."""
+        """Names in the source of columns that have others in the lake."""
         return {column.name: column.source for column in self.columns if column.source is not None}
 
     @property
     def shape(self) -> Shape:
-        """Its columns; of several that were the same one in the source, the last."""
+        """The columns; of several that were the same one in the source, the last."""
         return {column.number: column.type for column in self.columns}
 
     def holding(self, column: LakeColumn) -> LakeColumn:

@@ -126,7 +126,7 @@ def require_source(known: str, source: str, place: Path | None, table: str = "th
     Args:
         known: the database that they are of; source: the one that they must be of.
         place: the table's directory; None for a table of a catalog, which has a namespace.
-        table: what an error calls it.
+        table: its name in errors.
 
     Raises:
         LakeError: they are of another one.
@@ -160,12 +160,12 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Landed:
-    """How far a table has come.
+    """The progress of a table.
 
     Attributes:
         commit_lsn: START of the commit record of the last transaction that has landed; -1 for none.
         schema: its columns, those of changes and the source's; None for a table that is not there.
-        source: what the rows are of: a system identifier and a database's OID.
+        source: the origin of the rows: a system identifier and a database's OID.
     """
 
     commit_lsn: int
@@ -179,7 +179,7 @@ class Sought:
 
     Attributes:
         changes: paths of files of changes, which have the key's columns; null there concerns no key.
-        key: these columns; none for rows that are told otherwise.
+        key: these columns; none for rows that are identified otherwise.
         is_all: all rows, whatever the changes are.
         has_history: the mirror has all versions of its rows.
     """
@@ -208,17 +208,17 @@ class LakeTable(ABC):
     @property
     @abstractmethod
     def landed(self) -> Landed:
-        """What the table itself says; asked when it was opened, and after each commit."""
+        """The table's own record; asked for when it was opened, and after each commit."""
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """What the last commit is called, by which the format reads a table as of then; -1 for none."""
+        """The name of the last commit, by which the format reads a table as of then; -1 for none."""
 
     @property
     @abstractmethod
     def staging(self) -> str:
-        """Where tasks write files: a directory, on the machine or machines that they run on."""
+        """The directory where tasks write files, on the machine or machines that they run on."""
 
     @property
     @abstractmethod
@@ -270,7 +270,7 @@ class LakeTable(ABC):
 
 @dataclass(frozen=True)
 class TableSize:
-    """What a version of a table is made of.
+    """The size of a version of a table.
 
     Attributes:
         rows, files: how many; bytes: of the files.
@@ -289,7 +289,7 @@ class TableSize:
 
 @dataclass(frozen=True)
 class Expired:
-    """What was removed of a table.
+    """The files that were removed of a table.
 
     Attributes:
         files: how many, of rows and others; bytes: theirs.
@@ -301,7 +301,7 @@ class Expired:
 
 @dataclass(frozen=True)
 class TableCommit:
-    """What :meth:`LakeTable.commit` is told.
+    """The arguments of :meth:`LakeTable.commit`.
 
     Attributes:
         table: to commit to; added, landed, removed, has_same_rows: see there.
@@ -346,7 +346,7 @@ class LakeFormat(ABC):
         """
 
     def identifier(self, name: str) -> tuple[str, ...]:
-        """Return what a table is called where the format keeps it; each has another one.
+        """Return the table's name where the format keeps it; each has another one.
 
         Args:
             name: that of the source's table.
@@ -362,7 +362,7 @@ class LakeFormat(ABC):
 
         Args:
             place: its directory; name: that of the source's table.
-            kept_versions: those that stay, besides the last one.
+            kept_versions: versions that stay, in addition to the last one.
             older_than: what has left the table later than that stays, too; with a time zone.
 
         Raises:
@@ -371,7 +371,7 @@ class LakeFormat(ABC):
 
     @abstractmethod
     def size(self, place: Path, name: str, version: int) -> TableSize:
-        """Return what a version of a table is made of; nothing is locked for that.
+        """Return the size of a version of a table; nothing is locked for that.
 
         Args:
             place: its directory.

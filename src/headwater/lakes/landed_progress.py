@@ -1,4 +1,4 @@
-"""How far all tables of a target have come together: the state behind that, and the line in the log that says it.
+"""The common progress of all tables of a target: the state after it, and the line in the log that records it.
 
 ::
 

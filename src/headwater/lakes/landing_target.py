@@ -1,4 +1,4 @@
-"""Where a user wants changes to land: a directory or a catalog, a format, and who writes it."""
+"""The target of changes: a directory or a catalog, a format, and who writes it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ITS_OWN = "its own"
 
 @dataclass(frozen=True)
 class LandingTarget:
-    """Where changes land.
+    """The place where changes land.
 
     Attributes:
         place: a directory, which is made; each table has one in it. It is made absolute: libraries take a path that
@@ -61,7 +61,7 @@ class LandingTarget:
             of the catalog stands before it, and is needed.
         snapshot: see :data:`SNAPSHOTS`.
         catalog_impl: one of :data:`CATALOG_IMPLS`.
-        jsonb: what columns of jsonb are, one of :data:`~headwater.rows.columns.column_types.JSONB`.
+        jsonb: the type of jsonb columns, one of :data:`~headwater.rows.columns.column_types.JSONB`.
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
     """
@@ -84,7 +84,7 @@ class LandingTarget:
 
     @property
     def types(self) -> Target:
-        """What the tables' columns can be."""
+        """The types that the tables' columns can have."""
         types = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
         return replace(types, has_variant=True) if self.jsonb == AS_VARIANT else types
 

@@ -8,7 +8,7 @@
     orders/_headwater/removed/part-….parquet.removed       taken away by a commit; for who reads an earlier one
 
 A commit is a manifest that gets its name by a hard link, which fails where there is one of that number: whoever was
-second is told. Files get their places after that; a run that ends in between is completed by the next to open the
+second gets an error. Files get their places after that; a run that ends in between is completed by the next to open the
 table, and what was staged for no commit is removed. Files that a commit takes away leave the directory likewise, and
 stay until somebody expires them. Every 64th manifest names all files. Who has a table open holds a lock on it, which
 goes with its process.
@@ -97,7 +97,7 @@ class ParquetTable(LakeTable):
 
     @property
     def version(self) -> int:
-        """See :class:`LakeTable`: the number of the manifest."""
+        """The number of the manifest; see :class:`LakeTable`."""
         return self._number or -1
 
     @property
@@ -258,13 +258,13 @@ def _schema_of(manifest: Mapping[str, Any]) -> pa.Schema:
 
 
 def _changed(files: Mapping[str, DataFile], added: Iterable[DataFile], removed: Iterable[str]) -> dict[str, DataFile]:
-    """Return files by their paths, behind a commit."""
+    """Return files by their paths, after a commit."""
     gone = set(removed)
     return {path: file for path, file in files.items() if path not in gone} | {file.path: file for file in added}
 
 
 def _followed(files: Mapping[str, DataFile], manifest: Mapping[str, Any]) -> dict[str, DataFile]:
-    """Return files by their paths, behind a manifest.
+    """Return files by their paths, after a manifest.
 
     Raises:
         LakeError: it is damaged.

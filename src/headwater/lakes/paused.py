@@ -1,4 +1,4 @@
-"""Which tables of a target land no further while the others do: why, where they stand, and the state to go on from.
+"""Tables of a target that land no further while the others do: why, where they stand, and the state to go on from.
 
 ::
 
@@ -84,17 +84,17 @@ class PausedTables:
 
     @property
     def tables(self) -> Mapping[int, PausedTable]:
-        """They, by their OIDs."""
+        """The tables, by their OIDs."""
         return self._tables
 
     @property
     def oids(self) -> frozenset[int]:
-        """Of all of them."""
+        """The OIDs of all paused tables."""
         return frozenset(self._tables)
 
     @property
     def stand_at(self) -> dict[str, int]:
-        """Where they stand, by their names; 0 for one that may lack rows."""
+        """The LSNs where tables stand, by their names; 0 for one that may lack rows."""
         return stand_at(self._tables.values())
 
     def add(self, table: PausedTable, kept_state: KeptState | None) -> None:

@@ -1,9 +1,10 @@
 """The log of a target: how far all of its tables have come together, window by window, and in which of their versions.
 
-``_headwater/resolved.jsonl`` has a line for each window that all tables have: its LSN, the latest commit time up to
-there, the versions of the tables that have others than in the line before, and which tables are paused, each with where
-it stands. So tables can be read as of one LSN, or of one moment, whatever became of them since. A line is written
-behind the commits: a run that is killed in between writes it when it is begun again. A line that was cut off is none.
+``_headwater/resolved.jsonl`` has a line for each window that all tables have. In it are its LSN and the latest commit
+time up to there. It has the versions of the tables that have others than in the line before. It also says which tables
+are paused, each with where it stands. So tables can be read as of one LSN, or of one moment, whatever became of them
+since. A line is written after the commits: a run that is killed in between writes it when it is begun again. A line
+that was cut off is none.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Resolved:
         tables: Mapping[str, int],
         paused: Mapping[str, int],
     ) -> Resolved:
-        """Return what belongs together when some tables have other versions."""
+        """Return the versions that belong together when some tables have other ones."""
         times = [time for time in (self.commit_time, commit_time) if time is not None]
         return Resolved(lsn, max(times, default=None), written, {**self.tables, **tables}, paused)
 

@@ -81,7 +81,7 @@ def arrow_type(type: DataType) -> pa.DataType:
 
 
 class Connector(ABC):
-    """What tables of a format want of Spark.
+    """The dealings of a format's tables with Spark.
 
     Attributes:
         spark: the session, whose configuration names catalogs.
@@ -103,7 +103,7 @@ class Connector(ABC):
 
     @abstractmethod
     def version(self, name: str) -> int:
-        """Return what the last commit is called; -1 for none."""
+        """Return the name of the last commit; -1 for none."""
 
     @abstractmethod
     def options(self, landed: Landed) -> dict[str, str]:
@@ -111,11 +111,11 @@ class Connector(ABC):
 
     @abstractmethod
     def settings(self, landed: Landed) -> dict[str, str]:
-        """Return what :meth:`options` say as settings of the session, for a MERGE: it has no options."""
+        """Return :meth:`options` as settings of the session, for a MERGE: it has no options."""
 
     @abstractmethod
     def size(self, name: str, version: int) -> TableSize:
-        """Return what a version of a table is made of."""
+        """Return the size of a version of a table."""
 
     def needed(self, schema: pa.Schema) -> dict[str, str]:  # noqa: ARG002
         """Return properties that a table with these columns must have."""
@@ -188,7 +188,7 @@ class IcebergConnector(Connector):
         return -1 if rows is None or not str(rows[1]).isdigit() else int(rows[1])
 
     def _history(self, name: str) -> Iterator[Mapping[str, str]]:
-        """Return what the snapshots say that have led to the table as it is, from the last one back."""
+        """Give the summaries of the snapshots that have led to the table as it is, from the last one back."""
         at: int | None = self.version(name)
         rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {name}.snapshots").collect()
         known = {row[0]: row for row in rows}

@@ -9,8 +9,8 @@
 So whatever a mirror must know is decided where it is for all formats: what folds into one row, what an update left
 unwritten, what does not fit. The MERGE has full rows, and does what it is told.
 
-Where keys do not tell which rows are concerned, or not as Spark compares (TRUNCATE, rows that are told as wholes, a
-column with a default, a key of floats), all rows are taken, and what is left of them replaces the table.
+Keys may not tell which rows are concerned, or not as Spark compares: TRUNCATE, rows that are identified as wholes, a
+column with a default, a key of floats. Then all rows are taken, and what is left of them replaces the table.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def take(spark: SparkSession, name: str, schema: pa.Schema, sought: Sought, plac
 
     Args:
         spark: the session; name: of the table, as SQL has it; schema: its columns.
-        sought: which rows; place: a directory for their files, which is made anew.
+        sought: the rows to take; place: a directory for their files, which is made again.
 
     Raises:
-        LakeError: no MERGE can tell the versions of a history apart.
+        LakeError: no MERGE can distinguish the versions of a history.
     """
     has_history, is_keyed = sought.has_history, _are_alike(sought.key, schema)
     if has_history and not is_keyed:

@@ -10,7 +10,7 @@ mirror, rows that changes concern are taken out first, and merged in again (:mod
 column of the source is which, a property of the table says; it is set before columns are added, with the LSN of the
 rows that they are added for: a run that is killed in between finds them again, and no column that has no values yet.
 
-Exactly once: a table's own word is asked before a commit and behind it. Delta itself refuses one of two that commit at
+Exactly once: a table's own word is asked before a commit and after it. Delta itself refuses one of two that commit at
 once. Iceberg takes both; whoever was second finds that, and says so.
 
 Known gaps: files of a version (compaction and expiry are the catalog's own).
@@ -69,7 +69,7 @@ class SparkFormat(LakeFormat):
     Args:
         place: the target's directory.
         format: ``delta`` or ``iceberg``.
-        namespace: the catalog's name in Spark's configuration, and the namespace of all tables behind it; that alone:
+        namespace: the catalog's name in Spark's configuration, and after it the namespace of all tables; that alone:
             the namespace of a table is its schema.
 
     Raises:
@@ -163,7 +163,7 @@ class SparkTable(LakeTable):
 
     @property
     def version(self) -> int:
-        """See :class:`LakeTable`; a table without a commit of rows has none."""
+        """The version that the connector gives; see :class:`LakeTable`; a table without a commit of rows has none."""
         with spark_errors(self._staging):
             return self._connector.version(self._name) if self._landed.commit_lsn >= 0 else -1
 
@@ -173,7 +173,7 @@ class SparkTable(LakeTable):
 
     @property
     def files(self) -> Mapping[str, DataFile]:
-        """See :class:`LakeTable`: they are the catalog's."""
+        """No files: they are the catalog's; see :class:`LakeTable`."""
         return {}
 
     def locate(self, path: str) -> str:

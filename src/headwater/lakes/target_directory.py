@@ -150,7 +150,7 @@ class StagingAreas:
         return self._turn
 
     def of_table(self, number: int) -> str:
-        """Return where tasks write changes of a table in this turn.
+        """Return the directory into which tasks write changes of a table in this turn.
 
         Args:
             number: of the table, in the window.

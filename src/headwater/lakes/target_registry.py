@@ -1,4 +1,4 @@
-"""What a target notes of itself, in files of JSON that are whole or not there.
+"""The notes of a target, in files of JSON that are whole or not there.
 
 ::
 
@@ -81,7 +81,7 @@ class TargetRegistry:
 
     @property
     def chosen(self) -> TablePatterns | None:
-        """Which tables land; None where nothing has landed yet."""
+        """The tables that land; None where nothing has landed yet."""
         patterns = self._load(_TARGET).get(_TABLES)
         return None if patterns is None else TablePatterns.of_text(str(patterns))
 

@@ -2,7 +2,7 @@
 
 In: the catalog where the target has come to, what lands there and what is to land. Out: rows to be loaded as of there,
 all tables as of one LSN, and from when on a base backup has them. Any backup will do that is complete before that LSN,
-with the WAL from its beginning on: what WAL behind its end did to the tables' pages is known as well as what WAL during
+with the WAL from its beginning on: what WAL after its end did to the tables' pages is known as well as what WAL during
 it did (:mod:`headwater.existing.page_history`). From that LSN on the windows have changes of these tables, too.
 
 Transactions that are still open at the LSN are not in the rows; the state has what they have done, of all tables.
@@ -138,7 +138,7 @@ def is_adding(adding: Adding) -> LakeError:
 
 
 def too_late(adding: Adding) -> LakeError:
-    """Return the error of a backup that is complete only behind where a run that was ended has begun to add tables."""
+    """Return the error of a backup that is complete only after where a run that was ended has begun to add tables."""
     return LakeError(
         f"tables are being added as they were at {Lsn(adding.lsn)}, where this backup was not complete yet",
         hint="give the backup that they were begun to be added from, or an older one",

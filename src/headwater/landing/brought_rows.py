@@ -38,7 +38,7 @@ def brought_rows(
         opened: the pass; its catalog has not been rolled forward.
         arrival: the table, and the commit that it comes with; landing: it in the lake.
         places: where rows are staged, and a directory that is made and removed; all machines share them.
-        engine: runs tasks; progress: is told of them.
+        engine: runs tasks; progress: hears of them.
 
     Raises:
         LakeError: no backup has them.

@@ -2,9 +2,9 @@
 
 In: a window in which decoding begins. Out: :class:`ExistingRows`, or nothing where they have landed already.
 
-The LSN is that of the consistent point: decoding tells of every transaction that commits behind it, whole, and of
-none before. So a transaction is in the rows or among the changes, never in both. A copy of files that were written to
-meanwhile, though, has lost what was dropped or cut off before its end: where that is later, it is the LSN, and the
+The LSN is that of the consistent point: decoding reports every transaction that commits after it, whole, and none
+before. So a transaction is in the rows or among the changes, never in both. A copy of files that were written to
+meanwhile, though, has lost what was dropped or cut off before its end. Where that is later, it is the LSN, and the
 changes between both are left out as those are that the rows have.
 """
 
@@ -57,13 +57,13 @@ class ExistingTable:
 
 @dataclass(frozen=True)
 class ExistingRows:
-    """What is to be landed.
+    """The rows that are to be landed.
 
     Attributes:
         lsn: START of the last record whose transaction they have.
         start_lsn: of the copy.
-        tables: them.
-        commit_lsn: that they say of themselves; None for ``lsn``.
+        tables: the tables.
+        commit_lsn: the one that rows say of themselves; None for ``lsn``.
     """
 
     lsn: int

@@ -7,9 +7,9 @@
     tables             ->  visible rows of some pages into a file each         (tasks)
                        ->  one commit a table, with the LSN                    (driver)
 
-What a table has landed, it says itself: one that has come to the LSN, with or without rows, is left out when a run
-that was killed is begun again. Nobody but tasks sees rows, and a task holds a few megabytes of pages at a time, with
-as many bytes of values out of line as fit beside them.
+What a table has landed, it says itself: one that has come to the LSN, with or without rows, is left out when a run that
+was killed is begun again. Nobody but tasks sees rows. A task holds a few megabytes of pages at a time, with as many
+bytes of values out of line as fit beside them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ Commit = Callable[[int, list[DataFile]], None]
 
 @dataclass(frozen=True)
 class InitialLoad:
-    """Loads tables.
+    """A loader of tables.
 
     Attributes:
         opened: what is landed, and by which settings; rows: of the tables there are.
@@ -211,7 +211,7 @@ class InitialLoad:
 
 
 def _require_reached(copy: DataDirectory, lsn: int) -> None:
-    """See that nothing in a copy is of behind an LSN; what a crashed server had cut off or removed no page tells.
+    """See that nothing in a copy is of after an LSN; what a crashed server had cut off or removed no page tells.
 
     Raises:
         CatalogError: it may be.
@@ -247,7 +247,7 @@ def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection
 
 @dataclass(frozen=True)
 class _Reader:
-    """Where tables lie, and what the log has done to them."""
+    """The places of tables, and what the log has done to them."""
 
     catalog: str
     start_lsn: int
@@ -316,7 +316,7 @@ def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile 
 
 
 class HeapRows:
-    """Makes rows of a change table out of a relation's tuples."""
+    """A maker of a change table's rows from a relation's tuples."""
 
     def __init__(
         self, form: ChangeTable, schema: RelationSchema, toast: ToastValues | None, session: SessionSettings, lsn: int

@@ -8,7 +8,7 @@
             ->  of mirrors: these merged into groups of files  (tasks)
             ->  one commit a table, with the LSN of the last transaction in it; then the state behind it all  (driver)
 
-A run is one pass over the WAL (:mod:`headwater.landing.landing_pass`) or, where the log is followed, pass after pass,
+A run is one pass over the WAL (:mod:`headwater.landing.landing_pass`). Where the log is followed it is pass after pass,
 each to the end of what is there. A window that is cut begins another pass, so does one that a table is left out of
 (:mod:`headwater.landing.paused_tables`).
 
@@ -106,8 +106,8 @@ def land(
         target: where to.
         progress: called with (step, tasks done, tasks in all).
         bounds: of what is committed at a time.
-        following: how to go on behind the end of the log until the run is told to end; None to end there.
-        watch: told of what has landed.
+        following: how to go on after the end of the log until the run is told to end; None to end there.
+        watch: hears of what has landed.
         on_table_error: one of :data:`~headwater.landing.paused_tables.ON_TABLE_ERROR`; None to pause tables where the
             log is followed, and else to stop.
 
@@ -149,12 +149,12 @@ class LandingRun:
         engine: runs the tasks; it may choose one for each pass.
         bounds, step_progress: see :class:`~headwater.pipeline.window_pipeline.WindowPipeline`.
         request: the window.
-        lake: where to; watch: told of what has landed.
+        lake: where to; watch: hears of what has landed.
         pauses: a table that cannot go on is paused; else the run stops.
         only: OIDs of paused tables that catch up with the others; None to land those that are not paused.
         result: of all passes so far.
         tables: that land; those that the request asks for, until when some of them have to wait for their rows.
-        until: LSN at or behind which these can be had; None if it is not known.
+        until: LSN at or after which these are available; None if it is not known.
         has_warned: that some wait.
     """
 
@@ -173,7 +173,7 @@ class LandingRun:
 
     @property
     def mode(self) -> Mode:
-        """What is kept of the source."""
+        """The mode: what is kept of the source."""
         return mode_of(self.lake.target)
 
     def once(self, kept_state: KeptState | None) -> None:
@@ -191,15 +191,15 @@ class LandingRun:
         """Pass by pass, each to the end of what is there, until it is told to end."""
         while kept_state is None:
             # An early look may find a copied catalog that is not complete yet: then none of it has landed.
-            made = following.when_there(lambda: self._begin(following))
-            if made is None:
+            begun = following.when_there(lambda: self._begin(following))
+            if begun is None:
                 return
-            kept_state = made
+            kept_state = begun
         while (directory := self._more(kept_state, following)) is not None:
             kept_state = self.go(kept_state, directory, following) or kept_state
 
     def _more(self, kept_state: KeptState, following: Following) -> WalDirectory | None:
-        """Return the WAL behind a state, once there is some; None if it is told to end before."""
+        """Return the WAL after a state, once there is some; None if it is told to end before."""
         if following.when_there(lambda: self.has_all(kept_state)) is False and not self.has_warned:
             self._warn_of_waiting(kept_state)
         return following.behind(kept_state)
@@ -216,10 +216,10 @@ class LandingRun:
         return open_request(request, partial(self.row_changes, request.tables), kept_state, directory).of_rows()
 
     def row_changes(self, tables: TablePatterns, store: CatalogStore) -> RowChanges:
-        """Return what says which changes are wanted.
+        """Return the plugin that says which changes are wanted.
 
         Args:
-            tables: those that are chosen; store: a catalog of the database.
+            tables: the chosen ones; store: a catalog of the database.
         """
         choice = TableChoice(tables, left_out=self.lake.paused.oids - (self.only or frozenset()), only=self.only)
         return RowChanges(choice, (), store.major, encoding=store.encoding, mirrors=self.mode.mirrors)
@@ -241,7 +241,7 @@ class LandingRun:
             following: how it is followed; None where it is not.
 
         Returns:
-            the state behind it; None if it was told to end before any.
+            the state after it; None if it was told to end before any.
         """
         cut: CrowdedWindowError | None = None
         causes: dict[int | None, HeadwaterError] = {}
@@ -263,7 +263,7 @@ class LandingRun:
             kept_state, cut = behind, None
 
     def _until(self, landing_pass: LandingPass, cut: CrowdedWindowError | None) -> int | None:
-        """Tell where a pass ends early: what is chosen besides is so for its first window only."""
+        """Tell where a pass ends early: what is also chosen is so for its first window only."""
         return start_of(landing_pass.opened) + 1 if cut is not None and cut.oids else self.until
 
     def _begun_again(
@@ -341,7 +341,7 @@ class LandingRun:
             exchange = stack.enter_context(engine.open_exchange())
             near = stack.enter_context(LocalExchange()) if is_followed else None
             keeps_columns = self.lake.target.schema_evolution == FAIL
-            # Once a run: a mirror may be of before it was told of these, and a changelog has no rows to be read.
+            # Once a run: a mirror may be of before it heard of these, and a changelog has no rows to be read.
             is_first = self.result.resolved_lsn is None
             looks_back = is_first and (self.mode.mirrors or (opened.state is None and not wants_existing))
             handing = Handing(
@@ -471,10 +471,10 @@ def _cause(
         if error.cause.hint is not None:  # a refusal, and no mere place for a cut
             causes.setdefault(error.cause.lsn, error.cause)
     elif isinstance(error, AwaitedCatalogError) and cut is not None and cut.cut is not None:
-        # A copied catalog is complete behind the cut only: so the window cannot be cut.
+        # A copied catalog is complete after the cut only: so the window cannot be cut.
         return cut.cause
     elif isinstance(error, LakeError) and error.lsn in causes and error.lsn is not None:
-        # What was known of the window as a whole tells more of a refusal than what is known behind the cut.
+        # What was known of the window as a whole says more of a refusal than what is known after the cut.
         cause = causes[error.lsn]
         cause.table = cause.table or error.table
         return cause

@@ -1,4 +1,4 @@
-"""What a target keeps of the source: its changes, its rows as they are, or with all versions that they have had.
+"""Modes of a target: it keeps the source's changes, its rows as they are, or with all versions that they have had.
 
 A :class:`Mode` says what tasks stage of each table, and what becomes of that: one :class:`Settled` a table, which is
 committed. The flow around it is the same (:mod:`headwater.landing.landing`). A table of changes takes the files as they
@@ -46,7 +46,7 @@ CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
 
 
 class Mode(ABC):
-    """What a target keeps.
+    """The mode of a target.
 
     Attributes:
         name: as the command has it.
@@ -71,7 +71,7 @@ class Mode(ABC):
         """Return a table whose rows were there before, with what is to be known of it.
 
         Raises:
-            LakeError: its rows cannot be told apart.
+            LakeError: its rows cannot be distinguished.
         """
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Mode(ABC):
     def settled(
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
-        """Return what is committed of each table of which there is anything.
+        """Give the commits of the tables of which there is anything.
 
         Args:
             landings: of the window.
@@ -105,12 +105,12 @@ class Mode(ABC):
 
     @abstractmethod
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
-        """Return what is committed of a table whose rows were there before.
+        """Return the commit of a table whose rows were there before.
 
         Args:
-            landing: it.
+            landing: the table's.
             files: what tasks have staged of it.
-            lsn: that it then has.
+            lsn: the one that it then has.
             merging: runs merges.
         """
 
@@ -286,7 +286,7 @@ MODES: Mapping[str, Mode] = {
 
 
 def mode_of(target: LandingTarget) -> Mode:
-    """Return what a target keeps.
+    """Return the mode of a target.
 
     Raises:
         UsageError: it cannot be kept so.
@@ -322,7 +322,7 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
 
 
 def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
-    """Return what columns that were added hold in rows from before, by their numbers."""
+    """Return the values that rows from before have in columns that were added, by their numbers."""
     own = {column.number: column for column in columns.typed.columns}
     return {
         number: missing_value(column, own[number], columns.typed, decoder.session)
@@ -332,7 +332,7 @@ def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> 
 
 
 def _replacing(last: RelationSchema, story: TableStory) -> tuple[Rewritten, ...]:
-    """Tell where rows were written anew for the type of a column by which no row is told, and none have left before."""
+    """Tell where rows were rewritten for the type of a column that identifies no row, and none have left before."""
     if story.identity.is_whole or story.gone or story.coming:
         return ()
     key = {column.number for column in last.columns if column.name in story.identity.columns}

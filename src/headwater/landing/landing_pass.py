@@ -1,6 +1,6 @@
 """One pass over WAL into a lake: window by window, to the end of what is there.
 
-In: a request that was opened, and where the lake has come to. Out: commits, and the state behind the last window. What
+In: a request that was opened, and where the lake has come to. Out: commits, and the state after the last window. What
 is kept of the source, its changes or its rows, is a value (:mod:`headwater.landing.landing_modes`); the flow is one.
 """
 
@@ -69,7 +69,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass
 class LandingResult:
-    """What has landed.
+    """The result of a run: what has landed.
 
     Attributes:
         rows: by table; files: how many; bytes: theirs.
@@ -92,8 +92,8 @@ class Part:
 
     Attributes:
         slices: ready for tasks; size: bytes of the records that they are about.
-        tables: that they have changes of.
-        kept_state: the state behind it.
+        tables: the tables that they have changes of.
+        kept_state: the state after it.
         transactions: how many it has.
         commit_time: the latest of its transactions, or that of the last before; None where that is not known.
         last_commit: the latest of its own, None for none.
@@ -101,7 +101,7 @@ class Part:
         existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
             again.
         renamed: tables that come into the choice in it, or leave it.
-        columns: those that tables have lost, or call otherwise, where that is not to be.
+        columns: the columns that tables have lost, or call otherwise, where that is not to be.
         without_wal: relations of which not all rows are in the WAL.
         names: what the source does with tables' names; living: OIDs of the tables that there are, if it does anything.
     """
@@ -149,7 +149,7 @@ class _Staged:
 
 @dataclass
 class Handing:
-    """Makes parts, in the thread that plans.
+    """A maker of parts, in the thread that plans.
 
     Attributes:
         hand: a slice; parallel: tasks that can run at once; mode: what is kept.
@@ -209,7 +209,7 @@ class Handing:
         )
 
     def _tables(self, assembly: Assembly, window: CatalogWindow, plugin: RowChanges, since: int) -> list[SourceTable]:
-        """Return what a window has of tables, and where their definitions change."""
+        """Return the tables of a window, and where their definitions change."""
 
         def wants(schema: RelationSchema) -> bool:
             return bool(plugin.wants(schema, window.end))
@@ -258,11 +258,11 @@ class LandingPass:
     Attributes:
         ahead: plans windows; opened: where it begins.
         lake: where to; mode: what is kept there.
-        result: grows; watch: told of it.
+        result: grows; watch: hears of it.
         with_rows: rows that were there before land, too.
         engine: runs the tasks that read these; that of the windows is the planner's.
-        kept_state: the state behind the last window that all tables have; None before there is one.
-        catches_up: the pass is of tables that lag behind the others, of which the target's own notes tell.
+        kept_state: the state after the last window that all tables have; None before there is one.
+        catches_up: the pass is of tables that lag after the others, as the target's own notes say.
     """
 
     ahead: WindowPipeline[Part]
@@ -282,11 +282,11 @@ class LandingPass:
 
         Args:
             following: how the log is followed; None where it is not.
-            until: LSN at or behind which to end early, with a window; None to go on to the end of the WAL.
+            until: LSN at or after which to end early, with a window; None to go on to the end of the WAL.
             goes_on: another pass follows this one.
 
         Returns:
-            the state behind the last one; None if there was none.
+            the state after the last one; None if there was none.
 
         Raises:
             CrowdedWindowError: a window is to be cut; what was before it has landed (:attr:`kept_state`).
@@ -351,7 +351,7 @@ class LandingPass:
         )
 
     def _replacing(self, part: Part, lo: int, behind: BackgroundStep) -> Replacing | None:
-        """Return what a window begins with, once the one before it is committed and a run would begin behind that."""
+        """Return the new names that a window begins with, once a run would begin after the one before it."""
         if not part.names:
             return None
         warn_of_names_without_table(part.names, self.lake, is_mirror=self.mode.mirrors)
@@ -398,7 +398,7 @@ class LandingPass:
                         raise change.refusal(name)
 
     def _is_apart(self, part: Part) -> bool:
-        """Tell whether a window is staged the same way before and behind the commit of the one before.
+        """Tell whether a window is staged the same way before and after the commit of the one before.
 
         A transaction of it has committed later than all that were, so tables that have not heard of those yet leave out
         the same: only their columns matter, and which tables there are.

@@ -1,4 +1,4 @@
-"""What tasks do of a window that lands: rows of each table into files, groups of a mirror's files into others.
+"""The work of tasks in a window that lands: rows of each table into files, groups of a mirror's files into others.
 
 An error of a value, a type or a change says which table it is of (:attr:`headwater.errors.HeadwaterError.table`).
 """
@@ -47,7 +47,7 @@ def _rows(form: ChangeTable, located: LocatedSlice) -> pa.Table | None:
 
 
 def files_by_table(arriving: Iterable[list[Arrived[list[Written]]]], bringing: Bringing) -> dict[int, list[Written]]:
-    """Return what tasks have written, by table, in the order of the output, behind what comes before that."""
+    """Return the files that tasks have written, by table, in the order of the output, after what comes before that."""
     files_of = {number: list(files) for number, files in bringing.items() if files}
     for (arrived,) in arriving:
         arrived.remove()

@@ -1,6 +1,6 @@
-"""What a run that lands tells of itself, while it works: to a progress bar, to a scheduler, to metrics.
+"""The reports of a run that lands, while it works: to a progress bar, to a scheduler, to metrics.
 
-Called in the thread that commits, between one step and the next: who is told does not make it wait.
+Called in the thread that commits, between one step and the next: a listener does not make it wait.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class LandedWindow:
 
     @property
     def delay_seconds(self) -> float | None:
-        """From the last commit on the server until it was there; None without a transaction."""
+        """The time from the last commit on the server until it was there; None without a transaction."""
         return None if self.last_commit is None else max(0.0, self.landed_at - self.last_commit)
 
 
 class LandingWatch:
-    """Is told; does nothing with it."""
+    """A listener that does nothing."""
 
     def begins(self, lo: int, end: int) -> None:
         """Hear that a pass over WAL begins: a run is one, or many where the log is followed.
@@ -86,7 +86,7 @@ class LandingWatch:
 
 
 class SeveralWatch(LandingWatch):
-    """Tells others.
+    """A listener that passes on to others.
 
     Args:
         watches: them.

@@ -8,10 +8,10 @@
       -> names are bound anew, rows of a table's own mirror staged, and that noted: a run that is killed does the same
       -> the window lands: the older table's rows end before its first change, the newer one's come
 
-A mirror is what ``SELECT * FROM name`` says. So it follows the name: a table that gets it brings its rows, whatever it
-was called before; in the lake it is found under its new name only, and what it was called before stays as it was. A
-table of changes goes on under a name that another table gets, behind a row that says so; where no other one does, it
-follows the table. With ``--follow-oid`` a mirror does that, too.
+A mirror is what ``SELECT * FROM name`` says. So it follows the name: a table that gets it brings its rows, whatever its
+name was before. In the lake it is found under its new name only, and what has its old name stays as it was. A table of
+changes goes on under a name that another table gets, after a row that says so; where no other one does, it follows the
+table. With ``--follow-oid`` a mirror does that, too.
 
 Known gaps: what a transaction does to a table before it gives its name to another one is in no table of changes.
 """
@@ -73,19 +73,19 @@ class Arrival:
 
     @property
     def departure(self) -> Departure:
-        """What ends the rows that are there."""
+        """The departure that ends the rows that are there."""
         return Departure(self.table.oid, self.change.lsn, self.change.time)
 
 
 @dataclass(frozen=True)
 class Naming:
-    """What decides which table lands under which name.
+    """The names that tables land under.
 
     Attributes:
         lake: where they land.
         is_mirror: rows are kept, not changes.
         living: OIDs of the tables that there are.
-        left_out: OIDs of those that are paused.
+        left_out: OIDs of paused tables.
     """
 
     lake: Lake
@@ -122,7 +122,7 @@ class Naming:
         return self._renamed(change, table, giver)
 
     def _renamed(self, change: NameChange, table: RelationSchema, giver: str | None) -> Arrival | None:
-        """Return what becomes of a mirror whose table got a name that no other one has in the lake."""
+        """Return the arrival of a mirror whose table got a name that no other one has in the lake; None for none."""
         if not change.was_known:  # rows and changes of it are in no mirror, or are missing in its own
             return Arrival(change, table, None, replaces=giver == change.name)
         if giver is None:
@@ -165,7 +165,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class Replacing:
-    """What a window begins with.
+    """The beginning of a window in which tables take the place of others.
 
     Attributes:
         lake: where it lands; is_mirror: rows are kept, not changes.
@@ -317,7 +317,7 @@ class Replacing:
         )
 
     def is_over(self) -> None:
-        """Forget the note: the window has landed in all tables, and where a run would go on is behind it.
+        """Forget the note: the window has landed in all tables, and where a run would go on is after it.
 
         Raises:
             LakeError: what is not needed any more cannot be removed.
@@ -328,7 +328,7 @@ class Replacing:
 
 
 def replace_marker(landing: Landing) -> Written:
-    """Return a row of a table of changes: those behind it are of another table of the source."""
+    """Return a row of a table of changes: those after it are of another table of the source."""
     source, gone = landing.source, landing.source.replaces
     assert gone is not None
     columns = {
@@ -355,13 +355,13 @@ Bringing = Mapping[int, Sequence[Written]]
 def replacing_at(
     naming: Naming, changes: Sequence[NameChange], lo: int, scope: Scope, ready: Callable[[], None]
 ) -> Replacing | None:
-    """Return what a window begins with, its names bound; None if no table lands under another name in it.
+    """Bind the names that a window begins with; None if no table lands under another name in it.
 
     Args:
-        naming: which table lands under which name.
+        naming: says which table lands under which name.
         changes: what the source does with names in the window.
         lo: LSN where it begins.
-        scope: of what is landed.
+        scope: the scope of what is landed.
         ready: called before anything is noted; a run that is killed begins with the window from then on.
 
     Raises:
@@ -462,7 +462,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Note:
-    """What a run that is killed has to do again: ``_headwater/replacing.json``.
+    """The work that a run that is killed has to do again: ``_headwater/replacing.json``.
 
     Attributes:
         lsn: START of the commit's record; bound: tables, by their names.

@@ -10,7 +10,7 @@ Tables that are resumed together begin at the oldest of their states: each leave
 go from one of them to another do so at their commit. A table that cannot go on stays paused, where it stands then.
 
 Rows of a backup take the place of a mirror's in one commit; versions of a history end with it, and others begin; a
-table of changes gets a row that says so (``_change_type`` ``replace``), and its rows behind that (``read``).
+table of changes gets a row that says so (``_change_type`` ``replace``), and its rows after that (``read``).
 
 Both leave the note that a table is paused until all is committed. What is killed is begun again: what a table has
 landed, it says itself.
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is done.
+    """The settings of a run.
 
     Attributes:
         progress: called with (step, tasks done, tasks in all); None for nobody.
-        bounds: of what is committed at a time; watch: told of what has landed.
+        bounds: of what is committed at a time; watch: hears of what has landed.
     """
 
     progress: Progress | None = None

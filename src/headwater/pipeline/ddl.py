@@ -21,7 +21,7 @@ __all__ = ["DdlWatch", "PlacedDdl", "open_ddl", "read_ddl"]
 
 @dataclass
 class DdlWatch:
-    """Collects the DDL of one window after the other.
+    """A collector of the DDL of one window after the other.
 
     Attributes:
         found: what was collected and not taken yet.
@@ -37,7 +37,7 @@ class DdlWatch:
         self.found += ddl_of_window(window.index.rows, txns, store, wanted)
 
     def take(self) -> list[PlacedDdl]:
-        """What was collected since the last call."""
+        """Return the DDL that was collected since the last call."""
         taken, self.found = self.found, []
         return taken
 
@@ -52,7 +52,7 @@ def open_ddl(request: DecodeRequest) -> OpenRequest:
 
 
 def read_ddl(opened: OpenRequest, bounds: WindowBounds = DEFAULT_BOUNDS) -> Iterator[PlacedDdl]:
-    """The DDL of a request, in commit order, window by window.
+    """Give the DDL of a request, in commit order, window by window.
 
     Args:
         opened: of :func:`open_ddl`.

@@ -1,6 +1,6 @@
 """The command's run: windows are planned (:mod:`headwater.pipeline.windows.windows`), decoded in tasks, and delivered.
 
-A run has one output or several, of one database or several: the WAL is indexed once for all of them, and a task that
+A run has one output or several, of one database or several: the WAL is indexed once for all of them. A task that
 decodes what several outputs want of a stretch of WAL reads it once.
 
 The data source hands the same plans to Spark as partitions (:mod:`headwater.source.source_plan`, ``stream_planner``);
@@ -54,14 +54,14 @@ TASK_VALUES = (PIECES, Slice)
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a run is done; what comes out is the same.
+    """The way a run is done; what comes out is the same.
 
     Attributes:
         progress: called with (step, tasks done, tasks in all); None for nobody.
         scratch: an existing directory that driver and executors share; a temporary one is made inside it.
         place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
         bounds: of a window: WAL is planned window by window.
-        keep: called with the state behind each window, which has what every output needs.
+        keep: called with the state after each window, which has what every output needs.
     """
 
     progress: Progress | None = None
@@ -92,7 +92,7 @@ def decode(
         the messages.
 
     Raises:
-        HeadwaterError: any reason not to decode; nothing is left behind then.
+        HeadwaterError: any reason not to decode; nothing is left then.
     """
     output = Output(request, form, lambda _: deliver)
     decoded = decode_outputs(spark, [output], None, kept, settings)
@@ -115,13 +115,13 @@ def decode_outputs(
         choice: of several databases of a cluster, each of which is decoded for every output; None for the one that the
             requests name.
         kept: a state to go on from, in the catalog's place; of one database.
-        settings: how.
+        settings: the way it is done.
 
     Returns:
         the messages of each.
 
     Raises:
-        HeadwaterError: any reason not to decode for any of them; nothing is left behind then.
+        HeadwaterError: any reason not to decode for any of them; nothing is left then.
     """
     return decode_run(
         engine_of(spark), open_run([output.request for output in outputs], choice, kept), outputs, settings
@@ -148,7 +148,7 @@ def decode_run(engine: Engine, run: OpenRun, outputs: Sequence[Output], settings
 
 @dataclass(frozen=True)
 class _HandedOutput:
-    """What one output of a database has of a window.
+    """One output's share of a window of a database.
 
     Attributes:
         transactions, changes, passed_over, read_again: counts; see :class:`DecodeResult`.
@@ -170,7 +170,7 @@ class _HandedPart:
         outputs: of each output.
         read_again: bytes of WAL that tasks read.
         consistent_at: LSN where decoding could begin, None if it could not yet.
-        state: makes the state behind it.
+        state: makes the state after it.
     """
 
     plan: DatabaseFold
@@ -195,16 +195,16 @@ class _Task(Handed[list[Slice]]):
     handed: tuple[Handed[Slice], ...]
 
     def load(self) -> list[Slice]:
-        return [one.load() for one in self.handed]
+        return [piece.load() for piece in self.handed]
 
     def remove(self) -> None:
-        for one in self.handed:
-            one.remove()
+        for piece in self.handed:
+            piece.remove()
 
 
 @dataclass(frozen=True)
 class _Making:
-    """What a task makes messages with, for one output of a database; pickles."""
+    """The things that a task makes messages with, for one output of a database; pickles."""
 
     decoder: SliceDecoder
     form: MessageForm
@@ -215,7 +215,7 @@ class _Making:
 
     @classmethod
     def of(cls, plan: DatabaseFold, number: int, form: MessageForm) -> _Making:
-        """For an output, by its number."""
+        """Return the maker of messages for an output, by its number."""
         opened = plan.outputs[number].opened
         is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
         return cls(
@@ -277,7 +277,7 @@ class _Run:
         return Decoded(results, sum(self._ahead.indexed), self.read_again, self.seconds, self.exchange)
 
     def _decode_all(self, plans: Sequence[DatabaseFold], new_plans: NewPlans) -> None:
-        """Window by window: a window's job begins when it is planned, while messages of the one before are taken."""
+        """Go window by window: a window's job begins when it is planned, while messages of the one before are taken."""
         with self._ahead.driven(plans, new_plans) as (windows, behind):
             for window in windows:
                 begun = self._begun(window)
@@ -289,8 +289,8 @@ class _Run:
             for part in begun.window.parts:
                 self._note(part, begun.window.hi)
             for task, files in zip(begun.tasks, begun.arriving, strict=True):
-                for output, one in zip(task.outputs, files, strict=True):
-                    self._take(begun.window.parts[task.number].plan, output, one)
+                for output, file in zip(task.outputs, files, strict=True):
+                    self._take(begun.window.parts[task.number].plan, output, file)
 
     def _note(self, part: _HandedPart, hi: int) -> None:
         """Add a window's counts to a database's results."""
@@ -329,7 +329,7 @@ class _Run:
         )
 
     def _handed_part(self, plan: DatabaseFold, window: PlannedWindow) -> _HandedPart:
-        """Its slices handed over."""
+        """Return a part of a window, with its slices handed over."""
         handed = self._handed(plan, window)
         if self.keep is not None:
             self.keep(KeptState(handed.state(), settings_together(output.opened for output in plan.outputs)))
@@ -337,20 +337,20 @@ class _Run:
 
     def _handed(self, plan: DatabaseFold, window: PlannedWindow) -> _HandedPart:
         assemblies, behind = window.assemblies, window.behind
-        plans = [one.plan for one in assemblies]
+        plans = [assembly.plan for assembly in assemblies]
         groups = cut_together(plans, even_slice(plans, SLICES_PER_CORE * self._ahead.parallel))
-        read = [_bytes_of(joined_ranges([one for _, one in group])) for group in groups]
+        read = [_bytes_of(joined_ranges([piece for _, piece in group])) for group in groups]
         return _HandedPart(
             plan=plan,
-            groups=[[(number, self.exchange.hand(one)) for number, one in group] for group in groups],
-            outputs=[_handed_output(number, one, groups) for number, one in enumerate(assemblies)],
+            groups=[[(number, self.exchange.hand(piece)) for number, piece in group] for group in groups],
+            outputs=[_handed_output(number, assembly, groups) for number, assembly in enumerate(assemblies)],
             read_again=sum(read),
             consistent_at=behind.control.builder.consistent_at,
             state=lambda: plan.state_behind(behind),
         )
 
     def _begun(self, window: HandedWindow[_HandedPart]) -> _Begun:
-        """One job for the slices of all databases and outputs."""
+        """Begin one job for the slices of all databases and outputs."""
         parts, block = window.parts, ExitStack()
         makings = [
             [_Making.of(part.plan, number, self.outputs[number].form) for number in range(len(part.outputs))]
@@ -358,10 +358,12 @@ class _Run:
         ]
 
         def work(task: _Task) -> Iterator[Write[MessageCounts]]:
-            own, slices = [makings[task.number][number] for number in task.outputs], task.load()
-            with errors_of(own[0].database):
-                collected = collected_together([(one.decoder, plan) for one, plan in zip(own, slices, strict=True)])
-            for making, plan in zip(own, slices, strict=True):
+            chosen, slices = [makings[task.number][number] for number in task.outputs], task.load()
+            with errors_of(chosen[0].database):
+                collected = collected_together(
+                    [(maker.decoder, plan) for maker, plan in zip(chosen, slices, strict=True)]
+                )
+            for making, plan in zip(chosen, slices, strict=True):
                 # What one output has is gone when the next one's is printed.
                 yield partial(making.write, plan, collected.pop(0))
 
@@ -383,8 +385,8 @@ class _Run:
 
 
 def _handed_output(number: int, assembly: Assembly, groups: Sequence[Sequence[tuple[int, Slice]]]) -> _HandedOutput:
-    own = (one for group in groups for output, one in group if output == number)
-    read = sum(_bytes_of(one.ranges) for one in own)
+    pieces = (piece for group in groups for output, piece in group if output == number)
+    read = sum(_bytes_of(piece.ranges) for piece in pieces)
     return _HandedOutput(assembly.transactions, assembly.changes, assembly.passed_over, read)
 
 

@@ -1,4 +1,6 @@
-"""What publications would send of a window, and why they leave something out: decoded and counted, not delivered.
+"""The messages that publications would send of a window, and the reasons for what they leave out.
+
+Changes are decoded and counted, not delivered.
 
 In: a request, and names of publications. Out: a :class:`PublicationReport` of each. The window is gone through once for
 what all tables have, and once for each publication, with pgoutput, whose messages are made as ever; what is counted are
@@ -48,7 +50,7 @@ class Operations(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all operations."""
         return sum(self)
 
 
@@ -57,10 +59,10 @@ NO_CHANGES = Operations()
 
 @dataclass(frozen=True)
 class TableReport:
-    """What a publication would send of one table.
+    """The changes of one table that a publication would send.
 
     Attributes:
-        name: ``schema.table``, as it was called last.
+        name: ``schema.table``, its last name.
         published_as: the partitioned table as of which it is published, if it is another one.
         changes: what the window has of it; sent: what is sent, by the messages that it becomes.
         bytes: of these messages.
@@ -77,12 +79,12 @@ class TableReport:
 
 @dataclass(frozen=True)
 class PublicationReport:
-    """What a publication would send.
+    """The messages that a publication would send.
 
     Attributes:
         name: its name.
         tables: all that have changes in the window, and those that could not have any in the WAL, by name.
-        other_messages: what is no change of a row: BEGIN, COMMIT, schemas, TRUNCATE; other_bytes: of them.
+        other_messages: messages that are no changes of rows: BEGIN, COMMIT, schemas, TRUNCATE; other_bytes: of them.
         error: with which the server would stop, None if it would not.
     """
 
@@ -94,12 +96,12 @@ class PublicationReport:
 
     @property
     def messages(self) -> int:
-        """All messages."""
+        """The number of all messages."""
         return self.other_messages + sum(table.sent.total for table in self.tables)
 
     @property
     def bytes(self) -> int:
-        """Of all messages."""
+        """The bytes of all messages."""
         return self.other_bytes + sum(table.bytes for table in self.tables)
 
 
@@ -119,7 +121,7 @@ def explain(request: DecodeRequest, publications: Sequence[str] = ()) -> list[Pu
 
 @dataclass
 class _Tally:
-    """What was counted of one table: the version of it that was met last, and its changes.
+    """The counts of one table: the version of it that was met last, and its changes.
 
     Attributes:
         use: the relation.
@@ -150,10 +152,10 @@ class _WholeWindow:
         request = replace(self.request, plugin=RowChanges.name, options=())
         opened = open_request(request, lambda store: RowChanges(TableChoice(EVERY_TABLE), (), store.major))
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        for one, catalog in _slices(opened):
+        for piece, catalog in _slices(opened):
             self.catalog: HistoricCatalog = catalog
-            if one is not None:
-                self._count(decoder, one)
+            if piece is not None:
+                self._count(decoder, piece)
 
     def _count(self, decoder: SliceDecoder, plan: Slice) -> None:
         changes = decoder.collected(plan)
@@ -168,7 +170,7 @@ class _WholeWindow:
 
 
 def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, HistoricCatalog]]:
-    """The slices of all windows, each with the catalog at its window's end; None before those of a window.
+    """Give the slices of all windows, each with the catalog at its window's end; None before those of a window.
 
     It is not always the request's own that was rolled forward: a window may be gone through again from its start.
     """
@@ -177,20 +179,20 @@ def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, HistoricCatalog
     for window in windows:
         catalog = window.behind.store.view(window.hi)
         yield None, catalog
-        for one in cut_slices(window.assembly.plan, SLICE_BYTES):
-            yield one, catalog
+        for piece in cut_slices(window.assembly.plan, SLICE_BYTES):
+            yield piece, catalog
 
 
 def _of_publication(request: DecodeRequest, name: str, whole: _WholeWindow) -> PublicationReport:
-    """What one of them would send."""
+    """Count the messages that one of them would send."""
     options = ("proto_version", "1"), ("publication_names", quoted(name))
     counted = _Counted()
     try:
         opened = open_request(replace(request, plugin="pgoutput", options=options))
         decoder, settlement = SliceDecoder(opened.directory, opened.plugin, opened.session), Settlement()
-        for one, _ in _slices(opened):
-            if one is not None:
-                decoded = decoder.cells(one)
+        for piece, _ in _slices(opened):
+            if piece is not None:
+                decoded = decoder.cells(piece)
                 counted.add(decoded, settlement.settled(decoder.messages_of(decoded)))
         asked = _Asked(opened.plugin, whole.catalog)
         tables = [asked.table(tally, counted.tallies.get(oid)) for oid, tally in whole.tallies.items()]
@@ -202,20 +204,20 @@ def _of_publication(request: DecodeRequest, name: str, whole: _WholeWindow) -> P
 
 
 def quoted(name: str) -> str:
-    """A publication's name as an element of ``publication_names`` (SplitIdentifierString)."""
+    """Return a publication's name as an element of ``publication_names`` (SplitIdentifierString)."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass
 class _Counted:
-    """What a publication sends, by relation; and messages that are no changes of rows."""
+    """The messages of a publication: changes by relation, and messages that are no changes of rows."""
 
     tallies: _Tallies = field(default_factory=dict)
     other_messages: int = 0
     other_bytes: int = 0
 
     def add(self, decoded: DecodedSlice, messages: Messages) -> None:
-        """A slice: its changes that are sent are its messages of changes, in order."""
+        """Add a slice: its changes that are sent are its messages of changes, in order."""
         sizes = np.diff(messages.offsets)
         is_row = np.isin(messages.data[messages.offsets[:-1]], _ROWS) if len(sizes) else np.zeros(0, np.bool_)
         self.other_messages += int(np.count_nonzero(~is_row))
@@ -258,23 +260,25 @@ class _Asked:
     plugin: SlicePlugin
     catalog: HistoricCatalog
 
-    def table(self, whole: _Tally, found: _Tally | None) -> TableReport:
-        """One table that has changes.
+    def table(self, whole: _Tally, published: _Tally | None) -> TableReport:
+        """Report one table that has changes.
 
         Args:
             whole: what the window has of it.
-            found: what the publication wants of it; None if there is nothing.
+            published: what the publication wants of it; None if there is nothing.
         """
         schema = whole.use.schema
         name = f"{schema.namespace}.{schema.name}"
-        if found is None:
+        if published is None:
             reasons = tuple(self._unpublished(whole))
             return TableReport(name, None, whole.found, NO_CHANGES, 0, reasons)
-        reasons = (*_reasons(whole, found, found.use.wants), *self._columns(found.use))
-        return TableReport(name, self._published_as(found.use), whole.found, found.sent, found.bytes, reasons)
+        reasons = (*_reasons(whole, published, published.use.wants), *self._columns(published.use))
+        return TableReport(
+            name, self._published_as(published.use), whole.found, published.sent, published.bytes, reasons
+        )
 
     def _unpublished(self, whole: _Tally) -> Iterator[str]:
-        """Why nothing of a table is published, as the publication is at the end."""
+        """Give the reasons why nothing of a table is published, as the publication is at the end."""
         schema = whole.use.schema
         wants = self.plugin.wants(schema, self.catalog)
         if wants:
@@ -290,27 +294,27 @@ class _Asked:
         return None if other is None else f"{other.namespace}.{other.name}"
 
     def _columns(self, use: RelationUse) -> Iterator[str]:
-        """Columns that are left out."""
+        """Give the columns that are left out."""
         shown = self.plugin.shown_columns(use.schema, use.messages)
         for column in use.schema.columns:
             if not column.is_dropped and shown is not None and column.number not in shown:
                 yield f"column {column.name}: {'generated' if column.generated else 'not in the column list'}"
 
 
-def _reasons(whole: _Tally, found: _Tally, wants: int) -> Iterator[str]:
-    """Why not all changes of a table are sent.
+def _reasons(whole: _Tally, published: _Tally, wants: int) -> Iterator[str]:
+    """Give the reasons why not all changes of a table are sent.
 
     Args:
         whole: what the window has of it.
-        found: what the publication wants of it.
+        published: what the publication wants of it.
         wants: WANT bits of what it publishes.
     """
     bare = whole.bare if wants & WANT_DELETE else 0
-    for (_, word, want), changes, wanted in zip(_OPERATIONS, whole.found, found.found, strict=True):
+    for (_, word, want), changes, wanted in zip(_OPERATIONS, whole.found, published.found, strict=True):
         left = changes - wanted - (bare if want == WANT_DELETE else 0)
         if left > 0:
             yield f"{left} {word}: not published{' at that time' if wants & want else ''}"
     if bare:
         yield f"{bare} deletes: no old row was logged, as the replica identity has no columns"
-    if found.filtered:
-        yield f"{found.filtered} changes: row filter"
+    if published.filtered:
+        yield f"{published.filtered} changes: row filter"

@@ -1,4 +1,4 @@
-"""Which engine a run has: Spark, this process, or the one of the two that suits how much there is to do.
+"""The choice of a run's engine: Spark, this process, or the one of the two that suits how much there is to do.
 
 A session is Spark's engine. Nothing of Spark is imported before its engine is needed.
 """

@@ -1,4 +1,4 @@
-"""What a run decodes, opened: the catalog is read and the WAL looked at once, whoever asks.
+"""The opened run: the catalog is read and the WAL looked at once, whoever asks.
 
 In: the requests of a run's outputs. Out: a plan for each database, and what finds those that the WAL creates. An
 opened run is gone through once.
@@ -21,7 +21,7 @@ from headwater.slots.kept_state import KeptState
 
 @dataclass(frozen=True)
 class OpenRun:
-    """What a run decodes.
+    """The databases and outputs that a run decodes.
 
     Attributes:
         plans: of the databases that it begins with.
@@ -37,7 +37,7 @@ class OpenRun:
 
     @property
     def wal_bytes(self) -> int:
-        """Bytes of WAL that the run goes through at most."""
+        """The bytes of WAL that the run goes through at most."""
         opened = self.plans[0].opened
         return max(0, end_of(opened) - start_of(opened))
 
@@ -55,14 +55,14 @@ class OpenRun:
 
 
 def open_run(
-    requests: Sequence[DecodeRequest], choice: DatabaseChoice | None = None, kept: KeptState | None = None
+    requests: Sequence[DecodeRequest], choice: DatabaseChoice | None = None, kept_state: KeptState | None = None
 ) -> OpenRun:
     """Open what a run decodes.
 
     Args:
         requests: of each output, one at least.
         choice: of several databases of a cluster; None for the one that the requests name.
-        kept: a state to go on from, in the catalog's place; of one database.
+        kept_state: a state to go on from, in the catalog's place; of one database.
 
     Raises:
         HeadwaterError: any reason not to begin.
@@ -71,5 +71,5 @@ def open_run(
     if choice is not None:
         chosen = ChosenDatabases.open(requests, choice)
         return OpenRun(chosen.first, chosen.new_plans, time.perf_counter() - began, chosen)
-    outputs = [OpenOutput(opened, scope_of(opened)) for opened in open_requests(requests, kept=kept)]
+    outputs = [OpenOutput(opened, scope_of(opened)) for opened in open_requests(requests, kept_state=kept_state)]
     return OpenRun([DatabaseFold(outputs)], warn_of_namesakes, time.perf_counter() - began)

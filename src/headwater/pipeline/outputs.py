@@ -1,4 +1,4 @@
-"""What a run is asked for, output by output, and what comes of it: messages in files, and figures."""
+"""The outputs of a run, and their results: messages in files, and figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DeliverDatabase = Callable[[str], Deliver | None]
 
 
 def nobody_takes(label: str) -> None:
-    """Files wait for the end."""
+    """Leave files where they are, until the end."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DecodeResult(_Files):
             left out, which were, but were not printed.
         consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
-        state: makes the state behind it, for a session that goes on there.
+        state: makes the state after it, for a session that goes on there.
         server_settings: settings of the server's configuration that values were printed under.
         seconds: wall-clock time of each step.
         exchange: what holds the files.
@@ -101,7 +101,7 @@ class DecodeResult(_Files):
         return sum(file.summary.size for file in self.files)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
+        """Give tables of ``lsn int64, xid int64, data string|binary``, in order."""
         for file in self.files:
             yield message_table(file.path)
 
@@ -112,7 +112,7 @@ class Decoded(_Files):
 
     Attributes:
         databases: of each database, by its label, those of each output in their order. A label is the name as of when
-            the database was met, with its OID behind it if an earlier one had the same name; databases are in the order
+            the database was met, with its OID after it if an earlier one had the same name; databases are in the order
             in which they were met.
         indexed: bytes of WAL that were indexed; read_again: of those that decode tasks read, none twice in a task.
         seconds: wall-clock time of each step.

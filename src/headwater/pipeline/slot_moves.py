@@ -1,4 +1,4 @@
-"""How a slot comes to stand somewhere without any output: where it begins, and where it is advanced to.
+"""Moves of a slot without any output: to where it begins, and to where it is advanced.
 
 Both are the fold without decoding, in threads of this process: no row is read, so Spark is not needed.
 Mirrors DecodingContextFindStartpoint and LogicalSlotAdvanceAndCheckSnapState (logical.c, slotfuncs.c).
@@ -27,7 +27,7 @@ _RECORD_ALIGNMENT = 8
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a slot begins.
+    """The place where a slot begins.
 
     Attributes:
         lsn: the consistent point: transactions whose commit record starts before it are not the slot's.
@@ -63,31 +63,31 @@ def begin(request: DecodeRequest) -> Beginning:
     )
 
 
-def state_at(request: DecodeRequest, kept: KeptState | None, lsn: int) -> State:
-    """The state behind the last record that starts before an LSN, as a session would leave it that stops there.
+def state_at(request: DecodeRequest, kept_state: KeptState | None, lsn: int) -> State:
+    """Return the state after the last record that starts before an LSN, as a session would leave it that stops there.
 
     Args:
         request: what is decoded.
-        kept: where to begin, None for the catalog.
+        kept_state: where to begin, None for the catalog.
         lsn: ``upto_lsn``.
 
     Raises:
         HeadwaterError: the WAL cannot be followed up to there.
     """
-    return _state_at(replace(request, end=lsn), kept)
+    return _state_at(replace(request, end=lsn), kept_state)
 
 
-def check_request(request: DecodeRequest, kept: KeptState | None) -> None:
-    """Whether a slot can decode so, before it is made.
+def check_request(request: DecodeRequest, kept_state: KeptState | None) -> None:
+    """Check that a slot can decode so, before it is made.
 
     Args:
         request: what it is to decode.
-        kept: the state where it stands, None for its catalog.
+        kept_state: the state where it stands, None for its catalog.
 
     Raises:
         HeadwaterError: it cannot: the plugin, an option or a setting is refused, or WAL is missing.
     """
-    _open(request, kept)
+    _open(request, kept_state)
 
 
 def _consistent_point(opened: OpenRequest) -> int:
@@ -101,13 +101,16 @@ def _consistent_point(opened: OpenRequest) -> int:
 
 
 def _end_of_record(directory: WalDirectory, lsn: int) -> int:
-    """Where the record ends inside which an LSN lies, as servers tell it; an LSN between two records is its own end."""
+    """Find the end of the record inside which an LSN lies, as servers do.
+
+    An LSN between two records is its own end.
+    """
     start = lsn - lsn % _RECORD_ALIGNMENT
     return lsn if start == lsn else int(read_frames(directory, start, lsn).end_lsns[0])
 
 
-def _state_at(request: DecodeRequest, kept: KeptState | None) -> State:
-    plans, windows = _windows(_open(request, kept))
+def _state_at(request: DecodeRequest, kept_state: KeptState | None) -> State:
+    plans, windows = _windows(_open(request, kept_state))
     last = None
     for window in windows:
         last = window.behind
@@ -115,12 +118,12 @@ def _state_at(request: DecodeRequest, kept: KeptState | None) -> State:
     return plans.state_behind(last)
 
 
-def _open(request: DecodeRequest, kept: KeptState | None) -> OpenRequest:
-    # Nothing is output: WAL of a low wal_level is told of, no more.
+def _open(request: DecodeRequest, kept_state: KeptState | None) -> OpenRequest:
+    # Nothing is output: WAL of a low wal_level is reported, no more.
     request = replace(request, on_level_gap=SKIP_GAP)
     if request.plugin != RowChanges.name:
-        return open_request(request, kept=kept)
-    return open_request(request, lambda store: RowChanges(TableChoice(request.tables), (), store.major), kept)
+        return open_request(request, kept_state=kept_state)
+    return open_request(request, lambda store: RowChanges(TableChoice(request.tables), (), store.major), kept_state)
 
 
 def _windows(opened: OpenRequest) -> tuple[PlanWindows, Iterator[PlannedWindow]]:

@@ -1,4 +1,4 @@
-"""Windows on their way to tasks: while one is worked on, the next is planned, the one behind that is indexed.
+"""Windows on their way to tasks: while one is worked on, the next is planned, and the one after that is indexed.
 
 In: the plans of databases, and what is kept of a planned window for the tasks (``hand``), which is called in the thread
 that plans: a plan itself is large and goes. Out: windows, one after the other. What the tasks do with them is the
@@ -61,10 +61,10 @@ class WindowPipeline(Generic[P]):
         exchange: how they hand indexes over.
         hand: see :data:`Hand`.
         bounds: of a window.
-        progress: told of tasks, and of how much of the WAL has been gone through.
+        progress: hears of tasks, and of how much of the WAL has been gone through.
         seconds: wall-clock time of each step.
         near: takes jobs that are too small for the engine; None for none.
-        end: LSN behind which there is no record yet; None if that is not known.
+        end: LSN after which there is no record yet; None if that is not known.
         indexed: bytes of WAL of each piece of the index.
     """
 
@@ -85,7 +85,7 @@ class WindowPipeline(Generic[P]):
         return self.engine.parallel
 
     def exchange_for(self, size: int) -> Exchange:
-        """Where a job is run.
+        """Return the exchange that a job is run with.
 
         Args:
             size: bytes of WAL, or of files, that it is about.
@@ -93,7 +93,7 @@ class WindowPipeline(Generic[P]):
         return self.exchange if self.near is None or size > NEAR_BYTES else self.near
 
     def job_progress(self) -> Progress | None:
-        """For one more job."""
+        """Return the progress of one more job."""
         return None if self.progress is None else self.progress.of_job()
 
     @contextmanager
@@ -120,7 +120,7 @@ class WindowPipeline(Generic[P]):
     def _windows(
         self, plans: Sequence[DatabaseFold], new_plans: NewPlans, finish: Callable[[], None]
     ) -> Generator[HandedWindow[P], None, None]:
-        """Window by window; of one that is done nothing is kept, as what it leaves behind holds a catalog."""
+        """Give windows one by one; of one that is done nothing is kept, as the state after it holds a catalog."""
         over = WalPass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans, end=self.end)
         with closing(self._ahead(self._handed(over), finish)) as windows:
             for window in windows:
@@ -130,7 +130,7 @@ class WindowPipeline(Generic[P]):
     def _ahead(
         self, windows: Iterator[HandedWindow[P]], finish: Callable[[], None]
     ) -> Generator[HandedWindow[P], None, None]:
-        """While one is worked on, the next is planned."""
+        """Give windows: while one is worked on, the next is planned."""
         with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
             planned: Future[HandedWindow[P]] | None = planner.submit(next, windows)
             while planned is not None:
@@ -140,7 +140,7 @@ class WindowPipeline(Generic[P]):
 
     @contextmanager
     def _ending_what_runs(self) -> Iterator[None]:
-        """Who gives up a window does not wait until the next one is planned."""
+        """End what runs if a window is given up, without waiting until the next one is planned."""
         try:
             yield
         except BaseException:
@@ -149,17 +149,17 @@ class WindowPipeline(Generic[P]):
 
     def stop(self) -> None:
         """End the jobs that run, and begin no more."""
-        for one in (self.exchange, self.near):
-            if one is not None:
-                one.stop()
+        for exchange in (self.exchange, self.near):
+            if exchange is not None:
+                exchange.stop()
 
     def _handed(self, over: WalPass) -> Iterator[HandedWindow[P]]:
         windows = iter(over)
         while True:
             with timed(self.seconds, "plan"):
-                found = next(windows)
-                ((hi, is_last),) = {(window.hi, window.is_last) for window in found.values()}
-                handed = HandedWindow([self.hand(plan, found.pop(plan)) for plan in list(found)], hi, is_last)
+                planned = next(windows)
+                ((hi, is_last),) = {(window.hi, window.is_last) for window in planned.values()}
+                handed = HandedWindow([self.hand(plan, planned.pop(plan)) for plan in list(planned)], hi, is_last)
             yield handed
 
     @contextmanager
@@ -169,18 +169,18 @@ class WindowPipeline(Generic[P]):
             yield self._taken(arriving)
 
     def _taken(self, arriving: Iterator[list[Arrived[None]]]) -> Iterator[list[WalIndex]]:
-        """What arrives is in memory when it is asked for."""
+        """Give the indexes that arrive; each is in memory when it is asked for."""
         while True:
             with timed(self.seconds, "index"):
                 arrived = next(arriving, None)
                 if arrived is None:
                     return
-                (pieces,) = (one.take(PIECES) for one in arrived)
+                (pieces,) = (file.take(PIECES) for file in arrived)
             self.indexed.extend(piece.hi - piece.lo for piece in pieces)
             yield list(pieces)
 
     def _report(self, opened: OpenRequest, window: HandedWindow[P]) -> None:
-        """How much of the WAL has been gone through, unless one window holds it all."""
+        """Report how much of the WAL has been gone through, unless one window holds it all."""
         lo = start_of(opened)
         self._is_long |= not window.is_last
         if self.progress is None or not self._is_long:
@@ -199,10 +199,10 @@ def _planned(planned: Future[HandedWindow[P]], finish: Callable[[], None]) -> Ha
 
 @dataclass
 class StepProgress:
-    """Tells of a step's tasks in all its jobs, of which some run side by side.
+    """The progress of a step's tasks in all its jobs, of which some run side by side.
 
     Attributes:
-        report: told of them.
+        report: hears of them.
     """
 
     report: Progress
@@ -211,7 +211,7 @@ class StepProgress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of_job(self) -> Progress:
-        """For one more job."""
+        """Return the progress of one more job."""
         before = 0, 0
 
         def told(name: str, done: int, total: int) -> None:

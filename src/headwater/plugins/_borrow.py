@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 
 def _uncounted(context: Any, builder: Any, array_type: Any, value: Any) -> Any:
-    """The array's structure without its owner."""
+    """Return the array's structure without its owner."""
     array = context.make_array(array_type)(context, builder, value)
     array.meminfo = ir.Constant(array.meminfo.type, None)
     array.parent = ir.Constant(array.parent.type, None)
@@ -34,7 +34,7 @@ def _borrower(_typing_context: Any, table: Any) -> Any:
 if numba.config.DISABLE_JIT:
 
     def borrow(table: Any) -> Any:
-        """The table itself."""
+        """Return the table itself."""
         return table
 else:
     borrow = intrinsic(_borrower)

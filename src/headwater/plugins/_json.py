@@ -38,7 +38,7 @@ def put_text(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _has_escapes(word: Int) -> Int:
-    """Whether one of eight bytes is a quote, a backslash, or below a blank."""
+    """Tell whether one of eight bytes is a quote, a backslash, or below a blank."""
     quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
     plain = ((quotes & _LOWS) + _LOWS | quotes) & ((backslashes & _LOWS) + _LOWS | backslashes)
     plain &= (word & _LOWS) + _BLANKS | word
@@ -47,7 +47,7 @@ def _has_escapes(word: Int) -> Int:
 
 @borrowing_kernel
 def put_string(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """``src[start:end]`` as a JSON string (escape_json), eight bytes at a time where nothing is escaped.
+    """Write ``src[start:end]`` as a JSON string (escape_json), eight bytes at a time where nothing is escaped.
 
     Returns:
         The end, or NO_ROOM when there might not be room.
@@ -58,7 +58,7 @@ def put_string(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
     o += 1
     at = start
     while at < end:
-        # What is left fits as it is, with a quote behind it; only escapes must ask.
+        # What is left fits as it is, with a quote after it; only escapes must ask.
         while end - at >= 8 and not _has_escapes(load_64(src, at)):
             store_64(out, o, load_64(src, at))
             at += 8

@@ -1,4 +1,4 @@
-"""What the kernels of all output plugins share: where messages go, and how numbers and ready-made messages get there.
+"""The ground of all output plugins' kernels: where messages go, and how numbers and ready-made ones get there.
 
 A plugin's kernel writes message after message of a plan and comes back with how many it wrote; fewer than all means
 that the next one might not fit. Its caller then grows the data array and calls again from there.
@@ -18,7 +18,7 @@ from headwater.rows._text_bytes import Bytes, Int
 
 
 class Out(NamedTuple):
-    """Where messages go, k of them.
+    """The arrays that messages go to, k of them.
 
     Attributes:
         offsets: int64[k+1] byte offsets into data; message i is ``data[offsets[i]:offsets[i+1]]``.
@@ -31,14 +31,14 @@ class Out(NamedTuple):
 
 @inline_kernel
 def put_ready(ready: Ready, message: Int, out: Bytes, o: Int) -> Int:
-    """A ready-made message; its end, or -1 when there is no room."""
+    """Write a ready-made message; return its end, or -1 when there is no room."""
     start, end = ready.offsets[message], ready.offsets[message + 1]
     return copy(ready.data, start, out, o, end - start) if o + end - start <= len(out) else -1
 
 
 @kernel
 def put_decimal(value: Int, out: Bytes, o: Int) -> Int:
-    """A number that is not negative in decimal digits, 20 at most; the caller has checked the room."""
+    """Write a number that is not negative in decimal digits, 20 at most; the caller has checked the room."""
     end = o + 1
     rest = value // 10
     while rest > 0:
@@ -72,7 +72,10 @@ def _put_hex(value: Int, digits: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def put_lsn(lsn: Int, digits: Int, out: Bytes, o: Int) -> Int:
-    """An LSN as text, with so many digits behind the slash or more; the caller has checked the room, LONGEST_LSN."""
+    """Write an LSN as text, with so many digits after the slash or more.
+
+    The caller has checked the room, LONGEST_LSN.
+    """
     o = _put_hex(lsn >> 32, 1, out, o)
     out[o] = 47
     return _put_hex(lsn & 0xFFFFFFFF, digits, out, o + 1)
@@ -80,7 +83,7 @@ def put_lsn(lsn: Int, digits: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def put_i32(value: Int, out: Bytes, o: Int) -> Int:
-    """Four bytes, big-endian (pq_sendint32); the caller has checked the room."""
+    """Write four bytes, big-endian (pq_sendint32); the caller has checked the room."""
     out[o] = (value >> 24) & 0xFF
     out[o + 1] = (value >> 16) & 0xFF
     out[o + 2] = (value >> 8) & 0xFF
@@ -90,5 +93,5 @@ def put_i32(value: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def put_i64(value: Int, out: Bytes, o: Int) -> Int:
-    """Eight bytes, big-endian (pq_sendint64); the caller has checked the room."""
+    """Write eight bytes, big-endian (pq_sendint64); the caller has checked the room."""
     return put_i32(value, out, put_i32(value >> 32, out, o))

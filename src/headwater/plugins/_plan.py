@@ -1,8 +1,8 @@
 """Kernel that says which messages a slice gives, in order, before any byte of them is written.
 
-Mirrors when the server calls ``begin_cb``, ``change_cb``, ``commit_cb`` (reorderbuffer.c, logical.c) and when plugins
-put off BEGIN to the first message (``pgoutput_send_begin`` of pgoutput.c, ``skip_empty_xacts`` of test_decoding.c). All
-output plugins share it; a plugin's own kernel then writes message after message.
+Mirrors when the server calls ``begin_cb``, ``change_cb``, ``commit_cb`` (reorderbuffer.c, logical.c). Mirrors also when
+plugins put off BEGIN to the first message (``pgoutput_send_begin`` of pgoutput.c, ``skip_empty_xacts`` of
+test_decoding.c). All output plugins share it; a plugin's own kernel then writes message after message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEGIN, COMMIT, CHANGE, READY, UNSENDABLE = 0, 1, 2, 3, 4
 """Kinds of messages; the last is one of which its plugin has found out since that it cannot be sent."""
 
 # Indexes into the rules: BEGIN is put off; changes without their tuple give no message; there are messages BEGIN and
-# COMMIT; what tells an origin is a message behind BEGIN; what begins a streamed block is put off, too.
+# COMMIT; an origin is reported in a message after BEGIN; what begins a streamed block is put off, too.
 SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS, PUTS_OFF_STREAMS = 0, 1, 2, 3, 4
 
 Int64s = NDArray[np.int64]
@@ -101,7 +101,7 @@ def _add_end(plan: Plan, k: Int, t: Int, end: Int, ready: Ready, rules: Int64s, 
 
 @inline_kernel
 def _is_shown(items: Items, j: Int, cells: Cells, ready: Ready, strict: bool) -> Int:
-    """Whether an item gives any message."""
+    """Tell whether an item gives any message."""
     kind, layout = items.kind[j], items.layout[j]
     if kind >= TOAST:
         return False

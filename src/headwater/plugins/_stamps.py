@@ -49,7 +49,7 @@ def put_stamps(
         tz_offset: likewise.
         cycle: likewise.
         before: uint8[] a few bytes that stand before each.
-        after: uint8[] and behind it.
+        after: uint8[] a few bytes that stand after each.
         start: int64[t+1] receives the stamps' offsets in text.
         text: uint8[t * LONGEST_STAMP] receives the stamps.
     """

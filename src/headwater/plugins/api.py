@@ -1,4 +1,4 @@
-"""What an output plugin is, and how one is found.
+"""The interface of output plugins.
 
 A plugin lives twice: on the driver it says what it wants and makes the messages that need the catalog (schemas,
 truncates, origins); in the decode tasks it renders the rows and makes logical messages. Both are made of the same
@@ -6,7 +6,7 @@ options, and an instance pickles. The server's callbacks keep their names where 
 ``message``; PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one
 :meth:`render` here.
 
-How a plugin is found: :mod:`headwater.pipeline.requests.plugin_loading`.
+Plugins are found by :mod:`headwater.pipeline.requests.plugin_loading`.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class CatalogView(Protocol):
         """Return OIDs of the publications that a relation is in by itself; negative ones of those that leave it out."""
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """Return what a publication says of a relation that it names, both by OID; None if it does not."""
+        """Return a publication's entry of a relation that it names, both by OID; None if it does not."""
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """Return OIDs of the publications that a schema is in."""
 
     def locale(self) -> DatabaseLocale:
-        """Return what the database's text is ordered by."""
+        """Return the locale that the database's text is ordered by."""
 
 
 class WholeCatalog(CatalogView, Protocol):
@@ -195,7 +195,7 @@ class StreamedTransaction:
 
 
 class SliceTables(NamedTuple):
-    """What :meth:`SlicePlugin.render` is given.
+    """The tables that :meth:`SlicePlugin.render` is given.
 
     Attributes:
         items: the slice's changes.
@@ -219,7 +219,7 @@ class SliceTables(NamedTuple):
 
 @dataclass(frozen=True)
 class PluginTraits:
-    """How a plugin with its options is to be treated.
+    """The traits of a plugin with its options.
 
     Attributes:
         is_text: its data is text.
@@ -239,7 +239,8 @@ class PluginTraits:
         chooses_messages: of logical messages that it wants it may say nothing.
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
-        tells_last: what it says depends on where what was output before it ended; then a window's first slice knows it.
+        tells_last: its messages depend on where what was output before them ended; then a window's first slice knows
+            it.
         heeded: ids of the invalidation messages that :meth:`SlicePlugin.forgets` is asked about; it forgets nothing at
             others.
         two_phase: prepared transactions are decoded at PREPARE.
@@ -293,9 +294,9 @@ class SlicePlugin(ABC):
 
     @classmethod
     def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
-        """Name what the plugin tells by the definitions of objects; empty: nothing, unless DDL is asked for.
+        """Name what the plugin reports by the definitions of objects; empty: nothing, unless DDL is asked for.
 
-        They are followed for it where they can be had; where not, the user is warned.
+        They are followed for it where they are available; where not, the user is warned.
 
         Raises:
             PluginError: an option is wrong.
@@ -322,7 +323,7 @@ class SlicePlugin(ABC):
         return schema
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """Return what :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, and row filters."""
+        """Return the answers of :meth:`wants`, if any change is wanted of :meth:`schema_messages`, and row filters."""
         wants = self.wants(schema, catalog)
         return Description(wants, tuple(self.schema_messages(schema, catalog)) if wants else ())
 
@@ -363,9 +364,9 @@ class SlicePlugin(ABC):
         """Make the messages of what a transaction has changed of an object, at its place among the changes.
 
         Args:
-            event: it.
+            event: the event.
             number: among the events of the transaction, from 0 on.
-            catalog: as the transaction saw it behind the change.
+            catalog: as the transaction saw it after the change.
         """
         return []
 
@@ -392,7 +393,7 @@ class SlicePlugin(ABC):
         return []
 
     def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """Make what goes behind the changes of a prepared transaction, if it has begun."""
+        """Make what goes after the changes of a prepared transaction, if it has begun."""
         return []
 
     def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
@@ -442,7 +443,7 @@ class SlicePlugin(ABC):
         return True
 
     def forgets(self, message: SinvalMessage) -> list[Subject]:
-        """Return what is looked up anew, and whose schema is sent again, after an invalidation message.
+        """Return the subjects that are looked up again, and whose schema is sent again, after an invalidation message.
 
         The message concerns our database or shared catalogs, and is one of those heeded; the caller leaves out others.
         Equal messages have equal answers.
@@ -454,7 +455,7 @@ class SlicePlugin(ABC):
         return schema.oid
 
     def renewed(self, schema: RelationSchema, catalog: CatalogView, entry: Description) -> Description:
-        """Return what :meth:`describe` would say now of a relation that is published as it was at ``entry``.
+        """Describe a relation again that is published as it was at ``entry``, as :meth:`describe` would.
 
         Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
         """

@@ -1,4 +1,4 @@
-"""Which messages of a slice depend on other slices, where row filters decide what gives a message.
+"""Messages of a slice that depend on other slices, where row filters decide what gives a message.
 
 Two kinds of messages go out once, before whatever comes first: the announcement of a relation, and BEGIN of a
 transaction that is cut over several slices; and COMMIT goes out only if BEGIN did. What a streamed transaction has
@@ -24,13 +24,13 @@ _Group = tuple[int, int, int, int, int]
 def find_conditions(
     tables: SliceTables, ready: Ready, plan: Plan, puts_begin_off: bool, sends_origins: bool
 ) -> Conditions:
-    """Those of a slice.
+    """Find the conditional messages of a slice.
 
     Args:
         tables: the slice.
         ready: its ready-made messages; plan: its messages.
         puts_begin_off: BEGIN goes out with the first message.
-        sends_origins: a message of its own tells a transaction's origin, behind BEGIN.
+        sends_origins: a message of its own reports a transaction's origin, after BEGIN.
     """
     groups = [*_announcements(tables, ready, plan), *_counted(tables, plan)]
     if puts_begin_off:
@@ -42,13 +42,13 @@ def find_conditions(
 
 
 def _counted(tables: SliceTables, plan: Plan) -> Iterator[_Group]:
-    """Where streamed transactions commit."""
+    """Give the places where streamed transactions commit."""
     for unit, number, counts_as in tables.tentative.counted.T.tolist():
         yield int(np.searchsorted(plan.txn, unit)), 0, COUNTED, number, counts_as
 
 
 def _announcements(tables: SliceTables, ready: Ready, plan: Plan) -> Iterator[_Group]:
-    """Schemas that go before a change, and those that go before a truncate."""
+    """Give the schemas that go before a change, and those that go before a truncate."""
     tentative, items = tables.tentative, tables.items
     if not len(tentative.item):
         return
@@ -66,13 +66,13 @@ def _announcements(tables: SliceTables, ready: Ready, plan: Plan) -> Iterator[_G
 
 
 def _boundaries(tables: SliceTables, ready: Ready, plan: Plan, sends_origins: bool) -> Iterator[_Group]:
-    """BEGIN and COMMIT of transactions that are cut over several slices; their number is negative."""
+    """Give BEGIN and COMMIT of transactions that are cut over several slices; their number is negative."""
     flags = tables.transactions.flags.astype(np.int64)
     cut = (flags & (BEGINS_HERE | ENDS_HERE) != BEGINS_HERE | ENDS_HERE) & (flags & BARE == 0)
     for txn in np.flatnonzero(cut & (tables.transactions.begin == 0)).tolist():
         number = -int(tables.transactions.commit_lsn[txn])
-        own = np.flatnonzero(plan.txn == txn)
-        begins, ends = own[plan.op[own] == BEGIN], own[plan.op[own] == COMMIT]
+        of_txn = np.flatnonzero(plan.txn == txn)
+        begins, ends = of_txn[plan.op[of_txn] == BEGIN], of_txn[plan.op[of_txn] == COMMIT]
         may_have = bool(flags[txn] & MAY_HAVE_WRITTEN)
         if len(begins) and (may_have or flags[txn] & BEGINS_HERE):
             origin = int(tables.transactions.origin[txn]) if sends_origins else 0

@@ -29,8 +29,11 @@ from headwater.rows.items import (
 )
 
 Step = Callable[[Int64s, Out], int]
-"""A plugin's kernel with everything but its span (int64[2]) and where messages go. It returns the message that it could
-not write for lack of room, the span's end if it wrote all, or ``~k`` at message k, which cannot be written at all."""
+"""A plugin's kernel with everything but its span (int64[2]) and where messages go.
+
+It returns the message that it could not write for lack of room, the span's end if it wrote all, or ``~k`` at message k,
+which cannot be written at all.
+"""
 
 Refusal = Callable[[int], HeadwaterError]
 """Why a message, by its number in the plan, cannot be written."""
@@ -39,7 +42,7 @@ Table = TypeVar("Table", Items, Cells, Transactions, Literals)
 
 
 def pack(parts: Iterable[bytes]) -> tuple[Int64s, NDArray[np.uint8]]:
-    """Byte strings one after the other.
+    """Join byte strings, one after the other.
 
     Returns:
         Offsets int64[n+1] and data uint8[].
@@ -51,7 +54,7 @@ def pack(parts: Iterable[bytes]) -> tuple[Int64s, NDArray[np.uint8]]:
 
 
 def pack_literals(literals: Sequence[Sequence[bytes]]) -> Literals:
-    """Ready-made messages as kernels take them; literal i is the messages ``literals[i]``."""
+    """Return ready-made messages as kernels take them; literal i is the messages ``literals[i]``."""
     first = np.zeros(len(literals) + 1, np.int64)
     np.cumsum([len(literal) for literal in literals], out=first[1:])
     offsets, data = pack(message for literal in literals for message in literal)
@@ -59,14 +62,14 @@ def pack_literals(literals: Sequence[Sequence[bytes]]) -> Literals:
 
 
 def settled(table: Table) -> Table:
-    """The table with arrays that can be written, as kernels are compiled for these only (others are copied)."""
+    """Return the table with arrays that can be written, as kernels are compiled for these only (others are copied)."""
     columns: dict[str, NDArray[Any]] = table._asdict()
     copied = {name: a.copy() for name, a in columns.items() if not (a.flags.writeable and a.flags.c_contiguous)}
     return table._replace(**copied)
 
 
 def make_ready(literals: Literals, schemas: Sequence[Sequence[bytes]], counts: NDArray[np.uint8]) -> Ready:
-    """All ready-made messages of a slice in one table.
+    """Join all ready-made messages of a slice in one table.
 
     Args:
         literals: the slice's, l of them.
@@ -84,7 +87,7 @@ def make_ready(literals: Literals, schemas: Sequence[Sequence[bytes]], counts: N
 
 
 def with_messages(ready: Ready, texts: Mapping[int, bytes]) -> Ready:
-    """The same ready-made messages, but for some, by their number."""
+    """Return the same ready-made messages, but for some, by their number."""
     if not texts:
         return ready
     lengths = np.diff(ready.offsets)
@@ -97,7 +100,7 @@ def with_messages(ready: Ready, texts: Mapping[int, bytes]) -> Ready:
 
 
 def make_plan(items: Items, cells: Cells, transactions: Transactions, ready: Ready, rules: Sequence[bool]) -> Plan:
-    """The messages of a slice, by the rules of :func:`headwater.plugins._plan.plan_messages`."""
+    """Return the messages of a slice, by the rules of :func:`headwater.plugins._plan.plan_messages`."""
     most = _most_messages(items, transactions, ready)
     lsn, xid, arg = np.empty((3, most), np.int64)
     plan = Plan(np.empty(most, np.uint8), arg, np.empty(most, np.int32), lsn, xid)
@@ -106,7 +109,7 @@ def make_plan(items: Items, cells: Cells, transactions: Transactions, ready: Rea
 
 
 def _most_messages(items: Items, transactions: Transactions, ready: Ready) -> int:
-    """No slice gives more messages than this."""
+    """Return a number of messages that no slice exceeds."""
     is_literal = items.kind == LITERAL
     counts = np.diff(ready.literal_first)
     total = 2 * len(transactions.xid) + int(np.count_nonzero(~is_literal))
@@ -149,7 +152,7 @@ class Rendering:
 
 
 def _grown(data: NDArray[np.uint8], used: int) -> NDArray[np.uint8]:
-    """The same bytes in twice the room."""
+    """Return the same bytes in twice the room."""
     larger = np.empty(2 * len(data), np.uint8)
     larger[:used] = data[:used]
     return larger

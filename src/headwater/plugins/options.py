@@ -43,7 +43,7 @@ def lower_ascii(text: str) -> str:
 
 
 def parse_bool(text: str) -> bool | None:
-    """A boolean by a prefix of a word (``o`` alone is too short) or 0 or 1; None if it is none."""
+    """Parse a boolean by a prefix of a word (``o`` alone is too short) or 0 or 1; None if it is none."""
     value = lower_ascii(text)
     if value in ("0", "1"):
         return value == "1"
@@ -54,7 +54,9 @@ def parse_bool(text: str) -> bool | None:
 
 
 def parse_int32(text: str) -> int | None:
-    """An integer as settings are read (parse_int without units): also octal, hexadecimal, or a fraction to be rounded.
+    """Parse an integer as settings are read (parse_int without units).
+
+    It may be octal, hexadecimal, or a fraction to be rounded.
 
     Returns:
         the number; None if it is none, or does not fit into 32 bits.
@@ -76,7 +78,10 @@ def parse_int32(text: str) -> int | None:
 
 
 def _rounded(value: Callable[[], float]) -> int:
-    """To the nearest integer, of two the even one (rint); a number that is too large for any integer here otherwise."""
+    """Round to the nearest integer, of two the even one (rint).
+
+    What overflows becomes a number that is too large for any integer here.
+    """
     try:
         return round(value())
     except OverflowError:
@@ -84,7 +89,7 @@ def _rounded(value: Callable[[], float]) -> int:
 
 
 def get_boolean(name: str, value: str | None) -> bool:
-    """A boolean as defGetBoolean reads a string; without a value it is true.
+    """Parse a boolean as defGetBoolean reads a string; without a value it is true.
 
     Raises:
         PluginError: the value is none of true, false, on and off.
@@ -98,7 +103,7 @@ def get_boolean(name: str, value: str | None) -> bool:
 
 
 def get_streaming_mode(name: str, value: str | None) -> str:
-    """``off``, ``on`` or ``parallel`` (16 and newer).
+    """Return ``off``, ``on`` or ``parallel`` (16 and newer).
 
     Raises:
         PluginError: the value is none of these.
@@ -112,7 +117,7 @@ def get_streaming_mode(name: str, value: str | None) -> str:
 
 
 def get_string(name: str, value: str | None) -> str:
-    """The value itself.
+    """Return the value itself.
 
     Raises:
         PluginError: there is none.
@@ -123,7 +128,7 @@ def get_string(name: str, value: str | None) -> str:
 
 
 def split_identifiers(text: str, major: int) -> list[str] | None:
-    """Names separated by commas; unquoted ones are folded to lower case, long ones cut to 63 bytes.
+    """Split names at commas; unquoted ones are folded to lower case, long ones cut to 63 bytes.
 
     Args:
         text: the list.
@@ -148,5 +153,5 @@ def split_identifiers(text: str, major: int) -> list[str] | None:
 
 
 def _truncated(name: str) -> str:
-    """At most 63 bytes, whole characters (truncate_identifier)."""
+    """Return at most 63 bytes, whole characters (truncate_identifier)."""
     return name.encode()[:LONGEST_NAME].decode(errors="ignore")

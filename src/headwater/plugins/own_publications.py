@@ -5,8 +5,8 @@ what of a relation is wanted, as of a view of the catalog. A partition is chosen
 partitioned table above it. PostgreSQL's grammar comes with pgparse; the condition becomes the node tree that a server
 would make of it (:mod:`headwater.filters.analysis`), and is computed as a server's row filter is.
 
-As in a server's publication, a condition must do with the columns that are listed, and where updates or deletes are
-published, with those of the replica identity (CheckCmdReplicaIdentity).
+As in a server's publication, a condition must do with the columns that are listed. Where updates or deletes are
+published, it must do with those of the replica identity (CheckCmdReplicaIdentity).
 """
 
 from __future__ import annotations

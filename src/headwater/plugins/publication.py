@@ -1,15 +1,20 @@
-"""Which changes of a relation publications publish, as which relation, and which of its columns.
+"""The changes of a relation that publications publish, as which relation, and which of its columns.
 
 Mirrors ``get_rel_sync_entry``, ``pgoutput_column_list_init``, ``check_and_init_gencol`` and the first half of
 ``pgoutput_row_filter_init`` of replication/pgoutput/pgoutput.c, ``GetTopMostAncestorInPublication`` and
 ``is_publishable_class`` of catalog/pg_publication.c, ``logicalrep_should_publish_column`` of
 replication/logical/proto.c.
 
-What differs between majors: a column list that names every column counts as none, where 15 counts dropped columns as
-columns and 18 has no such rule; from 19 on a publication of all tables can leave tables out; generated columns are
-never published before 18; a publication that does not exist where it is loaded is an error before 18 and skipped with a
-warning from then on; 14 has neither schemas nor lists of columns nor filters. That not one of the named publications
-has existed in the window is an error here in any major.
+Differences between majors:
+
+- A column list that names every column counts as none, where 15 counts dropped columns as columns and 18 has no such
+  rule.
+- From 19 on a publication of all tables can leave tables out.
+- Generated columns are never published before 18.
+- A publication that does not exist where it is loaded is an error before 18, and skipped with a warning from then on.
+- 14 has neither schemas nor lists of columns nor filters.
+
+That not one of the named publications has existed in the window is an error here in any major.
 
 Row filters are read here (pgoutput_row_filter_init) and evaluated in decode tasks (:mod:`headwater.filters`).
 """
@@ -33,14 +38,14 @@ _Members = Mapping[int, PublicationMember]
 
 @dataclass(frozen=True)
 class Published:
-    """How one relation's changes are published (RelationSyncEntry).
+    """The way one relation's changes are published (RelationSyncEntry).
 
     Attributes:
         emits: WANT bits.
         publish_as: the relation itself, or the partition ancestor whose changes they become.
         columns: attnums of the column list, None for all columns.
         with_generated: stored generated columns go along (18).
-        filters: which changes are published; None for all.
+        filters: say which changes are published; None for all.
     """
 
     emits: int
@@ -50,7 +55,7 @@ class Published:
     filters: RowFilters | None = None
 
     def publishes(self, column: Column) -> bool:
-        """Whether a column is sent (logicalrep_should_publish_column)."""
+        """Tell whether a column is sent (logicalrep_should_publish_column)."""
         if column.is_dropped:
             return False
         if self.columns is not None:
@@ -59,12 +64,12 @@ class Published:
 
 
 def is_publishable(schema: RelationSchema) -> bool:
-    """Whether a relation could be published at all (is_publishable_class)."""
+    """Tell whether a relation could be published at all (is_publishable_class)."""
     return schema.kind in "rp" and schema.persistence == "p" and schema.oid >= FIRST_NORMAL_OBJECT_ID
 
 
 def has_same_rows(schema: RelationSchema, other: RelationSchema) -> bool:
-    """Whether rows of a relation, taken for such of another one, are the same."""
+    """Tell whether rows of a relation, taken for such of another one, are the same."""
     return len(schema.columns) == len(other.columns) and all(
         mine.attlen == theirs.attlen
         and mine.attalign == theirs.attalign
@@ -74,19 +79,19 @@ def has_same_rows(schema: RelationSchema, other: RelationSchema) -> bool:
 
 
 def load_publications(names: Sequence[str], catalog: CatalogView, major: int) -> list[Publication]:
-    """The named publications (LoadPublications); 18 leaves out those that do not exist.
+    """Return the named publications (LoadPublications); 18 leaves out those that do not exist.
 
     Raises:
         PluginError: before 18, a publication does not exist.
     """
-    found = []
+    publications = []
     for name in names:
         publication = catalog.publication(name)
         if publication is not None:
-            found.append(publication)
+            publications.append(publication)
         elif not VERSIONS[major].warns_of_missing_publications:
             raise PluginError(f'publication "{name}" does not exist', sqlstate=UNDEFINED_OBJECT)
-    return found
+    return publications
 
 
 def require_publications(names: Sequence[str], catalog: WholeCatalog) -> None:
@@ -106,12 +111,12 @@ def require_publications(names: Sequence[str], catalog: WholeCatalog) -> None:
 def published(
     schema: RelationSchema, publications: Sequence[Publication], catalog: CatalogView, major: int
 ) -> Published:
-    """How a publishable relation's changes are published.
+    """Find how a publishable relation's changes are published.
 
     Raises:
         PluginError: the publications contradict each other.
     """
-    emits, level, found = 0, 0, list[Publication]()
+    emits, level, chosen = 0, 0, list[Publication]()
     publish_as = schema.oid
     for publication in publications:
         target = _target(schema, publication, catalog)
@@ -120,26 +125,26 @@ def published(
         emits |= _actions(publication)
         oid, depth = target
         if depth > level:
-            publish_as, level, found = oid, depth, [publication]
+            publish_as, level, chosen = oid, depth, [publication]
         elif depth == level:
-            found.append(publication)
+            chosen.append(publication)
     emits = held_back(emits, schema, publish_as, major)
     relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
     if emits & ~(WANT_TRUNCATE | TRUNCATE_IF_DETACHED) == 0:
         return Published(emits, relation)
-    members = _members(relation, found, catalog)
-    filters = _filters(relation, found, members, catalog)
-    lists = [_listed(publication, members) for publication in found]
-    with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
+    members = _members(relation, chosen, catalog)
+    filters = _filters(relation, chosen, members, catalog)
+    lists = [_listed(publication, members) for publication in chosen]
+    with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, chosen, lists)
     return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated, filters)
 
 
 def held_back(emits: int, schema: RelationSchema, publish_as: int, major: int) -> int:
-    """WANT bits without TRUNCATE of a partition that is published as an ancestor.
+    """Return WANT bits without TRUNCATE of a partition that is published as an ancestor.
 
     Args:
         emits: WANT bits.
-        schema: the relation; publish_as: OID of what it is published as.
+        schema: the relation; publish_as: OID of the relation that it is published as.
         major: PostgreSQL's.
     """
     truncates = bool(emits & (WANT_TRUNCATE | TRUNCATE_IF_DETACHED))
@@ -152,7 +157,7 @@ def held_back(emits: int, schema: RelationSchema, publish_as: int, major: int) -
 
 
 def _actions(publication: Publication) -> int:
-    """The WANT bits of what a publication publishes; a DELETE without an old tuple is never sent."""
+    """Return the WANT bits of what a publication publishes; a DELETE without an old tuple is never sent."""
     flags = (
         (publication.insert, WANT_INSERT),
         (publication.update, WANT_UPDATE),
@@ -163,25 +168,25 @@ def _actions(publication: Publication) -> int:
 
 
 def _target(schema: RelationSchema, publication: Publication, catalog: CatalogView) -> tuple[int, int] | None:
-    """Under which OID, that many levels up, a publication publishes a relation; None if it does not."""
-    own = (schema.oid, 0)
+    """Return the OID that a publication publishes a relation as, and that many levels up; None if it does not."""
+    itself = (schema.oid, 0)
     ancestors = schema.ancestors if schema.is_partition else ()
     if publication.all_tables:
         # Of a partition the root is what can be left out (get_rel_sync_entry, 19).
         if -publication.oid in catalog.relation_publications(ancestors[-1] if ancestors else schema.oid):
             return None
-        return (ancestors[-1], len(ancestors)) if publication.via_root and ancestors else own
+        return (ancestors[-1], len(ancestors)) if publication.via_root and ancestors else itself
     top = _topmost_ancestor(ancestors, publication, catalog)
     if top is not None:
-        return top if publication.via_root else own
+        return top if publication.via_root else itself
     is_in = _has_relation(publication, schema.oid, catalog) or _has_schema(publication, schema.namespace_oid, catalog)
-    return own if is_in else None
+    return itself if is_in else None
 
 
 def _topmost_ancestor(
     ancestors: Sequence[int], publication: Publication, catalog: CatalogView
 ) -> tuple[int, int] | None:
-    """The highest ancestor that is in the publication, and its level from 1 (GetTopMostAncestorInPublication)."""
+    """Return the highest ancestor in the publication, and its level from 1 (GetTopMostAncestorInPublication)."""
     top = None
     for level, oid in enumerate(ancestors, 1):
         ancestor = catalog.relation(oid)
@@ -200,13 +205,15 @@ def _has_schema(publication: Publication, oid: int, catalog: CatalogView) -> boo
 
 
 def _members(relation: RelationSchema, publications: Sequence[Publication], catalog: CatalogView) -> _Members:
-    """What publications say of a relation; those that have it by its schema say nothing of it."""
-    said = ((one.oid, catalog.publication_member(relation.oid, one.oid)) for one in publications)
-    return {oid: member for oid, member in said if member is not None}
+    """Return the entries of a relation in publications; those that have it by its schema have none of it."""
+    memberships = (
+        (publication.oid, catalog.publication_member(relation.oid, publication.oid)) for publication in publications
+    )
+    return {oid: member for oid, member in memberships if member is not None}
 
 
 def ancestor_relation(catalog: CatalogView, oid: int) -> RelationSchema:
-    """The relation that a partition is published as.
+    """Return the relation that a partition is published as.
 
     Raises:
         CatalogError: it does not exist.
@@ -220,28 +227,30 @@ def ancestor_relation(catalog: CatalogView, oid: int) -> RelationSchema:
 def _filters(
     relation: RelationSchema, publications: Sequence[Publication], members: _Members, catalog: CatalogView
 ) -> RowFilters | None:
-    """The row filters, by kind of change (pgoutput_row_filter_init)."""
-    said = []
+    """Return the row filters, by kind of change (pgoutput_row_filter_init)."""
+    filters = []
     for publication in publications:
         whole = publication.all_tables or _has_schema(publication, relation.namespace_oid, catalog)
         tree = None if whole or publication.oid not in members else members[publication.oid].filter
-        said.append((_actions(publication), tree))
-    return joined_filters(said, relation, catalog)
+        filters.append((_actions(publication), tree))
+    return joined_filters(filters, relation, catalog)
 
 
 def joined_filters(
-    said: Iterable[tuple[int, str | None]], relation: RelationSchema, catalog: CatalogView
+    filters: Iterable[tuple[int, str | None]], relation: RelationSchema, catalog: CatalogView
 ) -> RowFilters | None:
-    """The row filters of several publications; one without overrides those with one, of the actions it publishes.
+    """Join the row filters of several publications.
+
+    One without a filter overrides those with one, of the actions it publishes.
 
     Args:
-        said: by each, WANT bits of its actions, and its filter's tree, None without one.
+        filters: by each, WANT bits of its actions, and its filter's tree, None without one.
         relation: what they publish; catalog: the view.
     """
     kinds = WANT_INSERT, WANT_UPDATE, WANT_DELETE
     trees: dict[int, list[str]] = {kind: [] for kind in kinds}
     open_for = 0
-    for actions, tree in said:
+    for actions, tree in filters:
         if tree is None:
             open_for |= actions
             continue
@@ -255,7 +264,7 @@ def joined_filters(
 
 
 def _listed(publication: Publication, members: _Members) -> frozenset[int] | None:
-    """The publication's column list for the relation whose memberships these are, None if it has none."""
+    """Return the publication's column list for the relation with these memberships, None if it has none."""
     if publication.all_tables or publication.oid not in members:
         return None
     columns = members[publication.oid].columns
@@ -265,10 +274,10 @@ def _listed(publication: Publication, members: _Members) -> frozenset[int] | Non
 def _with_generated(
     relation: RelationSchema, publications: Sequence[Publication], lists: Sequence[frozenset[int] | None]
 ) -> bool:
-    """Whether stored generated columns are published without a column list (check_and_init_gencol, 18)."""
+    """Tell whether stored generated columns are published without a column list (check_and_init_gencol, 18)."""
     if not any(column.generated for column in relation.columns):
         return False
-    unlisted = (found for found, columns in zip(publications, lists, strict=True) if columns is None)
+    unlisted = (member for member, columns in zip(publications, lists, strict=True) if columns is None)
     choices = {publication.generated for publication in unlisted}
     if len(choices) > 1:
         raise PluginError(
@@ -282,7 +291,7 @@ def _with_generated(
 def _column_list(
     relation: RelationSchema, lists: Sequence[frozenset[int] | None], with_generated: bool, major: int
 ) -> frozenset[int] | None:
-    """The one column list that all publications agree on (pgoutput_column_list_init)."""
+    """Return the one column list that all publications agree on (pgoutput_column_list_init)."""
     if VERSIONS[major].publishes_generated_columns:
         if all(columns is None for columns in lists):
             return None
@@ -302,7 +311,7 @@ def _column_list(
 
 
 def _column_count(relation: RelationSchema, major: int) -> int:
-    """How many columns a list must have to mean all of them."""
+    """Return the number of columns that a list must have to mean all of them."""
     if not VERSIONS[major].counts_live_columns:
         return len(relation.columns)
     return sum(1 for column in relation.columns if not column.is_dropped and not column.generated)

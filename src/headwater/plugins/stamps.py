@@ -12,7 +12,7 @@ from headwater.rows.session import SessionSettings
 def commit_stamps(
     times: NDArray[np.int64], session: SessionSettings, before: bytes = b"", after: bytes = b""
 ) -> Stamps:
-    """``2026-01-01 00:00:00.5+00`` for each of t commit times.
+    """Print ``2026-01-01 00:00:00.5+00`` for each of t commit times.
 
     Args:
         times: int64[t] microseconds since 2000-01-01 UTC.
@@ -28,5 +28,5 @@ def commit_stamps(
 
 
 def no_stamps(count: int) -> Stamps:
-    """For so many transactions, nothing."""
+    """Return stamps of nothing, for so many transactions."""
     return Stamps(np.zeros(count + 1, np.int64), np.zeros(0, np.uint8))

@@ -1,4 +1,4 @@
-"""Which tables' changes are wanted, as patterns of ``schema.table``.
+"""Tables whose changes are wanted, as patterns of ``schema.table``.
 
 ``*`` stands for any characters, none included, ``?`` for one; all others stand for themselves, in the case that the
 catalog has them. A pattern that matches a partitioned table, or a partition above, chooses the partitions below it, as
@@ -27,9 +27,9 @@ class TablePatterns:
     """Patterns, any of which chooses a table; without any, all tables are chosen.
 
     Attributes:
-        patterns: them.
+        patterns: the patterns.
         excluded: patterns, any of which leaves a table out.
-        oids: relations that are chosen besides, whatever they are called.
+        oids: relations that are chosen also, whatever their names.
     """
 
     patterns: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class TablePatterns:
 
     @property
     def are_all(self) -> bool:
-        """Every table is chosen, whatever its name."""
+        """Whether every table is chosen, whatever its name."""
         return not self.patterns and not self.excluded
 
     @property
@@ -58,14 +58,14 @@ class TablePatterns:
         return None
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
-        """Whether changes of a relation are wanted, as of a view of the catalog."""
+        """Tell whether changes of a relation are wanted, as of a view of the catalog."""
         if self.are_all or self._is_named(schema):
             return True
         names = list(_names(schema, catalog))
         return _any_matches(self.patterns, names, True) and not _any_matches(self.excluded, names, False)
 
     def excludes(self, schema: RelationSchema, catalog: CatalogView) -> bool:
-        """Whether a relation is left out by what is excluded, as of a view of the catalog."""
+        """Tell whether a relation is left out by what is excluded, as of a view of the catalog."""
         if not self.excluded or self._is_named(schema):
             return False
         return _any_matches(self.excluded, list(_names(schema, catalog)), False)
@@ -75,28 +75,28 @@ class TablePatterns:
         return not self.oids.isdisjoint((schema.oid, schema.rewrite_of, schema.topmost))
 
     def excludes_name(self, name: str) -> bool:
-        """Whether a table that is called ``schema.table`` is left out by its own name."""
+        """Tell whether a table that is called ``schema.table`` is left out by its own name."""
         return _any_matches(self.excluded, [name], False)
 
     def matches(self, name: str) -> bool:
-        """Whether a table that is called ``schema.table`` is chosen by its own name."""
+        """Tell whether a table that is called ``schema.table`` is chosen by its own name."""
         return _any_matches(self.patterns, [name], True) and not _any_matches(self.excluded, [name], False)
 
     @property
     def as_text(self) -> str:
-        """What :meth:`of_text` reads; the same for the same patterns in another order."""
+        """The text that :meth:`of_text` reads; the same for the same patterns in another order."""
         chosen, excluded = sorted(set(self.patterns)), sorted(set(self.excluded))
         return ", ".join([*(chosen or [_ALL]), *([_WITHOUT, *excluded] if excluded else [])])
 
     @classmethod
     def of_text(cls, text: str) -> TablePatterns:
-        """The patterns of a text that :attr:`as_text` has made."""
+        """Read the patterns of a text that :attr:`as_text` has made."""
         parts = text.split(", ")
         at = parts.index(_WITHOUT) if _WITHOUT in parts else len(parts)
         return cls(() if parts[:at] == [_ALL] else tuple(parts[:at]), tuple(parts[at + 1 :]))
 
     def require_matches(self, names: Iterable[str]) -> None:
-        """Whether there is a table for each pattern.
+        """Check that there is a table for each pattern.
 
         Args:
             names: ``schema.table`` of all tables there are or were.
@@ -114,13 +114,13 @@ EVERY_TABLE = TablePatterns()
 
 
 def _parsed(texts: Iterable[str]) -> tuple[str, ...]:
-    found: list[str] = []
+    patterns: list[str] = []
     for text in texts:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if not parts:
             raise UsageError(f'no pattern of tables in "{text}", expected SCHEMA.TABLE', hint="* and ? are wildcards")
-        found += parts
-    return tuple(found)
+        patterns += parts
+    return tuple(patterns)
 
 
 def _any_matches(patterns: tuple[str, ...], names: Iterable[str], without_any: bool) -> bool:
@@ -131,19 +131,19 @@ def _any_matches(patterns: tuple[str, ...], names: Iterable[str], without_any: b
 
 
 def no_table(pattern: str, names: Iterable[str]) -> CatalogError:
-    """The error of a pattern that matches none of the tables ``schema.table``."""
+    """Return the error of a pattern that matches none of the tables ``schema.table``."""
     like = sorted({name for name in names if name.partition(".")[2] == pattern})
     hint = f"there is {', '.join(like)}" if like else "patterns are SCHEMA.TABLE in the catalog's case, with * and ?"
     return CatalogError(f'no table matches "{pattern}" in this window', hint=hint)
 
 
 def qualified_name(schema: RelationSchema) -> str:
-    """What patterns are compared with."""
+    """Return the name that patterns are compared with."""
     return f"{schema.namespace}.{schema.name}"
 
 
 def _names(schema: RelationSchema, catalog: CatalogView) -> Iterable[str]:
-    """Of the relation, or of the one whose new heap it is, and of its ancestors."""
+    """Give the names of the relation, or of the one whose new heap it is, and of its ancestors."""
     original = catalog.relation(schema.rewrite_of) if schema.rewrite_of else schema
     if original is not None:
         yield qualified_name(original)
@@ -154,6 +154,6 @@ def _names(schema: RelationSchema, catalog: CatalogView) -> Iterable[str]:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression; Python remembers those compiled before."""
+    """Return the pattern as a regular expression; Python remembers those compiled before."""
     wild = {"*": ".*", "?": "."}
     return re.compile("".join(wild.get(letter) or re.escape(letter) for letter in pattern), re.DOTALL)

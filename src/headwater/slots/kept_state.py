@@ -30,14 +30,14 @@ class KeptState:
     server_settings: tuple[tuple[str, str], ...] = ()
 
 
-def keep_state(directory: Path, kept: KeptState) -> Path:
+def keep_state(directory: Path, kept_state: KeptState) -> Path:
     """Write a state into a directory.
 
     Raises:
         SlotError: it cannot be written.
     """
-    path = directory / file_name(kept.state.lsn)
-    save_value(path, kept)
+    path = directory / file_name(kept_state.state.lsn)
+    save_value(path, kept_state)
     return path
 
 
@@ -47,13 +47,13 @@ def file_name(lsn: int) -> str:
 
 
 def lsn_of_name(name: str) -> int | None:
-    """The LSN that a file is named after; None for a file that is no state's."""
+    """Return the LSN that a file is named after; None for a file that is no state's."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match[1], 16) << 32 | int(match[2], 16)
 
 
 def find_state(path: Path, start: int | None) -> KeptState:
-    """A state to begin with.
+    """Return a state to begin with.
 
     Args:
         path: its file, or a directory of states.
@@ -64,11 +64,11 @@ def find_state(path: Path, start: int | None) -> KeptState:
     """
     if not path.is_dir():
         return load_value(path, KeptState)
-    found = sorted((lsn, name) for name in path.iterdir() if (lsn := lsn_of_name(name.name)) is not None)
-    fitting = [name for lsn, name in found if start is None or lsn <= start]
-    if not found:
+    states = sorted((lsn, name) for name in path.iterdir() if (lsn := lsn_of_name(name.name)) is not None)
+    fitting = [name for lsn, name in states if start is None or lsn <= start]
+    if not states:
         raise SlotError("no kept state in directory", file=str(path), hint="headwater decode --keep-states makes them")
     if not fitting:
-        first = Lsn(found[0][0])
+        first = Lsn(states[0][0])
         raise SlotError(f"no kept state at or before {Lsn(start or 0)}, the first is at {first}", file=str(path))
     return load_value(fitting[0] if start is None else fitting[-1], KeptState)

@@ -1,8 +1,8 @@
-"""What a slot is: a request, where it stands, and what has been made of it (PostgreSQL: ReplicationSlot, slot.h).
+"""A slot: a request, where it stands, and what has been made of it (PostgreSQL: ReplicationSlot, slot.h).
 
 A value, kept as one file. ``confirmed_lsn`` is the server's ``confirmed_flush_lsn``: transactions whose commit record
 starts before it have been delivered. A call of ``headwater decode --slot`` is a session, so the state holds nothing of
-what a plugin has in mind.
+what a plugin remembers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """What a slot decodes.
+    """A request, as a slot keeps it.
 
     Attributes:
         wal: paths and addresses of WAL segments; what a store is to be told, such as credentials, is not kept.
@@ -60,7 +60,7 @@ class SlotStatistics:
     messages: int = 0
 
     def __add__(self, other: SlotStatistics) -> SlotStatistics:
-        """Both."""
+        """Return the sum of both."""
         return SlotStatistics(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
@@ -108,11 +108,11 @@ class Slot:
         return self.confirmed_lsn if self.state is None else self.state.restart_lsn
 
     def of_server(self, version: str, setting: str) -> Slot:
-        """The same for a server that is of another release now, which a setting of the request names."""
+        """Return the same slot for a server that is of another release now, which a setting of the request names."""
         rest = tuple(pair for pair in self.request.settings if pair[0].strip().lower() != setting)
         return replace(self, request=replace(self.request, settings=(*rest, (setting, version))))
 
     def advanced(self, state: State, made: SlotStatistics) -> Slot:
-        """Behind a session that has delivered everything up to the state's LSN."""
+        """Return the slot as it is after a session that has delivered everything up to the state's LSN."""
         state = state.in_new_session
         return replace(self, confirmed_lsn=state.lsn, state=state, statistics=self.statistics + made, pending=None)

@@ -1,9 +1,9 @@
 """A slot's directory: one file that is the slot, and a lock that whoever uses it holds.
 
-Invariants: the file is replaced as a whole, so a slot is at every moment as it was before a call or as it is after it.
-Output and progress cannot be one file; so before output takes its place the slot notes that it will
-(:class:`~headwater.slots.slot.PendingOutput`), and who opens the slot next finishes that, if there is something to be
-finished: nothing is lost, nothing comes twice.
+Invariants: the file is replaced as a whole, so at every moment a slot is either as before a call or as after it. Output
+and progress cannot be one file. So before output takes its place the slot notes that it will
+(:class:`~headwater.slots.slot.PendingOutput`). The next process that opens the slot finishes that, if there is
+something to be finished: nothing is lost, nothing comes twice.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def create_slot(path: Path, slot: Slot) -> None:
 
 
 def is_slot(path: Path) -> bool:
-    """Whether a directory is a slot."""
+    """Tell whether a directory is a slot."""
     return (path / _SLOT).is_file()
 
 
 def read_slot(path: Path) -> Slot:
-    """A slot as it is, whoever uses it.
+    """Return a slot as it is, whoever uses it.
 
     Raises:
         SlotError: there is none, or it is damaged.
@@ -69,9 +69,9 @@ def read_slot(path: Path) -> Slot:
 
 
 def active_pid(path: Path) -> int | None:
-    """The process that uses a slot, None if none does; 0 if it is on another machine and does not tell.
+    """Return the process that uses a slot, None if none does; 0 if it is on another machine and its number is unknown.
 
-    Nothing is written, and who wants to use the slot at the same moment waits until it has been looked at.
+    Nothing is written. A process that wants to use the slot at the same moment waits until it has been looked at.
     """
     try:
         with open(path / _LOCK, "rb") as file, errors_as(SlotError, "lock the slot", path):
@@ -116,8 +116,8 @@ def _locked(path: Path, patience: float) -> Iterator[None]:
 
 
 def _noted_pid(descriptor: int) -> int | None:
-    said = os.pread(descriptor, 20, 0)
-    return int(said) if said.isdigit() else None
+    content = os.pread(descriptor, 20, 0)
+    return int(content) if content.isdigit() else None
 
 
 @dataclass
@@ -136,7 +136,7 @@ class OpenSlot:
 
     @property
     def stream_directory(self) -> Path:
-        """Where a stream keeps its states."""
+        """The directory in which a stream keeps its states."""
         return self.path / _STREAM
 
     def write(self, slot: Slot) -> None:
@@ -149,9 +149,9 @@ class OpenSlot:
         self.slot = slot
 
     def part_of(self, out: Path) -> Path:
-        """Where output waits that is complete, beside its place; no other slot's output ever does there.
+        """Return the place of complete output that waits, beside its own; no other slot's output ever does there.
 
-        What is there already was left by a process that did not come to note it, and goes.
+        A file that is there already was left by a process that did not come to note it, and goes.
 
         Raises:
             OSError: it does not go.
@@ -167,7 +167,7 @@ class OpenSlot:
         Args:
             part: the output, where :meth:`part_of` says.
             out: its place.
-            state: behind it; made: what it counts.
+            state: after it; made: what it counts.
 
         Raises:
             SlotError: it cannot be done; the next one to open the slot tries again.
@@ -217,7 +217,7 @@ class OpenSlot:
 
 
 def _remove(part: Path) -> None:
-    """A file, or a directory and what is in it, if it is there."""
+    """Remove a file, or a directory and what is in it, if it is there."""
     if part.is_dir():
         shutil.rmtree(part)
     else:

@@ -1,4 +1,4 @@
-"""The states of a stream at offsets that it may have to begin at again, with what its plugin has in mind.
+"""The states of a stream at offsets that it may have to begin at again, with what its plugin remembers.
 
 Kept in memory; with a directory also there, one file each (:mod:`headwater.slots.kept_state`), in a directory for each
 session, named after the LSN where the session began. A file is whole or not there.
@@ -28,7 +28,7 @@ class StreamStates:
         self._directory = directory
         self._kept: dict[tuple[int, int], KeptState] = {}
 
-    def keep(self, since: int, kept: KeptState) -> None:
+    def keep(self, since: int, kept_state: KeptState) -> None:
         """Keep a state.
 
         Raises:
@@ -38,11 +38,11 @@ class StreamStates:
             session = self._directory / _session_name(since)
             with errors_as(SlotError, "make directory", session):
                 session.mkdir(mode=0o700, parents=True, exist_ok=True)
-            keep_state(session, kept)
-        self._kept[since, kept.state.lsn] = kept
+            keep_state(session, kept_state)
+        self._kept[since, kept_state.state.lsn] = kept_state
 
     def find(self, since: int, lsn: int) -> KeptState | None:
-        """The state of a session at an LSN, None if there is none.
+        """Return the state of a session at an LSN, None if there is none.
 
         Raises:
             SlotError: its file is damaged.
@@ -54,24 +54,24 @@ class StreamStates:
         return self._kept.get((since, lsn))
 
     def newest(self) -> tuple[int, KeptState] | None:
-        """The state at the highest LSN, and where its session began; None if there is none at all."""
-        found = [*self._kept, *((since, lsn) for since, lsn, _ in self._files())]
-        if not found:
+        """Return the state at the highest LSN, and where its session began; None if there is none at all."""
+        keys = [*self._kept, *((since, lsn) for since, lsn, _ in self._files())]
+        if not keys:
             return None
-        since, lsn = max(found, key=lambda one: (one[1], one[0]))
-        kept = self.find(since, lsn)
-        return None if kept is None else (since, kept)
+        since, lsn = max(keys, key=lambda key: (key[1], key[0]))
+        state = self.find(since, lsn)
+        return None if state is None else (since, state)
 
     def forget_before(self, lsn: int) -> None:
-        """Remove what lies before an LSN, of whatever session.
+        """Remove the states before an LSN, of whatever session.
 
         Raises:
             SlotError: a file does not go.
         """
-        self._kept = {place: kept for place, kept in self._kept.items() if place[1] >= lsn}
+        self._kept = {place: state for place, state in self._kept.items() if place[1] >= lsn}
         with errors_as(SlotError, "remove", self._directory):
-            for _, at, path in list(self._files()):
-                if at < lsn:
+            for _, lsn_of_file, path in list(self._files()):
+                if lsn_of_file < lsn:
                     path.unlink(missing_ok=True)
             for session in self._sessions():
                 if not any(session.iterdir()):

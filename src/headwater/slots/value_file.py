@@ -41,7 +41,7 @@ def save_value(path: Path, value: object) -> None:
 
 
 def is_value_file(path: Path) -> bool:
-    """Whether a file begins as those do that :func:`save_value` writes."""
+    """Tell whether a file begins as the files of :func:`save_value` do."""
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -50,7 +50,7 @@ def is_value_file(path: Path) -> bool:
 
 
 def load_value(path: Path, kind: type[T]) -> T:
-    """The value of a file.
+    """Return the value of a file.
 
     Raises:
         SlotError: there is none, or it is damaged, or of another version.
@@ -64,8 +64,8 @@ def load_value(path: Path, kind: type[T]) -> T:
         raise SlotError(f"the file has format version {version}, expected {_VERSION}", file=str(path))
     data = memoryview(raw)[_HEAD.size :]
     if len(data) != length or zlib.crc32(data) != checksum:
-        found = f"found {len(data)} bytes with checksum {zlib.crc32(data):08X}"
-        raise SlotError(f"damaged: {found}, expected {length} with {checksum:08X}", file=str(path))
+        actual = f"found {len(data)} bytes with checksum {zlib.crc32(data):08X}"
+        raise SlotError(f"damaged: {actual}, expected {length} with {checksum:08X}", file=str(path))
     try:
         return read_value(kind, data)
     except FlatValueError as error:

@@ -8,11 +8,11 @@ cross into the JVM once. Reader and partitions pickle.
 Where Spark hands filters over (``spark.sql.python.filterPushdown.enabled``) and the option ``pushFilters`` is set, a
 :class:`FilteringReader` takes those that the index can use. Spark refuses such a reader where it does not hand them
 over, so which one it gets depends on which of Spark's programs asks. The option is off by default, because Spark (4.1
-to 4.3) keeps one plan for each ``load()``: a DataFrame that is used a second time gets the rows of the filters that
+to 4.3) keeps one plan for each ``load()``. A DataFrame that is used a second time gets the rows of the filters that
 were planned last (``PythonDataSourceV2.setReadInfo``).
 
 ``spark.readStream.format("headwater")`` gets a :class:`HeadwaterStreamReader`. A schema is asked for before Spark says
-whether it is for a stream, so a single table's name means the same relation to both: the one that bears it where the
+whether it is for a stream. So a single table's name means the same relation to both: the one that bears it where the
 WAL ends when ``load()`` is called.
 """
 
@@ -59,17 +59,17 @@ class HeadwaterDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format()``."""
+        """Return the name for ``format()``."""
         return "headwater"
 
     @plain_errors()
     def schema(self) -> str:
-        """Columns: of records; of messages with ``plugin``; else of changes, with a single table that table's own."""
+        """Return the columns: of records; of messages with ``plugin``; else of changes, or of a single table."""
         if shows_records(self.options):
             return SPARK_COLUMNS
         options = SourceOptions.parse(self.options)
         if options.request.plugin:
-            kind = "STRING" if open_source(options, kept=kept_of(options)).is_text else "BINARY"
+            kind = "STRING" if open_source(options, kept_state=kept_of(options)).is_text else "BINARY"
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
             return rows_of_changes(options.request).spark_columns
@@ -83,7 +83,7 @@ class HeadwaterDataSource(DataSource):
     @plain_errors()
     @override
     def reader(self, schema: StructType) -> HeadwaterReader | RecordReader:
-        """A reader of these options."""
+        """Return a reader of these options."""
         if shows_records(self.options):
             return RecordReader(RecordOptions.parse(self.options))
         options = SourceOptions.parse(self.options)
@@ -94,7 +94,7 @@ class HeadwaterDataSource(DataSource):
     @plain_errors()
     @override
     def streamReader(self, schema: StructType) -> HeadwaterStreamReader:
-        """A reader of these options that goes on."""
+        """Return a reader of these options that goes on."""
         if shows_records(self.options):
             raise UsageError('the view "records" is no stream', hint="use spark.read")
         options = SourceOptions.parse(self.options)
@@ -105,7 +105,7 @@ class HeadwaterDataSource(DataSource):
 
 
 def _filters_are_handed_over() -> bool:
-    """Whether the caller is Spark's program that hands filters over."""
+    """Tell whether the caller is Spark's program that hands filters over."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         spec = frame.f_globals.get("__spec__")
@@ -117,7 +117,7 @@ def _filters_are_handed_over() -> bool:
 
 @dataclass
 class HeadwaterReader(PickledByValue, DataSourceReader):
-    """Plans on the driver, reads in workers; pickles."""
+    """A reader that plans on the driver and reads in workers; pickles."""
 
     options: SourceOptions
     planned: SourcePlan | None = None
@@ -133,7 +133,7 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
         return partitions_of(planned.slices, planned.decoder, form)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one slice; called once per partition, in a worker."""
+        """Give the rows of one slice; called once per partition, in a worker."""
         with plain_errors():
             yield from read_slice(partition)
 
@@ -145,11 +145,13 @@ class FilteringReader(HeadwaterReader):
         """Take the filters that the index can use; called before :meth:`partitions`.
 
         Returns:
-            those that Spark must apply to the rows.
+            the filters that Spark must apply to the rows.
         """
         if self.options.request.plugin:
             return filters
-        own = [one for one in filters if self.options.request.publish and column_of(one) == "_op"]
-        others = [one for one in filters if one not in own]
+        operations = [
+            condition for condition in filters if self.options.request.publish and column_of(condition) == "_op"
+        ]
+        others = [condition for condition in filters if condition not in operations]
         self.where, rest = pushed(self.where, others, changes_operations=bool(self.options.publications))
-        return own + rest
+        return operations + rest

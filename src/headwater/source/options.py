@@ -1,4 +1,4 @@
-"""The options of the ``headwater`` data source: what a read is asked for, checked before anything is opened.
+"""The options of the ``headwater`` data source, checked before anything is opened.
 
 Spark compares names of options without regard to case, and gives all values as text.
 """
@@ -140,7 +140,7 @@ class SourceOptions:
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
         if given.get("failondataloss", "true").lower() != "true":
             raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
-        found = cls(
+        parsed = cls(
             request,
             tuple(publications),
             parse_partition_bytes(given),
@@ -153,16 +153,16 @@ class SourceOptions:
             _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
             _choice(given, "jsonb", JSONB),
         )
-        if request.publish and found.single_table is not None and not request.plugin:
+        if request.publish and parsed.single_table is not None and not request.plugin:
             raise UsageError(
                 "publish cannot be given with a single table, whose own columns rows would have",
                 hint="leave tables out, as publish names tables, or set images to true",
             )
-        found._check_ddl()
-        return found
+        parsed._check_ddl()
+        return parsed
 
     def _check_ddl(self) -> None:
-        """Whether DDL can be among the rows, if it is asked for.
+        """Check that DDL can be among the rows, if it is asked for.
 
         Raises:
             UsageError: it cannot.
@@ -177,7 +177,7 @@ class SourceOptions:
             raise UsageError("a single table's own columns have no place for DDL", hint="set images to true")
 
     def check_batch(self) -> None:
-        """Whether the options make sense for a read that ends.
+        """Check that the options make sense for a read that ends.
 
         Raises:
             UsageError: one is for streams.
@@ -187,7 +187,7 @@ class SourceOptions:
                 raise UsageError(f"{option} is an option of streams", hint="use spark.readStream, or leave it out")
 
     def check_stream(self) -> None:
-        """Whether the options make sense for a read that goes on.
+        """Check that the options make sense for a read that goes on.
 
         Raises:
             UsageError: one is for reads that end.
@@ -201,7 +201,7 @@ class SourceOptions:
 
     @property
     def types(self) -> Target:
-        """What a single table's columns can be."""
+        """The types that a single table's columns can have."""
         return SPARK_WITH_VARIANT if self.jsonb == AS_VARIANT else SPARK
 
     @property
@@ -236,14 +236,14 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
 
 
 def _settings(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Session settings, of which one has an option of its own that goes before."""
+    """Return the session settings, of which one has an option of its own that goes before."""
     named = tuple((name[4:], value) for name, value in given.items() if name.startswith("set."))
     version = given.get("serverversion")
     return named if version is None else (*named, (SERVER_VERSION, version))
 
 
 def _has_place_for_ddl(given: Mapping[str, str]) -> bool:
-    """Whether DDL is told of itself: among rows of any tables, at commits, all of them."""
+    """Tell whether DDL can be reported without being asked for: among rows of any tables, at commits, all of them."""
     is_of_one = _tables(given).single_name is not None and not _switch(given, "images")
     return not (given.get("plugin") or is_of_one or _switch(given, "pushFilters") or _switch(given, "twoPhase"))
 
@@ -261,10 +261,10 @@ def _slot_request(given: Mapping[str, str], publications: list[str], slot: str) 
 
 
 def view_of(options: Mapping[str, str]) -> str:
-    """What rows are of: changes, or the records of the WAL (:mod:`headwater.source.record_view`).
+    """Return the view that rows are of: changes, or the records of the WAL (:mod:`headwater.source.record_view`).
 
     Raises:
-        UsageError: neither.
+        UsageError: it is neither.
     """
     given = {name.lower(): value for name, value in options.items()}
     return _choice(given, "view", (VIEW_CHANGES, VIEW_RECORDS))
@@ -279,7 +279,7 @@ def _lsn(text: str | None) -> int | None:
 
 
 def _choice(given: Mapping[str, str], option: str, choices: tuple[str, ...]) -> str:
-    """The value of an option that takes one of some words, the first if it is not given."""
+    """Return the value of an option that takes one of some words, the first if it is not given."""
     value = given.get(option.lower(), choices[0])
     for choice in choices:
         if value.lower() == choice.lower():
@@ -292,7 +292,7 @@ def _switch(given: Mapping[str, str], option: str) -> bool:
 
 
 def parse_partition_bytes(given: Mapping[str, str]) -> int:
-    """The option ``partitionBytes``, of options by their names in lower case.
+    """Return the option ``partitionBytes``, of options by their names in lower case.
 
     Raises:
         UsageError: it is no number of bytes.
@@ -309,7 +309,7 @@ def _bytes(given: Mapping[str, str], option: str, default: int = 0) -> int:
 
 
 def _plugin_options(given: Mapping[str, str], publications: list[str]) -> tuple[tuple[str, str], ...]:
-    """``plugin.NAME`` options; pgoutput gets its publications and protocol from ``publication``."""
+    """Return the ``plugin.NAME`` options; pgoutput gets its publications and protocol from ``publication``."""
     named = {name[7:]: value for name, value in given.items() if name.startswith("plugin.")}
     if given.get("plugin") == "pgoutput" and publications:
         quoted = ",".join('"' + name.replace('"', '""') + '"' for name in publications)

@@ -1,4 +1,4 @@
-"""What Spark's Python processes unpickle first: they may be of a Python that has no Headwater.
+"""The class that Spark's Python processes unpickle first: they may be of a Python that has no Headwater.
 
 Pickled by name, a class of ours says no more there than "No module named 'headwater'", under a traceback of Spark's.
 This module is pickled by value instead, and imports the rest itself; so the error says which Python it was, and what to

@@ -17,7 +17,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class PickledSource(DataSource):
-    """Stands for the data source in a session; making an instance makes one of the data source itself."""
+    """A stand-in for the data source in a session; making an instance makes one of the data source itself."""
 
     @classmethod
     def name(cls) -> str:

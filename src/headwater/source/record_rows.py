@@ -42,23 +42,23 @@ BATCH_ROWS = 8192
 
 
 def record_batches(frames: Frames, segment_size: int, choice: RecordChoice, major: int) -> Iterator[pa.RecordBatch]:
-    """The chosen records as rows.
+    """Give the chosen records as rows.
 
     Args:
         frames: the records.
         segment_size: bytes.
-        choice: which of them.
+        choice: says which of them.
         major: PostgreSQL's.
 
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
-    found = outline(frames, segment_size, major, choice)
-    rows = np.flatnonzero(found.is_chosen)
-    records = chosen_records(frames, found, major)
+    records_outline = outline(frames, segment_size, major, choice)
+    rows = np.flatnonzero(records_outline.is_chosen)
+    records = chosen_records(frames, records_outline, major)
     style = Style(VERSIONS[major], utc_stamp)
     for start in range(0, len(rows), BATCH_ROWS):
-        at = rows[start : start + BATCH_ROWS]
+        positions = rows[start : start + BATCH_ROWS]
         words = [
             (
                 kind_name(major, record.rmid, record.info, record.lsn),
@@ -66,19 +66,19 @@ def record_batches(frames: Frames, segment_size: int, choice: RecordChoice, majo
                 _text(description(record, style)),
                 block_ref(record, style.version),
             )
-            for record in islice(records, len(at))
+            for record in islice(records, len(positions))
         ]
         types, main_lengths, descriptions, blocks = zip(*words, strict=True)
         columns = [
-            frames.lsns[at],
-            frames.end_lsns[at],
-            found.prev[at],
-            found.xid[at],
-            [manager_name(rmid) for rmid in found.rmid[at].tolist()],
+            frames.lsns[positions],
+            frames.end_lsns[positions],
+            records_outline.prev[positions],
+            records_outline.xid[positions],
+            [manager_name(rmid) for rmid in records_outline.rmid[positions].tolist()],
             types,
-            found.length[at],
+            records_outline.length[positions],
             main_lengths,
-            found.image_bytes[at],
+            records_outline.image_bytes[positions],
             descriptions,
             blocks,
         ]

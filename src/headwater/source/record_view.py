@@ -31,7 +31,7 @@ OPTIONS = ("path", "view", "startingLsn", "endingLsn", "partitionBytes", "timeli
 
 
 def shows_records(options: Mapping[str, str]) -> bool:
-    """Whether a read asks for this view.
+    """Tell whether a read asks for this view.
 
     Raises:
         UsageError: it asks for one that does not exist.
@@ -91,13 +91,13 @@ class RecordPartition(InputPartition):
 
 @dataclass
 class RecordReader(PickledByValue, DataSourceReader):
-    """Cuts on the driver, reads in workers; pickles."""
+    """A reader that cuts on the driver and reads in workers; pickles."""
 
     options: RecordOptions
 
     @plain_errors()
     def partitions(self) -> list[RecordPartition]:
-        """Runs of whole segments."""
+        """Return runs of whole segments."""
         directory = WalDirectory.scan(self.options.source)
         stop = directory.stop_lsn
         hi = stop if self.options.end is None else min(stop, self.options.end)
@@ -106,10 +106,10 @@ class RecordReader(PickledByValue, DataSourceReader):
         step = -(-self.options.partition_bytes // size) * size
         cuts = [lo, *range((lo // size) * size + step, hi, step), hi]
         pairs = pairwise(cuts)
-        return [RecordPartition(directory, one, other) for one, other in pairs if one < other]
+        return [RecordPartition(directory, begin, end) for begin, end in pairs if begin < end]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one run; called once per partition, in a worker."""
+        """Give the records of one run; called once per partition, in a worker."""
         with plain_errors():
             if isinstance(partition, RecordPartition):  # else Spark's stand-in where there are none
                 receive_kernels()

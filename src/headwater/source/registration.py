@@ -1,13 +1,15 @@
-"""Make the ``headwater`` data source known to a session, whoever made the session and whenever.
+"""The registration of the ``headwater`` data source with a session, whoever made the session and whenever.
 
-Spark can find the data source by itself (:mod:`pyspark_headwater`), but it asks the Python that ``PYSPARK_PYTHON``
+Spark can find the data source by itself (:mod:`pyspark_headwater`). But it asks the Python that ``PYSPARK_PYTHON``
 named when its Java process started, or else ``python3`` of ``PATH``, and asks once. Registered by a program, a data
 source still runs in that Python: it travels with ``SparkContext.pythonExec``. Here it travels with the interpreter of
 this process, in which Headwater evidently is.
 
-Three things of the session are touched, and nothing else: the data source of the name ``headwater``, the layout of
-Spark's log on the console where it is Spark's default (:mod:`headwater.spark.failure_log`), and on a cluster the
-application's files, which get the compiled kernels (:mod:`headwater.spark.kernel_travel`).
+Three things of the session are touched, and nothing else:
+
+- the data source of the name ``headwater``;
+- the layout of Spark's log on the console where it is Spark's default (:mod:`headwater.spark.failure_log`);
+- on a cluster the application's files, which get the compiled kernels (:mod:`headwater.spark.kernel_travel`).
 
 Known gap: a session of Spark Connect has no Java process here; there the server's Python must have Headwater.
 """
@@ -47,7 +49,7 @@ def register_source(spark: SparkSession) -> None:
 
 
 def _interpreter(context: SparkContext) -> str:
-    """The Python that shall plan and read.
+    """Return the Python that shall plan and read.
 
     Where tasks run on this machine that is ours. On a cluster it is the one that the user named for all workers; if
     none was named, again ours, which then must be at the same path on every node.
@@ -58,7 +60,7 @@ def _interpreter(context: SparkContext) -> str:
 
 
 def _registered_interpreter(spark: SparkSession) -> str | None:
-    """The Python of the data source that the session has; None if it has none, or Java does not tell."""
+    """Return the Python of the data source that the session has; None if it has none, or Java does not say."""
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()
         if not manager.dataSourceExists(SOURCE_NAME):
@@ -69,7 +71,10 @@ def _registered_interpreter(spark: SparkSession) -> str | None:
 
 
 def _is_same_program(left: str, right: str) -> bool:
-    """Two names of one Python; a link from another environment to the same program is another Python."""
+    """Tell whether two names are of one Python.
+
+    A link from another environment to the same program is another Python.
+    """
     paths = [shutil.which(name) or name for name in (left, right)]
     folders = {os.path.realpath(os.path.dirname(path)) for path in paths}
     return len(folders) == 1 and len({os.path.realpath(path) for path in paths}) == 1

@@ -1,4 +1,4 @@
-"""A slice of a plan as a partition of Spark's: what a worker needs to read it, for batches and streams alike."""
+"""A slice of a plan as a partition of Spark's, with what a worker needs to read it, for batches and streams alike."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SlicePartition(InputPartition):
 
 
 def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition; nothing of Spark's stand-in where there are no partitions.
+    """Give the rows of a partition; nothing of Spark's stand-in where there are no partitions.
 
     Raises:
         HeadwaterError: any reason not to decode it.
@@ -50,7 +50,7 @@ def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
 
 
 def partitions_of(slices: Sequence[Slice], decoder: SliceDecoder, form: RowForm | None) -> list[SlicePartition]:
-    """A partition for each slice; or one for all, where a plugin's messages depend on those of earlier slices."""
-    if form is None and any(depends_on_others(one) for one in slices):
+    """Return a partition for each slice, or one for all where a plugin's messages depend on those of earlier slices."""
+    if form is None and any(depends_on_others(piece) for piece in slices):
         return [SlicePartition(tuple(slices), decoder, form)]
-    return [SlicePartition((one,), decoder, form) for one in slices]
+    return [SlicePartition((piece,), decoder, form) for piece in slices]

@@ -1,7 +1,7 @@
-"""What the ``headwater`` data source decodes: a window opened, indexed and assembled in this process.
+"""The plan of a read of the ``headwater`` data source: a window opened, indexed and assembled in this process.
 
-In: options and a filter. Out: the slices, and what their rows look like. Raises where the options name no table, or
-where the name of a single table meant another one earlier, and the user has not said what is to be done with that.
+In: options and a filter. Out: the slices, and what their rows look like. Raises where the options name no table. Raises
+also where a single table's name meant another one earlier, unless the user has said what to do then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NEVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """What a read is made of; pickles.
+    """The plan of a read: slices, and what decodes them; pickles.
 
     Attributes:
         decoder: decodes slices.
@@ -56,11 +56,11 @@ class SourcePlan:
 
 
 def plan_source(options: SourceOptions, where: RowFilter = EVERYTHING) -> SourcePlan:
-    """Steps 1 to 3 in this process.
+    """Do steps 1 to 3 in this process.
 
     Args:
         options: of the read.
-        where: which changes are wanted.
+        where: says which changes are wanted.
 
     Raises:
         HeadwaterError: any reason not to decode.
@@ -72,16 +72,16 @@ def open_source(
     options: SourceOptions,
     where: RowFilter = EVERYTHING,
     named: Callable[[], int | None] | None = None,
-    kept: KeptState | None = None,
+    kept_state: KeptState | None = None,
     directory: WalDirectory | None = None,
 ) -> OpenRequest:
     """Open what options ask for: a plugin's messages, or rows.
 
     Args:
         options: of the read.
-        where: which changes are wanted.
-        named: tells the OID of a single table, see :class:`TableChoice`.
-        kept: a state to go on from, None to begin at the catalog.
+        where: says which changes are wanted.
+        named: gives the OID of a single table, see :class:`TableChoice`.
+        kept_state: a state to go on from, None to begin at the catalog.
         directory: the WAL as it was just found; None to look.
 
     Raises:
@@ -89,7 +89,7 @@ def open_source(
     """
     request = options.request
     if request.plugin:
-        return open_request(request, kept=kept, directory=directory)
+        return open_request(request, kept_state=kept_state, directory=directory)
     choice = TableChoice(request.tables, where, named, options.on_table_replaced != SKIP)
 
     def make_plugin(store: CatalogStore) -> RowChanges:
@@ -102,16 +102,16 @@ def open_source(
             wants_ddl=request.with_ddl and store.has_definitions,
         )
 
-    return open_request(request, make_plugin, kept, directory).of_rows()
+    return open_request(request, make_plugin, kept_state, directory).of_rows()
 
 
 def rows_of_changes(request: DecodeRequest) -> RowForm:
-    """What rows of any tables look like."""
+    """Return the form of rows of any tables."""
     return RowForm(marks_rows=request.from_replica_level, has_ddl=request.with_ddl)
 
 
 def kept_of(options: SourceOptions) -> KeptState | None:
-    """The state where the slot of some options stands, None for none.
+    """Return the state where the slot of some options stands, None for none.
 
     Raises:
         SlotError: the slot cannot be read.
@@ -120,7 +120,7 @@ def kept_of(options: SourceOptions) -> KeptState | None:
 
 
 def form_of_slot(options: SourceOptions) -> RowForm:
-    """What rows of the single table look like that a slot's options name, by the WAL behind its place.
+    """Return the form of rows of the single table that a slot's options name, by the WAL after its place.
 
     Raises:
         HeadwaterError: there is no such table, or any reason not to decode.
@@ -131,7 +131,7 @@ def form_of_slot(options: SourceOptions) -> RowForm:
 class _SourcePlanner:
     """One call of :func:`plan_source`.
 
-    Which relation a single name means shows at the end only. So it is taken for what it means behind the first window;
+    Which relation a single name means shows at the end only. So it is taken for what it means after the first window;
     where that proves wrong, all is gone through once more.
 
     Attributes:
@@ -152,14 +152,14 @@ class _SourcePlanner:
         self.changed: RelationSchema | None = None
 
     def plan(self) -> SourcePlan:
-        """All windows, once if a single name means one relation in all of them."""
-        while (found := self._tried()) is None:
+        """Plan all windows, once if a single name means one relation in all of them."""
+        while (result := self._tried()) is None:
             self.taken = None if self.table is None else self.table.oid
         self._check()
-        return SourcePlan(*found, self._form())
+        return SourcePlan(*result, self._form())
 
     def form_only(self) -> RowForm:
-        """Without slices."""
+        """Return the form of rows, without slices."""
         table = self.table
         assert table is not None
         self._find(table)
@@ -169,16 +169,16 @@ class _SourcePlanner:
     def _tried(self) -> tuple[SliceDecoder, tuple[Slice, ...]] | None:
         """Go through all windows; None if the name proved to mean another relation, in a log that grows even twice."""
         try:
-            found = self._go_through()
+            result = self._go_through()
         except HeadwaterError:
             # It may be an error of a relation that the name does not mean.
             if self._is_found_mistaken():
                 return None
             raise
-        return found if self.table is None or self.table.oid == self.taken else None
+        return result if self.table is None or self.table.oid == self.taken else None
 
     def _go_through(self) -> tuple[SliceDecoder, tuple[Slice, ...]]:
-        """Window by window; only the slices are kept."""
+        """Go through all windows, one by one; only the slices are kept."""
         self.firsts, self.changed, slices = {}, None, []
         named = None if self.table is None else lambda: self.taken
         opened = open_source(self.options, self.where, named, kept_of(self.options))
@@ -194,20 +194,20 @@ class _SourcePlanner:
             self.taken, self.is_taken = self.taken if self.is_taken else self.table.oid, True
 
     def _is_found_mistaken(self) -> bool:
-        """Whether the name means another relation than the one it was taken for, which takes going through all."""
+        """Tell whether the name means another relation than the one it was taken for, which takes going through all."""
         if self.table is None or not self.is_taken:
             return False
         self._find(self.table)
         return self.table.oid != self.taken
 
     def _find(self, table: SingleTable) -> None:
-        """Show a single table the catalog behind each window."""
+        """Show a single table the catalog after each window."""
 
         def rolled(store: CatalogStore, start: int, end: int, is_last: bool) -> None:
             if _counts(start, end, is_last):
                 table.passed(store, start, end)
 
-        opened = open_source(self.options, kept=kept_of(self.options))
+        opened = open_source(self.options, kept_state=kept_of(self.options))
         scope = Scope(opened.directory.segment_size, self.options.request.start or 0, commits=NO_COMMIT)
         for _ in self._windows(opened, scope, rolled):
             pass
@@ -223,7 +223,7 @@ class _SourcePlanner:
         return Scope(opened.directory.segment_size, request.start or 0, tables, commits)
 
     def _note(self, plan: Plan) -> None:
-        """Which relations a window has changes of."""
+        """Note the relations that a window has changes of."""
         if self.table is None:
             return
         self.firsts = first_changes(plan) | self.firsts
@@ -232,7 +232,7 @@ class _SourcePlanner:
                 self.changed = use.schema
 
     def _check(self) -> None:
-        """Whether another relation had a single table's name.
+        """Check that no other relation had a single table's name.
 
         Raises:
             CatalogError: one had.
@@ -253,11 +253,11 @@ class _SourcePlanner:
             )
 
     def _schema(self) -> RelationSchema | None:
-        """The single table; of one that a transaction made and dropped the catalog at the end knows nothing."""
+        """Return the single table; of one that a transaction made and dropped the catalog at the end knows nothing."""
         return None if self.table is None else self.table.schema or self.changed
 
     def _form(self) -> RowForm:
-        """What rows look like.
+        """Return the form of rows.
 
         Raises:
             CatalogError: there is no such table, or its columns cannot be shown beside those of every row.
@@ -273,20 +273,20 @@ class _SourcePlanner:
 
 
 def _counts(start: int, end: int, is_last: bool) -> bool:
-    """Whether a name means what it does in a window that ends behind where output begins, or is the last one."""
+    """Tell whether a name means what it does in a window that ends after where output begins, or is the last one."""
     return is_last or end > start
 
 
 def first_changes(plan: Plan) -> dict[int, int]:
-    """LSN of the first wanted change, or truncate, of each relation that has one, by OID."""
+    """Return the LSN of the first wanted change, or truncate, of each relation that has one, by OID."""
     firsts = np.full(len(plan.relations), _NEVER)
     np.minimum.at(firsts, plan.rows.resolution[plan.rows.wanted], plan.rows.first[plan.rows.wanted])
-    found = [(use.schema.oid, lsn) for use, lsn in zip(plan.relations, firsts.tolist(), strict=True) if lsn != _NEVER]
+    changes = [(use.schema.oid, lsn) for use, lsn in zip(plan.relations, firsts.tolist(), strict=True) if lsn != _NEVER]
     for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0], plan.events.messages, strict=True):
-        found += [(json.loads(message)[3], int(lsn)) for message in messages]
-    return {oid: min(lsn for one, lsn in found if one == oid) for oid, _ in found}
+        changes += [(json.loads(message)[3], int(lsn)) for message in messages]
+    return {oid: min(lsn for other, lsn in changes if other == oid) for oid, _ in changes}
 
 
 def first_of_others(firsts: Mapping[int, int], oid: int) -> tuple[int, int] | None:
-    """LSN and OID of the first change of a relation that is not this one; None if there is none."""
+    """Return the LSN and OID of the first change of a relation that is not this one; None if there is none."""
     return min(((lsn, other) for other, lsn in firsts.items() if other != oid), default=None)

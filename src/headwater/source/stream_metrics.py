@@ -1,9 +1,9 @@
-"""How far streams have come, for Prometheus: a listener that users add to their session.
+"""The progress of streams, for Prometheus: a listener that users add to their session.
 
-In: the progress that Spark tells of each query. Out: metrics (``prometheus-client``). Spark's API of Python sources (up
-to 4.3) has no metrics of their own; what it has is where a batch ended and where the log ends (``reportLatestOffset``),
-and both are LSNs. Queries are told apart by their names, those without one by their ids. Runs in Spark's thread of
-listeners.
+In: the progress that Spark reports of each query. Out: metrics (``prometheus-client``). Spark's API of Python sources
+(up to 4.3) has no metrics of their own; what it has is where a batch ended and where the log ends
+(``reportLatestOffset``), and both are LSNs. Queries are distinguished by their names, those without one by their ids.
+Runs in Spark's thread of listeners.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StreamMetrics(StreamingQueryListener):
         self._ended = Condition()
 
     def exposition(self) -> str:
-        """All metrics, in Prometheus's text form."""
+        """Return all metrics, in Prometheus's text form."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry).decode()
@@ -76,11 +76,11 @@ class StreamMetrics(StreamingQueryListener):
             return self._ended.wait_for(lambda: not self._names, seconds)
 
     def onQueryStarted(self, event: Any) -> None:
-        """A query begins; it does not run before this returns."""
+        """Note that a query begins; it does not run before this returns."""
         self._names[str(event.id)] = event.name or str(event.id)
 
     def onQueryProgress(self, event: Any) -> None:
-        """A query had a batch, or has nothing to do."""
+        """Note that a query had a batch, or has nothing to do."""
         progress = event.progress
         for source in progress.sources:
             resolved = _lsn(source.endOffset)
@@ -96,10 +96,10 @@ class StreamMetrics(StreamingQueryListener):
             self._seconds.labels(query).observe(progress.batchDuration / 1000)
 
     def onQueryIdle(self, event: Any) -> None:
-        """A query has nothing to do."""
+        """Note that a query has nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """A query ended."""
+        """Note that a query ended."""
         query = self._names.get(str(event.id), str(event.id))
         if event.exception is not None:
             self._errors.labels(query).inc()
@@ -109,9 +109,9 @@ class StreamMetrics(StreamingQueryListener):
 
 
 def _lsn(offset: str | None) -> int | None:
-    """The LSN of an offset of ours; None for another source's."""
+    """Return the LSN of an offset of ours; None for another source's."""
     try:
-        found = json.loads(offset or "null")
-        return int(Lsn.parse(found["lsn"])) if isinstance(found, dict) and "since" in found else None
+        value = json.loads(offset or "null")
+        return int(Lsn.parse(value["lsn"])) if isinstance(value, dict) and "since" in value else None
     except (ValueError, KeyError, UsageError):
         return None

@@ -1,7 +1,7 @@
-"""Where a stream stands: what Spark keeps of it in a checkpoint, as JSON.
+"""The place of a stream: what Spark keeps of it in a checkpoint, as JSON.
 
 A stream is one session, and what a plugin has announced depends on where the session began; so an offset says that as
-well. State and output behind an offset are a function of it, the request and the WAL.
+well. State and output after an offset are a function of it, the request and the WAL.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class StreamOffset:
             ) from None
 
     def as_json(self) -> dict[str, Any]:
-        """What Spark keeps; the same text for the same offset."""
-        kept = {"lsn": str(Lsn(self.lsn)), "timeline": self.timeline, "since": str(Lsn(self.since))}
-        return {**kept, "table": self.table} if self.table else kept
+        """Return the offset as Spark keeps it; the same text for the same offset."""
+        fields = {"lsn": str(Lsn(self.lsn)), "timeline": self.timeline, "since": str(Lsn(self.since))}
+        return {**fields, "table": self.table} if self.table else fields
 
     def behind(self, state: State) -> StreamOffset:
-        """Where the stream stands with a state of the same session."""
+        """Return the offset of the stream with a state of the same session."""
         return StreamOffset(state.lsn, state.timeline, self.since, self.table)

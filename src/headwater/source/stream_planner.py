@@ -41,7 +41,7 @@ from headwater.wal.segments.directory import WalDirectory
 
 @dataclass(frozen=True)
 class Stretch:
-    """What is output between two offsets.
+    """The output between two offsets.
 
     Attributes:
         start, end: the offsets.
@@ -60,7 +60,7 @@ class _Folded:
     """WAL that was gone through.
 
     Attributes:
-        kept: the state behind it.
+        kept: the state after it.
         slices, decoder: what is output of it.
         is_end: the log goes no further.
     """
@@ -72,7 +72,7 @@ class _Folded:
 
 
 class StreamPlanner:
-    """Plans one stream; its calls come one after the other.
+    """The planner of one stream; its calls come one after the other.
 
     Args:
         options: of the stream.
@@ -94,14 +94,14 @@ class StreamPlanner:
         self._commits = 0
 
     def begin(self) -> StreamOffset:
-        """The first offset of a stream that has no checkpoint.
+        """Return the first offset of a stream that has no checkpoint.
 
         Raises:
             HeadwaterError: any reason not to decode.
         """
-        kept = None if self._slot is None else kept_in_slot(self._slot.slot)
-        if kept is not None:
-            self._at = StreamOffset(kept.state.lsn, kept.state.timeline, kept.state.lsn, self._oid)
+        stored = None if self._slot is None else kept_in_slot(self._slot.slot)
+        if stored is not None:
+            self._at = StreamOffset(stored.state.lsn, stored.state.timeline, stored.state.lsn, self._oid)
         else:
             store = open_source(self._options, directory=self._growing.look(None)).store
             since = max(self._options.request.start or 0, store.start_lsn)
@@ -109,7 +109,7 @@ class StreamPlanner:
         return self._at
 
     def stop_at_present(self) -> None:
-        """Plan nothing behind what is there at this moment.
+        """Plan nothing after what is there at this moment.
 
         Raises:
             WalError: the WAL cannot be read.
@@ -117,10 +117,10 @@ class StreamPlanner:
         self._target = end_of_log(self._growing.look(None))
 
     def latest(self, start: StreamOffset | None, max_bytes: int | None) -> StreamOffset:
-        """The offset behind the next output, or ``start`` if there is none yet.
+        """Return the offset after the next output, or ``start`` if there is none yet.
 
         Args:
-            start: where the last batch ended; None where Spark does not tell.
+            start: where the last batch ended; None where Spark does not say.
             max_bytes: bytes of WAL that a batch may cover, but for those before that hold no output.
 
         Raises:
@@ -135,7 +135,7 @@ class StreamPlanner:
         return self._planned.end
 
     def log_end(self) -> StreamOffset | None:
-        """Where the log ends, as an offset; None before the first one."""
+        """Return the end of the log, as an offset; None before the first one."""
         if self._at is None:
             return None
         directory = self._growing.look(self._at.lsn)
@@ -143,7 +143,7 @@ class StreamPlanner:
         return replace(self._at, lsn=lsn, timeline=directory.timeline_at(lsn))
 
     def stretch(self, start: StreamOffset, end: StreamOffset) -> Stretch:
-        """What is output between two offsets, planned when the end was found or, after a restart, again.
+        """Return the output between two offsets, planned when the end was found or, after a restart, again.
 
         Raises:
             HeadwaterError: any reason not to decode.
@@ -154,16 +154,16 @@ class StreamPlanner:
         return self._planned
 
     def commit(self, end: StreamOffset) -> None:
-        """All up to an offset has been delivered: what only restarts from before it need goes.
+        """Note that all up to an offset has been delivered: what only restarts from before it need goes.
 
         Raises:
             SlotError: the slot cannot be written.
         """
         if self._slot is not None and end.lsn > self._slot.slot.confirmed_lsn:
-            kept = self._state_at(end)
-            if kept is not None:
+            stored = self._state_at(end)
+            if stored is not None:
                 made = SlotStatistics(calls=int(not self._commits))
-                self._slot.write(self._slot.slot.advanced(kept.state, made))
+                self._slot.write(self._slot.slot.advanced(stored.state, made))
                 self._commits += 1
         self._states.forget_before(end.lsn)
 
@@ -178,13 +178,13 @@ class StreamPlanner:
         return offset
 
     def _resumed(self) -> StreamOffset:
-        """Where the log ends: not before a checkpoint that Spark does not tell of."""
+        """Return the end of the log: not before a checkpoint that Spark does not report."""
         newest = self._states.newest()
         if newest is None:
             start = self.begin()
         else:
-            since, kept = newest
-            start = StreamOffset(kept.state.lsn, kept.state.timeline, since, self._oid)
+            since, stored = newest
+            start = StreamOffset(stored.state.lsn, stored.state.timeline, since, self._oid)
         self._next(start, None)
         reached = self._reached[1] if self._reached is not None else None
         if reached is not None:
@@ -193,49 +193,49 @@ class StreamPlanner:
         return self._at
 
     def _next(self, start: StreamOffset, max_bytes: int | None) -> Stretch:
-        """Step by step, until one has output or nothing is left."""
-        kept = self._reached[1] if self._reached and self._reached[0] == start else self._state_at(start)
-        made: _Folded | None = None
-        while made is None or not made.is_end:
-            end, directory = self._end(kept, start, max_bytes), self._look(kept)
-            if kept is not None and not self._goes_on(directory, kept.state.lsn, end):
+        """Go on step by step, until one has output or nothing is left."""
+        stored = self._reached[1] if self._reached and self._reached[0] == start else self._state_at(start)
+        folded: _Folded | None = None
+        while folded is None or not folded.is_end:
+            end, directory = self._end(stored, start, max_bytes), self._look(stored)
+            if stored is not None and not self._goes_on(directory, stored.state.lsn, end):
                 break
-            made = self._fold(kept, start.since, end, directory, max_bytes)
-            kept = made.kept
-            self._reached = start, kept
-            if made.slices or self._frees_a_segment(start, kept, directory):
-                self._states.keep(start.since, kept)
-                return Stretch(start, start.behind(kept.state), made.slices, made.decoder)
+            folded = self._fold(stored, start.since, end, directory, max_bytes)
+            stored = folded.kept
+            self._reached = start, stored
+            if folded.slices or self._frees_a_segment(start, stored, directory):
+                self._states.keep(start.since, stored)
+                return Stretch(start, start.behind(stored.state), folded.slices, folded.decoder)
         return Stretch(start, start)
 
-    def _look(self, kept: KeptState | None) -> WalDirectory:
-        return self._growing.look(None if kept is None else kept.state.restart_lsn)
+    def _look(self, stored: KeptState | None) -> WalDirectory:
+        return self._growing.look(None if stored is None else stored.state.restart_lsn)
 
     def _goes_on(self, directory: WalDirectory, lsn: int, end: int | None) -> bool:
         return (end is None or lsn < end) and has_record(directory, lsn)
 
-    def _end(self, kept: KeptState | None, start: StreamOffset, max_bytes: int | None) -> int | None:
-        """Where a step ends at the latest; the first one from a catalog is bounded when that is open."""
+    def _end(self, stored: KeptState | None, start: StreamOffset, max_bytes: int | None) -> int | None:
+        """Return the LSN where a step ends at the latest; the first one from a catalog is bounded when that is open."""
         ends = [] if self._target is None else [self._target]
-        if max_bytes is not None and kept is not None:
-            ends.append(max(kept.state.lsn + max_bytes, start.since))
+        if max_bytes is not None and stored is not None:
+            ends.append(max(stored.state.lsn + max_bytes, start.since))
         return min(ends, default=None)
 
-    def _frees_a_segment(self, start: StreamOffset, kept: KeptState, directory: WalDirectory) -> bool:
+    def _frees_a_segment(self, start: StreamOffset, stored: KeptState, directory: WalDirectory) -> bool:
         size = directory.segment_size
-        return self._slot is not None and kept.state.lsn // size > start.lsn // size
+        return self._slot is not None and stored.state.lsn // size > start.lsn // size
 
     def _again(self, start: StreamOffset, end: StreamOffset) -> Stretch:
-        kept = self._state_at(start)
+        stored = self._state_at(start)
         if start.lsn == end.lsn:
             return Stretch(start, end)
-        made = self._fold(kept, start.since, end.lsn, self._look(kept))
-        self._require(made.kept, end)
-        self._states.keep(start.since, made.kept)
-        return Stretch(start, end, made.slices, made.decoder)
+        folded = self._fold(stored, start.since, end.lsn, self._look(stored))
+        self._require(folded.kept, end)
+        self._states.keep(start.since, folded.kept)
+        return Stretch(start, end, folded.slices, folded.decoder)
 
-    def _require(self, kept: KeptState, offset: StreamOffset) -> None:
-        state = kept.state
+    def _require(self, stored: KeptState, offset: StreamOffset) -> None:
+        state = stored.state
         if (state.lsn, state.timeline) != (offset.lsn, offset.timeline):
             raise CatalogError(
                 f"the WAL leads to {Lsn(state.lsn)} on timeline {state.timeline}, where the checkpoint has "
@@ -245,10 +245,10 @@ class StreamPlanner:
             )
 
     def _state_at(self, offset: StreamOffset) -> KeptState | None:
-        """The state at an offset; None where it is the catalog."""
-        kept = self._states.find(offset.since, offset.lsn)
-        if kept is not None:
-            return kept
+        """Return the state at an offset; None where it is the catalog."""
+        stored = self._states.find(offset.since, offset.lsn)
+        if stored is not None:
+            return stored
         slot = None if self._slot is None else self._slot.slot
         if slot is None or slot.state is None:
             return self._folded_to(offset)
@@ -279,7 +279,7 @@ class StreamPlanner:
 
     def _fold(
         self,
-        kept: KeptState | None,
+        stored: KeptState | None,
         since: int,
         end: int | None,
         directory: WalDirectory,
@@ -289,14 +289,14 @@ class StreamPlanner:
         """Go through WAL.
 
         Args:
-            kept: the state to begin with, None for the catalog.
+            stored: the state to begin with, None for the catalog.
             since: where the session began.
             end: ``upto_lsn``, None for the end of the log.
             directory: the WAL.
-            first_bytes: from a catalog, stop behind as many bytes, or when it is complete.
+            first_bytes: from a catalog, stop after as many bytes, or when it is complete.
             is_output: slices are wanted; else only the state.
         """
-        opened, bounds = self._open(kept, since, end, directory, first_bytes)
+        opened, bounds = self._open(stored, since, end, directory, first_bytes)
         plans = self._plans(opened, since, bounds)
         slices: list[Slice] = []
         last: PlannedWindow | None = None
@@ -317,14 +317,14 @@ class StreamPlanner:
         )
 
     def _open(
-        self, kept: KeptState | None, since: int, end: int | None, directory: WalDirectory, first_bytes: int | None
+        self, stored: KeptState | None, since: int, end: int | None, directory: WalDirectory, first_bytes: int | None
     ) -> tuple[OpenRequest, WindowBounds]:
         # An end before the session's beginning is one of transactions that are left out anyway.
         start = since if end is None else min(since, end)
         options = replace(self._options, request=replace(self._options.request, start=start, end=end))
         named = None if self._table is None else lambda: self._oid
-        opened = open_source(options, named=named, kept=kept, directory=directory)
-        return (opened, DEFAULT_BOUNDS) if kept is not None or first_bytes is None else _bounded(opened, first_bytes)
+        opened = open_source(options, named=named, kept_state=stored, directory=directory)
+        return (opened, DEFAULT_BOUNDS) if stored is not None or first_bytes is None else _bounded(opened, first_bytes)
 
     def _plans(self, opened: OpenRequest, since: int, bounds: WindowBounds) -> PlanWindows:
         tables = EVERY_TABLE if self._table is not None else opened.request.tables
@@ -332,7 +332,7 @@ class StreamPlanner:
         return windows_in_threads(opened, scope, bounds, goes_on=True)
 
     def _check(self, plan: Plan) -> None:
-        """Whether another relation has a single table's name.
+        """Check that no other relation has a single table's name.
 
         Raises:
             CatalogError: one has.
@@ -351,7 +351,7 @@ class StreamPlanner:
 
 
 def _bounded(opened: OpenRequest, size: int) -> tuple[OpenRequest, WindowBounds]:
-    """A request from a catalog that ends early, and how large its first window may be, the only one then.
+    """Return a request from a catalog that ends early, and how large its first window may be, the only one then.
 
     Where a backup ends is known only when the record is met that says so; then the window ends with a segment.
     """

@@ -5,9 +5,9 @@ the query, and is asked for offsets and partitions: it plans, in threads, and ho
 first question on. Another one is started for each batch only to pickle :meth:`HeadwaterStreamReader.read` for the
 executors, so making a reader opens nothing; the pickled one has options and no session. Partitions pickle.
 
-Spark 4.1 asks for the latest offset without telling where the stream stands, and knows no limits of reading: what was
-last answered is gone on from, and the bound of the options is applied here. If it asks for that first of all, the
-answer is the end of the log. Its ``Trigger.AvailableNow`` is one batch, also where that is bounded.
+Spark 4.1 asks for the latest offset without saying where the stream stands, and knows no limits of reading. So the last
+answer is gone on from, and the bound of the options is applied here. If it asks for that first of all, the answer is
+the end of the log. Its ``Trigger.AvailableNow`` is one batch, also where that is bounded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans in the driver's process, reads in workers; pickles.
+    """A reader that plans in the driver's process and reads in workers; pickles.
 
     Args:
         options: of the stream.
@@ -68,11 +68,11 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
 
     @plain_errors()
     def initialOffset(self) -> Json:
-        """Where a query without a checkpoint begins."""
+        """Return the offset at which a query without a checkpoint begins."""
         return self._session.begin().as_json()
 
     def getDefaultReadLimit(self) -> Any:
-        """What the option ``maxBytesPerTrigger`` says; not called by Spark 4.1."""
+        """Return the limit of the option ``maxBytesPerTrigger``; not called by Spark 4.1."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
         size = self._options.max_bytes
@@ -85,7 +85,7 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
 
     @plain_errors()
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
-        """The end of the next batch, the start again if there is none yet.
+        """Return the end of the next batch, the start again if there is none yet.
 
         Args:
             start: where the last batch ended; limit: how much a batch may be. None of both from Spark 4.1.
@@ -95,17 +95,17 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
 
     @plain_errors()
     def reportLatestOffset(self) -> Json | None:
-        """Where the log ends, for the query's progress."""
-        found = self._session.log_end()
-        return None if found is None else found.as_json()
+        """Return the end of the log, for the query's progress."""
+        end = self._session.log_end()
+        return None if end is None else end.as_json()
 
     @plain_errors()
     def partitions(self, start: Json, end: Json) -> list[SlicePartition]:
-        """The slices between two offsets."""
+        """Return the slices between two offsets."""
         stretch = self._session.stretch(StreamOffset.of_json(start), StreamOffset.of_json(end))
         if stretch.decoder is None:
             return []
-        if self._form is None and any(depends_on_others(one) for one in stretch.slices):
+        if self._form is None and any(depends_on_others(piece) for piece in stretch.slices):
             raise PluginError(
                 "with a row filter, a plugin's messages depend on those of other batches of a stream",
                 hint="leave the option plugin out to read rows, or decode with the command",
@@ -113,13 +113,13 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
         return partitions_of(stretch.slices, stretch.decoder, self._form)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one slice; called once per partition, in a worker."""
+        """Give the rows of one slice; called once per partition, in a worker."""
         with plain_errors():
             yield from read_slice(partition)
 
     @plain_errors()
     def commit(self, end: Json) -> None:
-        """Everything up to an offset has been delivered."""
+        """Note that everything up to an offset has been delivered."""
         self._session.commit(StreamOffset.of_json(end))
 
     def stop(self) -> None:
@@ -130,7 +130,7 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
 
 
 class _Held:
-    """What is released at the end; of a pickled reader nothing is."""
+    """The things that are released at the end; of a pickled reader nothing is."""
 
     def __init__(self) -> None:
         self.stack = ExitStack()

@@ -1,4 +1,4 @@
-"""Keep Java's stacks out of what Spark logs of our own errors.
+"""A layout that keeps Java's stacks out of what Spark logs of our own errors.
 
 Spark logs a task that fails once or more for each attempt, with the stack of the Java thread that waited for Python:
 forty lines that say nothing of the WAL. Log4j has no filter that looks at an exception, but a layout can replace
@@ -53,7 +53,7 @@ def _replace(jvm: Any, root: Any, appender: Any) -> None:
     builder = core.appender.ConsoleAppender.newBuilder().setName(appender.getName()).setTarget(appender.getTarget())
     short = builder.setFilter(appender.getFilter()).setLayout(layout).build()
     short.start()
-    references = [one for one in root.getAppenderRefs() if one.getRef() == appender.getName()]
+    references = [reference for reference in root.getAppenderRefs() if reference.getRef() == appender.getName()]
     level = references[0].getLevel() if references else None
     root.removeAppender(appender.getName())
     root.addAppender(short, level, None)

@@ -1,13 +1,13 @@
 """Values through files of a directory that driver and tasks share.
 
 Where driver and tasks are one user on one machine the directory can be entered by that user only. Where tasks run as
-other users on other machines (``is_shared``), no group is known that has them all: the directory then can be passed
-through but not listed, and what lies in it has a name of 128 random bits that the driver tells its tasks through Spark.
-Who knows the name may read and write; files are the driver's to remove. Rows are not readable to others either way.
+other users on other machines (``is_shared``), no group is known that has them all. The directory then can be passed
+through but not listed. What lies in it has a name of 128 random bits that the driver tells its tasks through Spark. Who
+knows the name may read and write; files are the driver's to remove. Rows are not readable to others either way.
 
 A file's name says the Spark stage, the partition, the attempt, which no two attempts share, and its number among the
-files of the task, and it has that name when it is whole. So a retried or speculative attempt never touches another's
-file; those whose names Spark brings to the driver are used, the others go with the run's directory.
+files of the task. It has that name when it is whole. So a retried or speculative attempt never touches another's file;
+those whose names Spark brings to the driver are used, the others go with the run's directory.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ class FileExchange(Exchange):
 
 
 def _private(top: Path) -> Path:
-    """The place for files in a directory that only this user enters."""
+    """Return the place for files in a directory that only this user enters."""
     check_directory(top)
     return top / "files"
 
 
 def _shared(top: Path) -> Path:
-    """The place for files in a directory that others pass through: a name that they cannot guess."""
+    """Return the place for files in a directory that others pass through: a name that they cannot guess."""
     os.chmod(top, _PASSED_THROUGH)
     check_mode(top, _PASSED_THROUGH, KEEPS_MODES)
     return top / secrets.token_hex(16)
@@ -119,7 +119,7 @@ def _make(path: Path, mode: int) -> Path:
 def _noting(run: Iterable[list[Arrived[S]]], used: set[str]) -> Iterator[list[Arrived[S]]]:
     """Pass on what arrives, and add its files' names."""
     for files in run:
-        used.update(os.path.basename(one.path) for one in files)
+        used.update(os.path.basename(file.path) for file in files)
         yield files
 
 

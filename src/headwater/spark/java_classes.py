@@ -1,11 +1,11 @@
-"""An archive of the classes that Spark's Java process loads, which the next one maps instead of loading them anew.
+"""An archive of the classes that Spark's Java process loads, which the next one maps instead of loading them again.
 
 It saves a quarter of the time in which a command starts. Java makes it at its end (JEP 350), which takes the first
-command of a machine some seconds; whether one fits, by its own version and the libraries' names and times, Java looks
-itself, and goes without if not. What is mapped is run: archives lie where compiled kernels do, and one is there whole
-or not at all. Where Java refuses to make one, that is noted, and no later command tries again. One that was not used
-for a month goes when another is made. Only for a process that orchestrates tasks of its own machine; where the cache
-cannot be used there is none, and nothing is said of it.
+command of a machine some seconds. Java checks itself whether one fits, by its own version and the libraries' names and
+times, and goes without if not. What is mapped is run: archives lie where compiled kernels do, and one is there whole or
+not at all. Where Java refuses to make one, that is noted, and no later command tries again. One that was not used for a
+month goes when another is made. Only for a process that orchestrates tasks of its own machine; where the cache cannot
+be used there is none, and nothing is said of it.
 
 Known gap: the options are those of HotSpot.
 """
@@ -49,7 +49,7 @@ class ClassArchive:
         flags: what the process is started with otherwise; the user's own word on archives counts.
 
     Attributes:
-        options: what Java is given besides: an archive to use, or where to make one.
+        options: the flags that Java gets also: an archive to use, or where to make one.
     """
 
     def __init__(self, flags: str) -> None:
@@ -79,10 +79,10 @@ class ClassArchive:
         return self._path.with_suffix(".none")
 
     def keep(self, process: subprocess.Popen[Any]) -> None:
-        """At the end of this process: end Java, and keep the archive that it makes.
+        """End Java at the end of this process, and keep the archive that it makes.
 
         Args:
-            process: it; nothing is to be done with it any more.
+            process: Java's; nothing is to be done with it any more.
         """
         if self._made is None:
             return
@@ -115,7 +115,10 @@ def _touch(path: Path) -> None:
 
 
 def _starts(java: Path, flags: str, options: Sequence[str]) -> bool:
-    """Whether this Java starts with the options: one that has no archive of its own, or another maker's, may refuse."""
+    """Tell whether this Java starts with the options.
+
+    One that has no archive of its own, or another maker's, may refuse.
+    """
     try:
         command = [str(java), *shlex.split(" ".join((flags, *options))), "-version"]
         return subprocess.run(command, capture_output=True, timeout=_LONGEST_TRIAL_SECONDS).returncode == 0
@@ -124,42 +127,42 @@ def _starts(java: Path, flags: str, options: Sequence[str]) -> bool:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Archives are large, and each Java and Spark has its own."""
+    """Remove archives that were not used for long: they are large, and each Java and Spark has its own."""
     since = time.time() - _UNUSED_SECONDS
-    for one in [*directory.glob("*.jsa"), *directory.glob("*.none")]:
+    for file in [*directory.glob("*.jsa"), *directory.glob("*.none")]:
         with suppress(OSError):
-            if one.stat().st_mtime < since:
-                one.unlink()
+            if file.stat().st_mtime < since:
+                file.unlink()
 
 
 def _directory() -> Path | None:
-    """Where archives are kept, if nobody else can write there."""
+    """Return the directory of archives, if nobody else can write there."""
     try:
         place = java_cache()
         make_directory(place, 0o700)
-        found = check_path(place)
+        directory = check_path(place)
     except (OSError, HeadwaterError):
         return None
-    return found if os.access(found, os.W_OK) else None
+    return directory if os.access(directory, os.W_OK) else None
 
 
 def _remove_unfinished(path: Path) -> None:
-    """What processes that were killed have left."""
-    for one in path.parent.glob(f"{path.stem}.[0-9]*"):
-        if not Path("/proc", one.suffix[1:]).exists():
-            one.unlink(missing_ok=True)
+    """Remove what killed processes have left."""
+    for file in path.parent.glob(f"{path.stem}.[0-9]*"):
+        if not Path("/proc", file.suffix[1:]).exists():
+            file.unlink(missing_ok=True)
 
 
 def _java() -> Path | None:
-    """The Java that Spark's scripts start."""
+    """Find the Java that Spark's scripts start."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(os.path.join(home, "bin", "java") if home else "java")
-    return Path(found).resolve() if found else None
+    program = shutil.which(os.path.join(home, "bin", "java") if home else "java")
+    return Path(program).resolve() if program else None
 
 
 def _digest(java: Path, flags: str) -> str:
-    """A name for what an archive depends on."""
+    """Return a name for what an archive depends on."""
     spark = Path(_find_spark_home())
-    times = [one.stat().st_mtime_ns for one in (java, spark / "jars") if one.exists()]
+    times = [file.stat().st_mtime_ns for file in (java, spark / "jars") if file.exists()]
     more = [os.environ.get(name) for name in _MORE_FLAGS]
     return hashlib.sha256(f"{java} {spark} {__version__} {times} {flags} {more}".encode()).hexdigest()[:16]

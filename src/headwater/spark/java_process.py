@@ -1,8 +1,8 @@
-"""Start Spark's Java process so that standard error belongs to the command.
+"""The start of Spark's Java process, such that standard error belongs to the command.
 
 Java and Spark greet with warnings of their own. Here Spark logs errors only (``log4j2.properties`` beside this file,
-unless the user has one of his own), and what the process writes is held back until the session stands: if it does
-not, one error says why; if it does, everything but the greeting is passed on, as it comes.
+unless the user has another). What the process writes is held back until the session stands: if it does not, one error
+says why; if it does, everything but the greeting is passed on, as it comes.
 
 A process that is left while it starts would stay for ever, as it has nobody yet whose end it could notice. So a signal
 that comes meanwhile takes effect when it stands; the second one does at once. Signals for the command's group, as a
@@ -18,7 +18,7 @@ empty entry of ``PYTHONPATH``: a ``random.py`` that lies there would run in ever
 starts get an environment without either; modules that workers need come by ``PYTHONPATH`` or ``addPyFile``.
 
 In a locale of ASCII only, as cron and containers have it, Java does not start where the current directory's name has
-other characters, so it gets the same locale with UTF-8.
+other characters. So it gets the same locale with UTF-8.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _LAST_WORDS_SECONDS = 5.0
 
 @contextmanager
 def java_gateway(master: str | None, is_small: bool) -> Iterator[Any]:
-    """A gateway to a new Java process; inside the ``with`` block a session is made of it.
+    """Open a gateway to a new Java process; inside the ``with`` block a session is made of it.
 
     Args:
-        master: what spark-submit is told; None to leave it to the user's configuration.
+        master: the master for spark-submit; None to leave it to the user's configuration.
         is_small: the process only orchestrates, on the machine where the tasks run.
 
     Yields:
@@ -139,7 +139,7 @@ class _JavaErrors:
             self.descriptor = -1
 
     def reason(self) -> str:
-        """The first thing that a process said that has ended."""
+        """Return the first thing that a process said that has ended."""
         self.close()
         self._thread.join(_LAST_WORDS_SECONDS)
         lines = [line.decode(errors="replace") for line in self._held or ()]
@@ -147,7 +147,7 @@ class _JavaErrors:
         return _BEFORE_THE_REASON.sub("", first)
 
     def pass_on(self) -> None:
-        """From now on write what comes, after what came so far, to our own standard error."""
+        """Write what came so far, and from now on what comes, to our own standard error."""
         with self._lock:
             held, self._held = self._held or [], None
             for line in held:
@@ -174,7 +174,7 @@ def _write(line: bytes) -> None:
 
 @contextmanager
 def _java_environment(archive: ClassArchive | None) -> Iterator[None]:
-    """What the process is to inherit, in this process's environment as long as the other one starts."""
+    """Keep what the process is to inherit in this process's environment while the other one starts."""
     changes = {_OPTIONS: _java_options(archive), "PYTHONSAFEPATH": "1"}
     if archive is not None:
         changes[_LAUNCHER_OPTIONS] = f"{_LAUNCHER_PROCESS} {os.environ.get(_LAUNCHER_OPTIONS, '')}"
@@ -195,13 +195,13 @@ def _java_environment(archive: ClassArchive | None) -> Iterator[None]:
 
 
 def _flags() -> str:
-    """All that a small process is started with, ours and the user's."""
+    """Return all flags that a small process is started with, ours and the user's."""
     given = os.environ.get(_OPTIONS, ""), given_settings().get("spark.driver.extraJavaOptions", "")
     return " ".join((_SMALL_PROCESS, *given))
 
 
 def _java_options(archive: ClassArchive | None) -> str:
-    """Java's options, ours before the user's; a small process has an archive of its classes."""
+    """Return Java's options, ours before the user's; a small process has an archive of its classes."""
     given = os.environ.get(_OPTIONS, "")
     options = [given] if archive is None else [_SMALL_PROCESS, *archive.options, given]
     if "log4j2.configurationFile" not in given and not _has_log_configuration():
@@ -210,5 +210,5 @@ def _java_options(archive: ClassArchive | None) -> str:
 
 
 def _has_log_configuration() -> bool:
-    """Whether the user's Spark configuration says what is logged."""
+    """Tell whether the user's Spark configuration says what is logged."""
     return any(configuration_directory().glob("log4j2*.*"))

@@ -1,6 +1,6 @@
-"""Loads the compiled kernels that earlier runs left in the cache, and what else a process does once, ahead of its need.
+"""The loading of compiled kernels that earlier runs left, and of what else a process does once, ahead of its need.
 
-Numba loads a kernel from disk when it is first called, in every process anew. Spark's worker daemon calls
+Numba loads a kernel from disk when it is first called, in every process again. Spark's worker daemon calls
 :func:`load_kernels` once instead, and the workers it forks have them in memory. A signature that the cache knows of
 another processor only is compiled here; kernels of which no signature is known are left to their first call.
 """
@@ -28,7 +28,7 @@ def import_rooms(more: Sequence[str] = ()) -> None:
     """Import the rooms that tasks use.
 
     Args:
-        more: modules besides those of decoding.
+        more: modules in addition to those of decoding.
     """
     for room in (*_LAZY, *_ROOMS, *more):
         importlib.import_module(room)
@@ -57,12 +57,12 @@ def load_kernels(room: str = "headwater.") -> int:
 
 
 def task_kernels() -> set[Any]:
-    """The kernels that Python code of this process could call."""
+    """Return the kernels that Python code of this process could call."""
     return set(_called_from_python("headwater."))
 
 
 def _called_from_python(room: str) -> Iterator[Any]:
-    """Kernels that modules other than kernel files have imported, one by one or with their module."""
+    """Give the kernels that modules other than kernel files have imported, one by one or with their module."""
     for name, module in list(sys.modules.items()):
         # A package has each of its modules as an attribute, whoever imported that: it calls none of them.
         is_package = hasattr(module, "__path__")

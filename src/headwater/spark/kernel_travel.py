@@ -50,14 +50,14 @@ def send_kernels(context: SparkContext) -> None:
 
 @cache
 def _sent_files() -> Path:
-    """A directory that lasts as long as this process: executors that come later ask for the file then."""
+    """Make a directory that lasts as long as this process: executors that come later ask for the file then."""
     directory = OwnDirectory()
     atexit.register(directory.close)
     return directory.path
 
 
 def pack_kernels(directory: Path) -> Path | None:
-    """An archive of the compiled kernels that tasks call.
+    """Make an archive of the compiled kernels that tasks call.
 
     Args:
         directory: where it is put.
@@ -77,12 +77,15 @@ def pack_kernels(directory: Path) -> Path | None:
     return path
 
 
-def _compiled_files(kept: SharedCache) -> dict[str, bytes]:
-    """Names in the archive, ``module/digest/file``, and the files of a kernel; none while something is missing."""
-    names = kept.kept_files()
+def _compiled_files(cache: SharedCache) -> dict[str, bytes]:
+    """Return the names in the archive, ``module/digest/file``, and the files of a kernel.
+
+    There are none while something is missing.
+    """
+    names = cache.kept_files()
     try:
-        paths = [kept.index.with_name(name) for name in ([kept.index.name, *names] if names else ())]
-        return {_folder(kept) + path.name: path.read_bytes() for path in paths}
+        paths = [cache.index.with_name(name) for name in ([cache.index.name, *names] if names else ())]
+        return {_folder(cache) + path.name: path.read_bytes() for path in paths}
     except OSError:
         return {}  # Another process adds to it at this moment: its index is there first.
 
@@ -121,19 +124,19 @@ def unpack_kernels(archive: Path) -> int:
         return sum(_unpack(opened, names, kernel._cache) for kernel in task_kernels())
 
 
-def _unpack(archive: zipfile.ZipFile, names: set[str], kept: SharedCache) -> int:
+def _unpack(archive: zipfile.ZipFile, names: set[str], cache: SharedCache) -> int:
     """Put one kernel's files into its cache; nobody compiles it meanwhile."""
-    index = _folder(kept) + kept.index.name
-    lock = lock_file(kept.lock_path) if index in names and not kept.index.exists() else None
+    index = _folder(cache) + cache.index.name
+    lock = lock_file(cache.lock_path) if index in names and not cache.index.exists() else None
     if lock is None:
         return 0
     try:
-        if kept.index.exists():
+        if cache.index.exists():
             return 0
         start = index.removesuffix(".nbi") + "."
         files = [name for name in sorted(names) if name.startswith(start) and name.endswith(".nbc")]
         for name in [*files, index]:
-            _extract(archive, name, kept.index.parent)
+            _extract(archive, name, cache.index.parent)
         return len(files) + 1
     except OSError:
         return 0
@@ -145,6 +148,6 @@ def _extract(archive: zipfile.ZipFile, name: str, place: Path) -> None:
     write_whole(place / os.path.basename(name), [archive.read(name)], is_lasting=False)
 
 
-def _folder(kept: SharedCache) -> str:
-    """Where a kernel is in an archive: under its module, and the digest of all that its machine code is made of."""
-    return f"{kept.module}/{cache_directory(kept.module).name}/"
+def _folder(cache: SharedCache) -> str:
+    """Return a kernel's folder in an archive: under its module, and the digest of all that its code is made of."""
+    return f"{cache.module}/{cache_directory(cache.module).name}/"

@@ -1,4 +1,4 @@
-"""What must be so before Spark's Java process starts, looked at here because Spark itself would say it in forty lines.
+"""The needs of Spark's Java process, checked before it starts because Spark itself would report them in forty lines.
 
 Spark's own files are of PySpark's version; as many files may be open as its libraries need; workers of this machine run
 this process's interpreter, as no other is known to have Headwater.
@@ -38,7 +38,7 @@ def prepare_spark(master: str) -> None:
 
 
 def _choose_python(master: str) -> None:
-    """Another machine's interpreter may lie elsewhere: there the user's word counts."""
+    """Choose the interpreter; another machine's may lie elsewhere: there the user's word counts."""
     if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
@@ -53,9 +53,9 @@ def _check_home() -> None:
     hint = "unset SPARK_HOME: PySpark brings a Spark of its own"
     if not (Path(home) / "bin" / "spark-submit").is_file():
         raise SparkError(f'SPARK_HOME is "{home}", where there is no bin/spark-submit', hint=hint)
-    found = {match[1] for jar in Path(home).glob("jars/spark-core_*") if (match := _CORE.fullmatch(jar.name))}
-    if found and __version__ not in found:
-        raise SparkError(f'SPARK_HOME is "{home}", Spark {", ".join(found)}, expected {__version__}', hint=hint)
+    versions = {match[1] for jar in Path(home).glob("jars/spark-core_*") if (match := _CORE.fullmatch(jar.name))}
+    if versions and __version__ not in versions:
+        raise SparkError(f'SPARK_HOME is "{home}", Spark {", ".join(versions)}, expected {__version__}', hint=hint)
 
 
 def _allow_open_files() -> None:

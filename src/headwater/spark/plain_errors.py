@@ -1,14 +1,15 @@
-"""How errors leave a Python process that Spark started: as a line, without a traceback before it.
+"""Errors that leave a Python process of Spark's do so as a line, without a traceback before it.
 
-Spark puts the text that a worker sends into its own exception, traceback first, and so into ``str(error)``, the log of
-every attempt and the user's own traceback. A worker that was asked to hide tracebacks sends only the exception's line.
+Spark puts the text that a worker sends into its own exception, traceback first. So it gets into ``str(error)``, the log
+of every attempt and the user's own traceback. A worker that was asked to hide tracebacks sends only the exception's
+line.
 It is asked here in its own environment and at the last moment: the worker ends with the error, so nobody else's
 traceback is hidden. An exception that nobody foresaw becomes an error of ours that says its type, its message and where
 in our program it was; its traceback is shown where ``HEADWATER_TRACEBACK`` is set.
 
-What Spark leaves no way for: the words before ours ("Failed to create Python data source instance", or for a task the
-line "An exception was thrown from the Python worker"), and that a failed task is tried again where
-``spark.task.maxFailures`` says so, though the next attempt must fail alike.
+Spark leaves no way to remove the words before ours: "Failed to create Python data source instance", or for a task the
+line "An exception was thrown from the Python worker". A failed task is tried again where ``spark.task.maxFailures``
+says so, though the next attempt must fail alike.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _HIDE = "SPARK_HIDE_TRACEBACK"
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """What passes through is told in one line, in the data source's words: errors of ours, of files, and any other."""
+    """Report what passes through in one line, in the data source's words: errors of ours, of files, and any other."""
     use_data_source()
     try:
         yield

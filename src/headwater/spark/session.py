@@ -41,7 +41,7 @@ _SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456
 
 
 def spark_session(master: str | None = None, daemon: str | None = None) -> SparkSession:
-    """The active session, or a new one set up for Headwater.
+    """Return the active session, or a new one set up for Headwater.
 
     Args:
         master: as for spark-submit; None for what the user's configuration says, and ``local[*]`` without any.
@@ -75,9 +75,9 @@ def _start(flag: str | None, daemon: str | None) -> None:
 
 
 def _import_ahead() -> None:
-    """While Java starts: what PySpark imports when it calls Java first, pandas and all, takes as long as a job.
+    """Import while Java starts what PySpark imports when it calls Java first: pandas and all take as long as a job.
 
-    So does what the first window is planned with. What goes wrong here does so again where it is needed.
+    The first window's planning is imported also. What goes wrong here does so again where it is needed.
     """
     with suppress(ImportError):
         importlib.import_module("pyspark.testing.utils")
@@ -89,23 +89,23 @@ def _import_ahead() -> None:
 
 
 def _configuration(flag: str | None, daemon: str | None) -> SparkConf:
-    """What the Java process found, and ours where it found nothing."""
+    """Return the settings that the Java process found, and ours where it found nothing."""
     conf = SparkConf(_jvm=SparkContext._jvm)
-    found = without_submits_own(dict(conf.getAll()))
-    master = flag or found.get("spark.master") or intended_master(None)
+    given = without_submits_own(dict(conf.getAll()))
+    master = flag or given.get("spark.master") or intended_master(None)
     conf.setMaster(master)
-    ours = missing_settings(found, master)
+    ours = missing_settings(given, master)
     if daemon is not None and DAEMON in ours:
         ours[DAEMON] = daemon
     for name, value in ours.items():
         conf.set(name, value)
-    if is_local(master) and _SOCKET_DIRECTORY not in found:
+    if is_local(master) and _SOCKET_DIRECTORY not in given:
         _keep_sockets_together(conf)
     return conf
 
 
 def _keep_sockets_together(conf: SparkConf) -> None:
-    """Sockets go with this process: Spark leaves those of a session that was not stopped where temporary files go.
+    """Let sockets go with this process: Spark leaves those of a session that was not stopped where temporary files go.
 
     A socket's path is short (sockaddr_un): where temporary files lie too deep for it, there are none.
     """
@@ -125,7 +125,7 @@ def _socket_directory() -> str:
 
 @contextmanager
 def _own_interrupt_handler() -> Iterator[None]:
-    """Spark's context puts a handler of SIGINT in Python's place; one that is not Python's stays."""
+    """Keep Python's handler of SIGINT, in whose place Spark's context puts its own; one that is not Python's stays."""
     before = signal.getsignal(signal.SIGINT)
     yield
     if before is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
@@ -162,17 +162,17 @@ def _program_digest_there(_: int) -> str:
     return program_digest()
 
 
-def check_same_program(found: Iterable[str]) -> None:
-    """Whether driver and executors have one Headwater.
+def check_same_program(digests: Iterable[str]) -> None:
+    """Check that driver and executors have one Headwater.
 
     Args:
-        found: what :func:`program_digest` gave in tasks.
+        digests: of :func:`program_digest` in tasks.
 
     Raises:
         SparkError: one has another.
     """
     expected = program_digest()
-    others = set(found) - {expected}
+    others = set(digests) - {expected}
     if others:
         raise SparkError(
             f"executors have another Headwater than the driver: found {min(others)}, expected {expected}",
@@ -182,7 +182,7 @@ def check_same_program(found: Iterable[str]) -> None:
 
 @cache
 def program_digest() -> str:
-    """The version of this process's Headwater, and a digest of its text."""
+    """Return the version of this process's Headwater, and a digest of its text."""
     package = Path(headwater.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):

@@ -44,25 +44,25 @@ _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*?)\s*")
 
 
 def is_local(master: str) -> bool:
-    """Whether tasks run in the driver's own Java process; ``local-cluster`` starts others."""
+    """Tell whether tasks run in the driver's own Java process; ``local-cluster`` starts others."""
     return master == "local" or master.startswith("local[")
 
 
 def configuration_directory() -> Path:
-    """Where the user's Spark configuration is, if there is any."""
+    """Return the directory of the user's Spark configuration, whether it is there or not."""
     named = os.environ.get("SPARK_CONF_DIR")
     return Path(named) if named else Path(os.environ.get("SPARK_HOME") or _find_spark_home(), "conf")
 
 
 def given_settings() -> dict[str, str]:
-    """What the user's files and ``PYSPARK_SUBMIT_ARGS`` say."""
+    """Return the settings of the user's files and of ``PYSPARK_SUBMIT_ARGS``."""
     submitted, properties_file = _submitted()
     file = Path(properties_file) if properties_file else configuration_directory() / "spark-defaults.conf"
     return {**dict(_properties(file)), **submitted}
 
 
 def intended_master(flag: str | None) -> str:
-    """The master that a session will have.
+    """Return the master that a session will have.
 
     Args:
         flag: the user's word on the command line, None for none.
@@ -70,28 +70,28 @@ def intended_master(flag: str | None) -> str:
     return flag or given_settings().get("spark.master") or os.environ.get("MASTER") or DEFAULT_MASTER
 
 
-def without_submits_own(found: Mapping[str, str]) -> dict[str, str]:
-    """Settings that are the user's: for a shell, as which a session of ours starts, spark-submit makes some up.
+def without_submits_own(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's settings: spark-submit makes some up for a shell, as which a session of ours starts.
 
     Args:
-        found: what the Java process has.
+        settings: of the Java process.
     """
     given = given_settings()
     is_shell = _GATEWAY not in os.environ
-    return {name: value for name, value in found.items() if not is_shell or name not in _MADE_UP or name in given}
+    return {name: value for name, value in settings.items() if not is_shell or name not in _MADE_UP or name in given}
 
 
-def missing_settings(found: Mapping[str, str], master: str) -> dict[str, str]:
-    """Our settings that the user has no word on.
+def missing_settings(settings: Mapping[str, str], master: str) -> dict[str, str]:
+    """Return our settings that the user has no word on.
 
     Args:
-        found: the user's.
+        settings: the user's.
         master: of the session. Only one of this machine alone is bound to its loopback address.
     """
     ours = {**EVERYWHERE, **({} if is_local(master) else ON_A_CLUSTER)}
-    if is_local(master) and not any(name in found for name in _ADDRESSES) and not _has_address_variable():
+    if is_local(master) and not any(name in settings for name in _ADDRESSES) and not _has_address_variable():
         ours |= dict.fromkeys(_ADDRESSES, LOOPBACK)
-    return {name: value for name, value in ours.items() if name not in found}
+    return {name: value for name, value in ours.items() if name not in settings}
 
 
 def _has_address_variable() -> bool:
@@ -99,7 +99,7 @@ def _has_address_variable() -> bool:
 
 
 def _submitted() -> tuple[dict[str, str], str | None]:
-    """What ``PYSPARK_SUBMIT_ARGS`` says of settings and of the file of others."""
+    """Return the settings of ``PYSPARK_SUBMIT_ARGS``, and the file of others that it names."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--master")
     parser.add_argument("--conf", "-c", action="append", default=[])
@@ -108,8 +108,8 @@ def _submitted() -> tuple[dict[str, str], str | None]:
         given, _ = parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
     except (argparse.ArgumentError, ValueError):
         return {}, None  # spark-submit itself will say what is wrong.
-    said = dict(setting.partition("=")[::2] for setting in given.conf)
-    return said | ({"spark.master": given.master} if given.master else {}), given.properties_file
+    settings = dict(setting.partition("=")[::2] for setting in given.conf)
+    return settings | ({"spark.master": given.master} if given.master else {}), given.properties_file
 
 
 def _properties(path: Path) -> Iterator[tuple[str, str]]:

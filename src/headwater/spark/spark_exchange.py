@@ -1,9 +1,9 @@
 """Values through Spark, where driver and executors share no directory.
 
 A value goes to its task as bytes inside the task. What a task writes stays with Spark, as a partition on the executor's
-disk (``DISK_ONLY``) that has its files one behind the other, cut into chunks; the driver brings partitions over one
-after the other, in order, a few chunks a job, into files of its own. So neither the driver's Java process nor this one
-ever holds more than those chunks, however much the tasks made. If an executor is lost, Spark makes its partitions anew
+disk (``DISK_ONLY``): its files one after the other, cut into chunks. The driver brings partitions over one after the
+other, in order, a few chunks a job, into files of its own. So neither the driver's Java process nor this one ever holds
+more than those chunks, however much the tasks made.
 from the same WAL: the same bytes.
 
 Known gap: a value for a task must fit into a message of Spark's (``spark.rpc.message.maxSize``, 128 MB).
@@ -67,72 +67,74 @@ class SparkExchange(Exchange):
         if not tasks:
             yield iter(())
             return
-        made: list[Any] = []
+        rdds: list[Any] = []
 
         def begin(tell: Tell) -> Job:
             parts = one_a_task(self._context, tasks).mapPartitionsWithIndex(_making(name, work, tell))
-            made.append(parts.persist(StorageLevel.DISK_ONLY))
-            return lambda: made[0]._jrdd.count() and None
+            rdds.append(parts.persist(StorageLevel.DISK_ONLY))
+            return lambda: rdds[0]._jrdd.count() and None
 
         try:
             job = TaskRun[_Made[S]](self._context, name, begin, len(tasks), progress)
             with self._watched(job) as run:
-                yield (self._brought(made[0], name, number, one) for number, one in enumerate(run))
+                yield (self._brought(rdds[0], name, number, partition) for number, partition in enumerate(run))
         finally:
-            _forget(made)
+            _forget(rdds)
             remove_handed(tasks)
 
     def close(self) -> None:
         self._directory.close()
 
-    def _brought(self, made: Any, name: str, number: int, one: _Made[S]) -> list[Arrived[S]]:
-        """A partition as files of the driver's."""
-        found, begin = [], 0
-        for size, summary in zip(one.sizes, one.summaries, strict=True):
+    def _brought(self, rdd: Any, name: str, number: int, partition: _Made[S]) -> list[Arrived[S]]:
+        """Bring a partition into files of the driver's."""
+        files, begin = [], 0
+        for size, summary in zip(partition.sizes, partition.summaries, strict=True):
             path = str(self._directory.path / f"{name}-{next(self._numbers)}")
             with new_file(path) as sink:
-                for chunk in self._file(made, number, one, begin, size):
+                for chunk in self._file(rdd, number, partition, begin, size):
                     with writing(path):
                         sink.write(chunk)
-            found.append(Arrived(path, summary))
+            files.append(Arrived(path, summary))
             begin += _chunks_of(size)
-        return found
+        return files
 
-    def _file(self, made: Any, number: int, one: _Made[S], begin: int, size: int) -> Iterator[bytes]:
-        """The chunks of one file, of which the first is number ``begin`` of the partition."""
+    def _file(self, rdd: Any, number: int, partition: _Made[S], begin: int, size: int) -> Iterator[bytes]:
+        """Give the chunks of one file, of which the first is number ``begin`` of the partition."""
         count = _chunks_of(size)
         for first in range(0, count, CHUNKS_PER_JOB):
             last = min(first + CHUNKS_PER_JOB, count)
             expected = min(last * CHUNK_BYTES, size) - first * CHUNK_BYTES
-            yield from self._chunks(made, number, one, (begin + first, begin + last), expected)
+            yield from self._chunks(rdd, number, partition, (begin + first, begin + last), expected)
 
-    def _chunks(self, made: Any, number: int, one: _Made[S], bounds: tuple[int, int], expected: int) -> Sequence[bytes]:
+    def _chunks(
+        self, rdd: Any, number: int, partition: _Made[S], bounds: tuple[int, int], expected: int
+    ) -> Sequence[bytes]:
         first, last = bounds
         try:
-            is_end = last == sum(map(_chunks_of, one.sizes))
-            picked: list[Any] = self._context.runJob(made, _picking(first, None if is_end else last), [number])
+            is_end = last == sum(map(_chunks_of, partition.sizes))
+            picked: list[Any] = self._context.runJob(rdd, _picking(first, None if is_end else last), [number])
         except (Py4JError, PySparkException, OSError) as error:
             raise SparkError(f"Spark could not bring what a task made: {reason(error)}") from error
         sizes, chunks = picked[0] if picked else None, picked[1:]
-        if sizes != one.sizes or sum(map(len, chunks)) != expected:
+        if sizes != partition.sizes or sum(map(len, chunks)) != expected:
             raise SparkError(
-                f"a task that was run again made something else: found {sizes} bytes, expected {one.sizes}",
+                f"a task that was run again made something else: found {sizes} bytes, expected {partition.sizes}",
                 hint="the WAL must not change while it is read",
             )
         return chunks
 
 
-def _forget(made: list[Any]) -> None:
+def _forget(rdds: list[Any]) -> None:
     try:
-        for one in made:
-            one.unpersist()
+        for rdd in rdds:
+            rdd.unpersist()
     except (Py4JError, OSError):
         return  # Spark is gone, and with it the partitions.
 
 
 @dataclass(frozen=True)
 class _Made(Generic[S]):
-    """What a task made: files of so many bytes, and what it returned for each."""
+    """The product of a task: files of so many bytes, and what it returned for each."""
 
     sizes: tuple[int, ...]
     summaries: tuple[S, ...]
@@ -143,7 +145,7 @@ def _chunks_of(size: int) -> int:
 
 
 def _making(name: str, work: Work[T, S], tell: Tell) -> Callable[[int, Iterable[T]], Iterator[Any]]:
-    """A partition: the numbers of bytes that its task wrote, then these in chunks."""
+    """Return a maker of a partition: the numbers of bytes that its task wrote, then these in chunks."""
 
     def make(number: int, tasks: Iterable[T]) -> Iterator[Any]:
         (task,) = tasks
@@ -178,16 +180,16 @@ def _write(work: Work[T, S], task: T, new_sink: Callable[[], BinaryIO]) -> _Made
 
 
 def _local_directory() -> str | None:
-    """Where Spark keeps its own files on this machine."""
+    """Return the directory of Spark's own files on this machine."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
 
 
 def _picking(first: int, last: int | None) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """The partition's size, and some of its chunks, all that follow if no last one is named."""
+    """Return a picker of the partition's size, and of some of its chunks: all that follow if no last one is named."""
 
     def pick(elements: Iterable[Any]) -> Iterator[Any]:
-        found = iter(elements)
-        yield from islice(found, 1)
-        yield from islice(found, first, last)
+        rest = iter(elements)
+        yield from islice(rest, 1)
+        yield from islice(rest, first, last)
 
     return pick

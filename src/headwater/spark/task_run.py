@@ -6,7 +6,7 @@ is seen: what tells the driver of it is an accumulator, which Spark updates once
 
 An error is a result too, so the task that met it is not tried again: it would fail alike. So is an exception that
 nobody foresaw, with its traceback beside it. A task whose executor was lost is tried again by Spark, and nothing of
-that is seen here; of one that took its Python process with it, the driver tells what Spark has seen.
+that is seen here; of one that took its Python process with it, the driver reports what Spark has seen.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ Job = Callable[[], None]
 
 
 def collecting(attempted: Any, tell: Tell) -> Job:
-    """A job over an RDD with one :class:`Attempted` a partition."""
+    """Return a job over an RDD with one :class:`Attempted` a partition."""
 
     def told(number: int, elements: Iterable[Attempted[Any]]) -> Iterator[None]:
-        for one in elements:
-            tell(number, one)
+        for result in elements:
+            tell(number, result)
         return iter(())
 
     results = attempted.mapPartitionsWithIndex(told)
@@ -108,7 +108,7 @@ def collecting(attempted: Any, tell: Tell) -> Job:
 
 
 def one_a_task(context: SparkContext, tasks: Sequence[Any]) -> Any:
-    """An RDD with one element a partition.
+    """Make an RDD with one element a partition.
 
     Raises:
         SparkError: Spark does not take them.
@@ -120,7 +120,7 @@ def one_a_task(context: SparkContext, tasks: Sequence[Any]) -> Any:
 
 
 class TaskTraceback(Exception):
-    """What a task's traceback was; the cause of the error that the driver raises."""
+    """The text of a task's traceback; the cause of the error that the driver raises."""
 
 
 def _cause(failure: Failure) -> TaskTraceback | None:
@@ -135,7 +135,7 @@ class TaskRun(Generic[R]):
         name: the step's name.
         begin: called with what tasks tell the driver with; gives the job.
         total: number of its tasks.
-        progress: told of accepted tasks, or None.
+        progress: hears of accepted tasks, or None.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class TaskRun(Generic[R]):
         return self
 
     def __iter__(self) -> Iterator[R]:
-        """The results in order.
+        """Give the results in order.
 
         Raises:
             HeadwaterError: what the next task raised.
@@ -181,7 +181,7 @@ class TaskRun(Generic[R]):
         self._cancel()
 
     def _run(self) -> None:
-        """The job, in its thread."""
+        """Run the job, in its thread."""
         try:
             self._context.setJobGroup(self._group, f"headwater {self._name}")
             self._job()
@@ -218,11 +218,11 @@ class _Inbox(Generic[R]):
 
     @property
     def is_full(self) -> bool:
-        """Every task has a result, or none will come any more."""
+        """Whether every task has a result, or none will come any more."""
         return len(self._seen) == self._total or self._error is not None
 
     def put(self, number: int, attempted: Attempted[R]) -> None:
-        """A task's result; one that is known is passed over."""
+        """Take a task's result; one that is known is passed over."""
         with self._changed:
             if number in self._seen:
                 return
@@ -232,12 +232,12 @@ class _Inbox(Generic[R]):
         self._report()
 
     def close(self) -> None:
-        """The job is done, and told all."""
+        """Note that the job is done, and has reported all."""
         if not self.is_full:
             self.fail(SparkError(f"Spark lost what {self._total - len(self._seen)} tasks of step {self._name} told"))
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more will come."""
+        """Note that nothing more will come."""
         with self._changed:
             self._error = error
             self._changed.notify_all()
@@ -257,11 +257,11 @@ class _Inbox(Generic[R]):
 
 
 class _Notices(AccumulatorParam[Any]):
-    """Adds to a list in tasks; on the driver what is added goes to the inbox."""
+    """A list that tasks add to; on the driver what is added goes to the inbox."""
 
     @override
     def zero(self, value: object) -> list[tuple[int, Attempted[Any]]]:
-        """What a task begins with."""
+        """Return an empty list, with which a task begins."""
         return []
 
     @override
@@ -282,7 +282,7 @@ def _telling(notices: Any) -> Tell:
 
 
 def _failed(step: str, error: Exception) -> SparkError:
-    """What is said of a job that ended without its tasks' results."""
+    """Return the error for a job that ended without its tasks' results."""
     if _NO_HEADWATER.search(str(error)):
         hint = "install it there, or name a Python that has it with PYSPARK_PYTHON or spark.pyspark.python"
         return SparkError("the Python of Spark's executors has no headwater", hint=hint)
@@ -304,7 +304,7 @@ _WORKER_IS_GONE = ways(
 
 
 def reason(error: Exception) -> str:
-    """What Java, or PySpark, has to say, in a line: of an exception in Python that itself, else the first line."""
+    """Return the message of Java or PySpark in a line: an exception in Python itself, else the first line."""
     text = _text(error)
     thrown = _IN_PYTHON.search(text)
     lines = thrown[1].rpartition(_TRACEBACK)[2].splitlines() if thrown is not None else text.splitlines()

@@ -6,10 +6,11 @@ current directory is where Spark puts an application's files. A worker runs a fu
 what was loaded here is kept out of it, or each would look at every object of the compiler, 30 to 100 milliseconds a
 task. Workers keep the memory that they free (:mod:`headwater.base.malloc_settings`).
 
-Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page, and
-of all of them, and of this process, when it ends, maybe before they are ready. They end without the traceback that its
-daemon prints of it. Processes that plan for the data source are forked from daemons of Spark's own, which no setting
-replaces: there :func:`end_quietly` sees to it, once the data source is loaded, and for streams :func:`leave_if_alone`.
+Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page. It
+lets go of all of them, and of this process, when it ends, maybe before they are ready. They end without the traceback
+that its daemon prints of it. Processes that plan for the data source are forked from daemons of Spark's own, which no
+setting replaces. There :func:`end_quietly` sees to it, once the data source is loaded, and for streams
+:func:`leave_if_alone`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def preload(rooms: Sequence[str] = ()) -> int:
     """Import the rooms that tasks use and load their compiled kernels.
 
     Args:
-        rooms: modules that tasks use besides those of decoding.
+        rooms: modules that tasks use in addition to those of decoding.
 
     Returns:
-        how many kernels were loaded.
+        the number of kernels that were loaded.
     """
     from headwater.base.kernel_cache import is_executor
     from headwater.spark.kernel_loading import import_rooms, load_kernels, prepare_values
@@ -46,7 +47,7 @@ def preload(rooms: Sequence[str] = ()) -> int:
 
 
 def _ends_quietly(serving: Callable[..., T]) -> Callable[..., T]:
-    """What a process serves, which ends when nobody reads what it writes any more."""
+    """Let what a process serves end when nobody reads what it writes any more."""
 
     def run(*arguments: object) -> T:
         try:
@@ -58,7 +59,7 @@ def _ends_quietly(serving: Callable[..., T]) -> Callable[..., T]:
 
 
 class _QuietTraceback:
-    """What Spark's daemon has for Python's module: tracebacks are printed, but for that nobody reads any more."""
+    """A stand-in for Python's module in Spark's daemon: tracebacks are printed, but for that nobody reads any more."""
 
     format_exc = staticmethod(traceback.format_exc)
 
@@ -69,14 +70,14 @@ class _QuietTraceback:
 
 
 def end_quietly() -> None:
-    """In a process that a daemon of Spark's own has forked: end without a traceback when Spark lets go of it."""
+    """End without a traceback when Spark lets go of a process that a daemon of Spark's own has forked."""
     main = sys.modules["__main__"]
     if getattr(main.__spec__, "name", "") == "pyspark.daemon":
         vars(main)["traceback"] = _QuietTraceback
 
 
 def leave_if_alone() -> None:
-    """Where a stream's reader is told to stop because nobody asks it any more: end the process, which is its alone.
+    """End the process, which is a stream's reader alone, where the reader stops because nobody asks it any more.
 
     Spark's program would write what has ended it to a socket that is closed, and leave with a traceback of that.
     """

@@ -1,8 +1,8 @@
 """Rows of a mirror's file on their way to columns that the mirror has now, by another type than the file has.
 
-What ALTER TABLE writes anew ends the rows of the files; until then changes tell them by keys that are read in the new
-type already. A key that became text is printed here as PostgreSQL has printed it in the changes, where a value has one
-text whatever the session's settings are; of the other types the text may find no row (:func:`unlike_key`), but never
+A rewrite by ALTER TABLE ends the rows of the files. Until then changes identify them by keys that are read in the new
+type already. A key that became text is printed here as PostgreSQL has printed it in the changes. A value there has one
+text whatever the session's settings are. Of the other types the text may find no row (:func:`unlike_key`), but never
 another one.
 """
 
@@ -41,9 +41,9 @@ class FileRows:
 
     Attributes:
         form: of the mirror.
-        rows: they; path: of the file.
+        rows: the rows; path: of the file.
         are_killed: none is left in the end.
-        is_told: it is only asked by what they are told.
+        is_told: only the columns that identify them are asked for.
     """
 
     form: MirrorForm
@@ -56,7 +56,7 @@ class FileRows:
         """Return a column of the mirror.
 
         Raises:
-            LakeError: values cannot be had in its type.
+            LakeError: values are not available in its type.
         """
         if wanted.name in self.form.retyped and len(self.rows) and not self.are_killed:
             raise says_otherwise(self.form.column(wanted.name), self.form.retyped[wanted.name])
@@ -79,7 +79,7 @@ class FileRows:
         return self.form.valid(self.path, [name])[name]
 
     def _widened(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """Return a column that has another type now; rows that are there still have not been written anew."""
+        """Return a column that has another type now; rows that are there still have not been rewritten."""
         if values.type == wanted.type:
             return values
         is_longer = pa.types.is_decimal(values.type) and pa.types.is_decimal(wanted.type)
@@ -100,7 +100,7 @@ class FileRows:
         raise self._cannot_become(values.type, wanted)
 
     def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-        """Return what changes from before a rewrite have in a column that the rewrite gave another type."""
+        """Return the values that changes from before a rewrite have in a column that the rewrite gave another type."""
         if not self.is_told:
             return pa.chunked_array([pa.nulls(len(values), wanted.type)])
         try:
@@ -117,7 +117,7 @@ class FileRows:
 
 
 def _digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return decimals as text with all digits: Arrow writes few of them far behind the point as 1E-10."""
+    """Return decimals as text with all digits: Arrow writes few of them far after the point as 1E-10."""
     texts = values.cast(pa.string())
     is_odd = pc.match_substring(texts, "E")
     if not pc.any(is_odd).as_py():
@@ -142,7 +142,7 @@ def _is_printed(type: pa.DataType) -> bool:
 
 
 def unlike_key(form: MirrorForm, lsn: int) -> LakeError:
-    """Return the error of a change whose row is not found by a key that has another type behind it.
+    """Return the error of a change whose row is not found by a key that has another type after it.
 
     Args:
         form: of the mirror; lsn: of the change.

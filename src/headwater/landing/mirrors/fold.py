@@ -1,14 +1,14 @@
 """Changes folded: which rows they leave, and from where to where each row version lived.
 
-In: rows that were there, the *old* rows, and behind them changes in their order; of all of them the key as a number
+In: rows that were there, the *old* rows, and after them changes in their order; of all of them the key as a number
 (:mod:`headwater.landing.mirrors.row_codes`), and which relation they are of. Out: for each row version where it ended,
 and which row an update found. Arrays of numbers only; no Python object a row.
 
-What does not fit is told: an insert of a key that is there, an update or a delete of one that is not. A source that was
-followed from an empty table on, or from all of its rows, has neither: so something was missed.
+What does not fit is reported: an insert of a key that is there, an update or a delete of one that is not. A source that
+was followed from an empty table on, or from all of its rows, has neither: so something was missed.
 
-Two ways to tell rows: by a key, which one row at a time has (:func:`fold_keys`), or as wholes, of which there may be
-several alike (:func:`fold_wholes`).
+Rows are identified in two ways: by a key, which one row at a time has (:func:`fold_keys`), or as wholes, of which there
+may be several alike (:func:`fold_wholes`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Folded:
-    """What became of them.
+    """The outcome of a fold.
 
     Attributes:
         end: int64[n] the place at which a row version ended, NEVER for none; 0 of what is none.
@@ -145,12 +145,12 @@ def _with_epochs(events: Events, kills: Kills) -> Codes:
 
 
 def _next_kills(events: Events, kills: Kills) -> NDArray[np.int64]:
-    """Return int64[n] the next place behind each event at which all rows of its relation ended."""
+    """Return int64[n] the next place after each event at which all rows of its relation ended."""
     next_kill = np.full(len(events.kind), NEVER)
     for oid, places in kills.items():
-        own = np.flatnonzero(events.relation == oid)
-        at = np.searchsorted(places, events.place[own], "right")
-        next_kill[own] = np.append(places, NEVER)[at]
+        of_relation = np.flatnonzero(events.relation == oid)
+        at = np.searchsorted(places, events.place[of_relation], "right")
+        next_kill[of_relation] = np.append(places, NEVER)[at]
     return next_kill
 
 

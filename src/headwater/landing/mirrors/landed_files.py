@@ -1,4 +1,4 @@
-"""What is handed on of a table while a window lands: what tasks have written of it, then what is committed."""
+"""Files of a table while a window lands: those that tasks have written, then those that are committed."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Landing:
 
 @dataclass(frozen=True)
 class Settled:
-    """What is committed of a table.
+    """A commit of a table.
 
     Attributes:
-        landing: it.
+        landing: the table's.
         added, removed: files, and paths of files.
-        last: START of the last commit record that it then has.
+        last: START of the last commit record that the table then has.
         rows: changes that have landed.
     """
 
@@ -72,11 +72,11 @@ class Settled:
 
 
 class MergeTask(Protocol):
-    """What a task does with files of mirrors, such as :class:`~headwater.landing.mirrors.merge_task.Merge`; pickles."""
+    """The work of a task on mirrors' files, such as :class:`~headwater.landing.mirrors.merge_task.Merge`; pickles."""
 
     @property
     def size(self) -> int:
-        """Bytes that it is about."""
+        """The bytes that it is about."""
 
     def run(self) -> Merged:
         """Do it, in a task."""
@@ -84,7 +84,7 @@ class MergeTask(Protocol):
 
 @dataclass(frozen=True)
 class Merging:
-    """What runs merges.
+    """The way merges are run.
 
     Attributes:
         run: runs a task for each; parallel: how many can run at once.
@@ -95,7 +95,7 @@ class Merging:
 
 
 def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:
-    """Return what the driver needs to know of a file that a task has written."""
+    """Return the driver's notes of a file that a task has written."""
     if not form.is_staged:
         return Written(table, file, last)
     is_truncate = pc.any(pc.equal(rows[STAGED["_change_type"]], "truncate")).as_py()

@@ -1,10 +1,9 @@
-"""Which files of a mirror the changes of a window may concern, and which of them are merged together.
+"""The files of a mirror that the changes of a window may concern, and which of them are merged together.
 
 In: the mirror's files with their bounds, the values that changes have in the first column of the key. Out: one
 :class:`~headwater.landing.mirrors.merge_task.Merge` for each group. A mirror is kept in the order of its key, so files
 are intervals; those that overlap are one *block*. A block has all values from its least one up to the next block's.
-Where values lie between two blocks, they go to the last file of the one below if that is small, and else make a file of
-their own.
+Values between two blocks go to the last file of the one below if that is small. Else they make a file of their own.
 
 Groups are cut between blocks, or where there is no block: each is a task.
 """
@@ -35,7 +34,7 @@ LEAST_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class Group:
-    """What one task merges.
+    """The files and values that one task merges.
 
     Attributes:
         above, upto: see :class:`~headwater.landing.mirrors.merge_task.Merge`.
@@ -100,7 +99,7 @@ class _Grouping:
     def of(
         cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray, touches_all: bool, share: int
     ) -> _Grouping:
-        """Number them."""
+        """Give numbers to the values."""
         bounds = [file.lower[key] for file in files] + [file.upper[key] for file in files]
         shown = pc.unique(comparable(values.drop_null()))
         known = comparable(pa.chunked_array([_bounds(bounds, values.type)]))
@@ -150,7 +149,7 @@ class _Grouping:
             return
         begin = 0
         for start, end, bound in zip(starts, ends, bounds, strict=True):
-            # New rows behind a block are a matter of their own, but for those that a small file takes in.
+            # New rows after a block are a matter of their own, but for those that a small file takes in.
             inside = int(np.searchsorted(self.values, self.upper[start:end].max(), "right"))
             yield min(max(inside, begin) + GROUP_VALUES, bound), self._touched(start, end, begin, bound)
             yield bound, []

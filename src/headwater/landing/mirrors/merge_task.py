@@ -3,18 +3,20 @@
 In: files of staged changes, in their order, and files of the mirror, in a task. Out: files that stand for those of the
 mirror that had to be rewritten. Nothing else of the mirror is touched (copy-on-write).
 
-A mirror of current rows has the source's columns, and ``_partition_oid``, that of the partition that a row is in, where
-the source is partitioned: TRUNCATE and DETACH take the rows of one. A mirror with history has besides from when to when
-each version of a row was there, by commit time and by START of the commit's record: a version that has not ended has
-null; one that began and ended in one transaction was never there for anybody, and is left out. Versions that have ended
-lie in files of their own, which are not read again. Where another program has put them together with valid ones, they
-do not count, and go to files of their own as they are when those have to be rewritten.
+A mirror of current rows has the source's columns. Where the source is partitioned it also has ``_partition_oid``, that
+of the partition that a row is in: TRUNCATE and DETACH take the rows of one.
+
+A mirror with history also says from when to when each version of a row was there. It does so by commit time, and by
+START of the commit's record. A version that has not ended has null; one that began and ended in one transaction was
+never there for anybody, and is left out. Versions that have ended lie in files of their own, which are not read again.
+Another program may have put them together with valid ones. Then they do not count, and go to files of their own as they
+are when those have to be rewritten.
 
 Keys are compared bit by bit (:mod:`headwater.landing.mirrors.row_codes`). That is right whatever PostgreSQL says is
 equal: where an update changes any bit of a key, the WAL has the old key.
 
-Known gaps: a group's changes, and those of its files that it writes anew, are in memory at once; rows that are told as
-wholes are one group.
+Known gaps: a group's changes, and those of its files that it rewrites, are in memory at once; rows that are identified
+as wholes are one group.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ FILE_ROWS = 1 << 19
 
 _SAYING = tuple(STAGED[name] for name in ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap"))
 _GIVEN = {PARTITION.name: "_relation", FROM_TIME: "_commit_time", FROM_LSN: "_commit_lsn"}
-"""What new rows have in columns of the mirror's own, by what is known of changes."""
+"""The values of new rows in columns of the mirror's own, by what is known of changes."""
 
 _BYTES_IN_MEMORY = 3
 """What a byte of a file is in memory, about, until something is known of a table's files."""
@@ -117,11 +119,11 @@ class Merge:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a task has done.
+    """The result of a task.
 
     Attributes:
         table: see :class:`Merge`.
-        added: files that it has written; removed: names of those that they stand for.
+        added: files that it has written; removed: names of the files that they stand for.
         moved: staged files of other mirrors.
     """
 
@@ -202,7 +204,7 @@ class Staged:
 
 
 def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
-    """Return the place behind all rows of a commit."""
+    """Return the place after all rows of a commit."""
     return 4 * int(np.searchsorted(commits, lsn, "right"))
 
 
@@ -234,7 +236,7 @@ class _Merging:
 
     @property
     def form(self) -> MirrorForm:
-        """Of the mirror."""
+        """The form of the mirror."""
         return self.merge.form
 
     @cached_property
@@ -295,7 +297,7 @@ class _Merging:
         return self.form.rewrites_all or takes_in or bool((ends != NEVER).any())
 
     def _told_by(self, path: str) -> pa.Table:
-        """Read by what the rows of a file are told, and their partition."""
+        """Read the columns that identify the rows of a file, and their partition."""
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
         wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
         there = pq.read_schema(path).names
@@ -317,7 +319,7 @@ class _Merging:
         return folded
 
     def _require_rewritten(self, events: Events, folded: Folded) -> None:
-        """See that no row is left from before the server wrote its relation anew for another type of a column."""
+        """See that no row is left from before the server rewrote its relation for another type of a column."""
         commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
         for column in self.form.rewritten:
             is_before = events.place < 4 * int(np.searchsorted(commits, column.lsn))
@@ -332,7 +334,7 @@ class _Merging:
                 )
 
     def _told_apart(self, events: Events) -> Events:
-        """Split updates of rows that are told as wholes: the old one goes, the new one comes."""
+        """Split updates of rows that are identified as wholes: the old one goes, the new one comes."""
         if not self.form.identity.is_whole or not (events.kind == CHANGED).any():
             return events
         raise LakeError(f"{self.form.table}: an update under REPLICA IDENTITY FULL has no old row")
@@ -377,7 +379,7 @@ class _Merging:
         )
 
     def _is_of_other_type(self, changes: pa.Table, at: int) -> bool:
-        """Tell whether a change is of a row that was written anew behind it, with another type in its key."""
+        """Tell whether a change is of a row that was rewritten after it, with another type in its key."""
         first = self.kills.get(changes[STAGED["_relation"]][at].as_py(), np.zeros(1, np.int64))[0]
         is_before = bool(self.staged.place[self.picks[at]] < first)
         return is_before and not self.form.becomes.keys().isdisjoint(self.form.told_by)
@@ -476,7 +478,7 @@ class _Merging:
         return self._files(ended_rows(path, self.form.schema))
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
-        """Return rows of a file with columns as the mirror has them now; or only by what they are told."""
+        """Return rows of a file with columns as the mirror has them now; or only those that identify them."""
         is_gone = self._are_killed(rows) or (bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(path)))
         file = FileRows(self.form, rows, path, is_gone, is_told)
         fields = [self.form.schema.field(name) for name in names]

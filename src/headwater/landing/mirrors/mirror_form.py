@@ -1,4 +1,4 @@
-"""What tasks need to know of a table that mirrors one of the source (:mod:`headwater.landing.mirrors.merge_task`)."""
+"""The form of a table that mirrors one of the source, for tasks (:mod:`headwater.landing.mirrors.merge_task`)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def own_fields(*, has_history: bool, is_partitioned: bool) -> tuple[pa.Field, ..
 
 @dataclass(frozen=True)
 class MirrorForm:
-    """What tasks need to know of a mirror; pickles.
+    """The form of a mirror, for tasks; pickles.
 
     Attributes:
         name: of the table in the lake.
         schema: its columns.
-        source_columns: those of them that are the source's now.
-        identity: by what rows are told; key: the key's columns in the lake.
+        source_columns: the columns of these that are the source's now.
+        identity: what identifies rows; key: the key's columns in the lake.
         staging: where files are written.
         has_history: all versions of its rows are kept.
         gone: see :class:`~headwater.landing.tables.table_events.TableStory`.
         fills: what columns that the files do not have yet hold in their rows, as arrays of one value.
         becomes: columns that the files do not have yet, by those of another type that hold their values.
-        retyped: columns in which the files' rows say something else now.
-        rewritten: where the server has written rows anew for the type of a column; names: of columns, by number.
+        retyped: columns in which the files' rows mean something else now.
+        rewritten: where the server has rewritten rows for the type of a column; names: of columns, by number.
         is_partition: the table is a partition of another one by now, which has its rows.
         replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
             rows, before all changes.
         is_partitioned: rows say in which partition they are.
-        source: what messages call the table, as its source does; source_names: likewise of columns, by those in the
+        source: the table's name in messages, as its source has it; source_names: likewise of columns, by those in the
             lake.
     """
 
@@ -81,16 +81,16 @@ class MirrorForm:
 
     @property
     def rewrites_all(self) -> bool:
-        """No file stays as it is."""
+        """Whether no file stays as it is."""
         return bool(self.fills or self.becomes or self.retyped)
 
     @property
     def is_steady(self) -> bool:
-        """What files have in columns is as it was."""
+        """Whether the files' columns are as they were."""
         return not (self.becomes or self.retyped or self.rewritten)
 
     def is_rewritten(self, file: pa.Schema) -> bool:
-        """Tell whether rows of a file are from before the server wrote all of them anew, so that none is left."""
+        """Tell whether rows of a file are from before the server rewrote all of them, so that none is left."""
         rewritten = {self.names[column.number] for column in self.rewritten}
         held = {name: name if name in file.names else self.becomes.get(name) for name in rewritten}
         return any(
@@ -104,7 +104,7 @@ class MirrorForm:
 
     @property
     def told_by(self) -> tuple[str, ...]:
-        """The columns in the lake by which rows are told."""
+        """The columns in the lake that identify rows."""
         if self.identity.is_whole:
             return (*((PARTITION.name,) if self.is_partitioned else ()), *self.source_columns)
         return self.key

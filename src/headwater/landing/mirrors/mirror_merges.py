@@ -1,8 +1,8 @@
-"""Which merges the mirrors of a window need, in which order, and what is committed of each then.
+"""The merges that the mirrors of a window need, in which order, and what is committed of each then.
 
 In: the window's tables, and what tasks have staged of them. Out: merges, which tasks run
 (:class:`~headwater.landing.mirrors.merge_task.Merge`), and one :class:`~headwater.landing.mirrors.landed_files.Settled`
-a mirror. A mirror that rows come to (:mod:`headwater.landing.tables.attached_rows`) is merged behind the one that they
+a mirror. A mirror that rows come to (:mod:`headwater.landing.tables.attached_rows`) is merged after the one that they
 leave, and committed before it.
 """
 
@@ -26,7 +26,7 @@ from headwater.landing.tables.change_rows import STAGED, StagedChanges
 def settled_mirrors(
     landings: Sequence[Landing], written: Mapping[int, Sequence[Written]], merging: Merging
 ) -> Iterator[Settled]:
-    """Return what is committed of mirrors; of one that rows come to before the one that they leave.
+    """Give the commits of mirrors; of one that rows come to before the one that they leave.
 
     Args:
         landings: of a window.
@@ -99,7 +99,7 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
     """Return rows that go from one mirror to another, by the number of the one that they leave.
 
     Raises:
-        LakeError: columns of one become others besides.
+        LakeError: columns of one become others also.
     """
     handovers: dict[int, list[Handover]] = {landing.number: [] for landing in landings}
     givers = {landing.source.last.oid: landing for landing in landings}
@@ -121,7 +121,7 @@ def _leaving(landings: Sequence[Landing]) -> dict[int, list[Handover]]:
 
 
 def _stages(landings: Sequence[Landing], leaving: Mapping[int, Sequence[Handover]]) -> Iterator[list[Landing]]:
-    """Yield mirrors that can be merged at once; each behind those whose rows come to it.
+    """Yield mirrors that can be merged at once; each after those whose rows come to it.
 
     Raises:
         LakeError: rows go in a circle.
@@ -195,7 +195,7 @@ def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:
 
 
 def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
-    """See that rows can be had in a mirror.
+    """See that a mirror can have rows.
 
     Raises:
         LakeError: their table has no columns.

@@ -65,7 +65,7 @@ class Ending:
     gone: Departure
 
     def run(self) -> Merged:
-        """Write them anew, with what has ended them; those that had ended before as they are."""
+        """Write the rows again, with what has ended them; those that had ended before as they are."""
         parts = [self._closed(), ended_rows(self.path, self.schema)]
         added = [write_data_file(rows, self.staging, file_name(self.gone.lsn)) for rows in parts if len(rows)]
         return Merged(self.table, added, [self.name], [])

@@ -1,5 +1,7 @@
 """Rows that go with their relation from one mirror to another, as ATTACH and DETACH PARTITION have them go.
 
+::
+
     ATTACH or DETACH of the window  ->  an Arrival at the table that has the rows from then on      (partition_rows.py)
     the task that merges the mirror they leave, at that commit's end of them
                                     ->  a staged file of the other mirror: inserts of that commit   (Handover)
@@ -86,16 +88,16 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Handover:
-    """What a task does with rows that leave the mirror which it merges; pickles.
+    """The work of a task with rows that leave the mirror which it merges; pickles.
 
     Attributes:
-        arrival: they.
+        arrival: the rows.
         table: the number in the window of the table that they come to.
         names: columns of the mirror, each with that of the other one.
         fills: what columns that the rows do not have hold in the other one, as arrays of one value.
         schema: of the other one's staged changes.
         staging: where these are.
-        relations: the mirror's column that says of which relation each row is, where all of its rows go.
+        relations: the mirror's column that has each row's relation, where all of its rows go.
     """
 
     arrival: Arrival

@@ -1,4 +1,4 @@
-"""What the commits of a window have made of catalogs' rows: of which relations, and where."""
+"""Changes of catalogs' rows by the commits of a window: of which relations, and where."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CatalogWindow:
 
     @cached_property
     def end(self) -> HistoricCatalog:
-        """The catalog behind it."""
+        """The catalog after the window."""
         return self.store.view(self.hi)
 
     def made(self, catalog: int) -> Places:

@@ -1,14 +1,14 @@
 """The rows of a change table: what a slice has of one table, typed, an update that logged its old row as two.
 
 In: a slice whose tuples were taken apart, in the task. Out: an Arrow table with the columns of the table in the lake,
-in output order. ``_change_type`` is as in Delta's change data feed, with ``truncate`` besides; ``_commit_lsn``,
-``_lsn`` and ``_seq`` together order changes, a preimage standing before its postimage. Of a row of which only the key
-is known (``_is_key``) other columns are null; columns of the new row whose value the WAL does not hold are named in
-``_unchanged``, as they are called in the lake.
+in output order. ``_change_type`` is as in Delta's change data feed, and also ``truncate``; ``_commit_lsn``, ``_lsn``
+and ``_seq`` together order changes, a preimage standing before its postimage. Of a row of which only the key is known
+(``_is_key``) other columns are null; columns of the new row whose value the WAL does not hold are named in
+``_unchanged``, by their names in the lake.
 
-:class:`StagedChanges` are those that a mirror takes in (:mod:`headwater.landing.mirrors.merge_task`): they say besides
-which relation a row is of, take in the rows of a heap that ALTER TABLE has written anew, and the value that a column
-has had in rows from before it was added.
+:class:`StagedChanges` are those that a mirror takes in (:mod:`headwater.landing.mirrors.merge_task`). They also say
+which relation a row is of. They take in the rows of a heap that ALTER TABLE has rewritten. They have the value that a
+column has had in rows from before it was added.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CHANGE_FIELDS = (
 """Columns of every change table, before the source's; tables from before it was there have no ``_relation_oid``."""
 
 REPLACE = "replace"
-"""``_change_type`` of the row behind which changes are of another table of the source, that has taken the name."""
+"""``_change_type`` of the row after which changes are of another table of the source, that has taken the name."""
 
 RESERVED = tuple(field.name for field in CHANGE_FIELDS)
 
@@ -80,10 +80,10 @@ NAMED = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True)
 class Apart:
-    """Which changes of a table go to one of several in the lake; pickles.
+    """The changes of a table that go to one of several in the lake; pickles.
 
     Attributes:
-        versions: of relations, whose changes do; truncates: LSNs of their records, likewise.
+        versions: the versions of relations whose changes do; truncates: LSNs of their records, likewise.
     """
 
     versions: frozenset[RelationSchema]
@@ -92,7 +92,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class ChangeTable:
-    """What a task needs to know of a table in the lake; pickles.
+    """The form of a table of changes in the lake, for tasks; pickles.
 
     Attributes:
         table: the source's columns, as the window has them.
@@ -100,7 +100,7 @@ class ChangeTable:
         schema: all columns of the table in the lake.
         landed: START of the commit record of the last transaction that has landed.
         staging: where files are written.
-        apart: which changes of the source's table are meant; None for all.
+        apart: the changes of the source's table that are meant; None for all.
     """
 
     table: TypedTable
@@ -160,7 +160,7 @@ class ChangeTable:
         return is_own and (self.apart is None or int(located.changes.items.lsn[truncate.item]) in self.apart.truncates)
 
     def _as_read(self, version: RelationSchema) -> RelationSchema:
-        """Return what says where columns are in rows of a relation."""
+        """Return the schema that says where columns are in rows of a relation."""
         return version
 
     def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:  # noqa: ARG002
@@ -173,14 +173,14 @@ class ChangeTable:
         chosen: Rows,  # noqa: ARG002
         schemas: Sequence[RelationSchema],  # noqa: ARG002
     ) -> dict[int, NDArray[np.bool_]]:
-        """Tell of columns that get another type which rows are written anew for that behind them."""
+        """Tell of columns that get another type which rows are rewritten for that after them."""
         return {}
 
     def framed(self, columns: Sequence[pa.Array], described: Mapping[str, pa.Array], rows: int) -> pa.Table:
         """Return rows as they are written.
 
         Args:
-            columns: the source's, in the order of their names; described: what is known of the changes besides.
+            columns: the source's, in the order of their names; described: what else is known of the changes.
             rows: how many.
         """
         return framed({**described, **dict(zip(self.names, columns, strict=True))}, rows, self.schema)
@@ -380,7 +380,7 @@ class StagedChanges(ChangeTable):
 
 
 def _relations(located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> pa.Array:
-    """Return OIDs of the relations that rows, or truncates, are of; of a heap written anew that of the one before."""
+    """Return OIDs of the relations that rows, or truncates, are of; of a rewritten heap that of the one before."""
     if truncates:
         return pa.array([truncate.oid for truncate in truncates], pa.int64())
     schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[chosen]

@@ -1,4 +1,4 @@
-"""Columns that a table has no more, or that are called otherwise, where the lake's are not to follow.
+"""Columns that a table has no more, or that have another name, where the lake's are not to follow.
 
 The lake keeps such columns as they are, so what it has tells nothing of them (:mod:`headwater.lakes.lake_schema`). In:
 a planned window, in the thread that plans, and which tables are chosen. Out: its changes of columns; later, an error of

@@ -46,7 +46,7 @@ class NameChange:
 
     @property
     def was_known(self) -> bool:
-        """All that the latter had before is known: it was chosen, or was not there."""
+        """Whether all that the latter had before is known: it was chosen, or was not there."""
         return self.was is None or self.was_chosen
 
 
@@ -86,7 +86,7 @@ class _Naming:
     assembly: Assembly
 
     def change(self, lsn: int, name: str, before: RelationSchema | None, after: RelationSchema | None) -> NameChange:
-        """Return what becomes of a name at a commit."""
+        """Return the change of a name at a commit."""
         time = self.assembly.catalog_times.get(lsn)
         if after is None:
             return NameChange(lsn, time, name, before, None)

@@ -20,7 +20,7 @@ def gone(table: TableSpans) -> Iterator[Departure]:
     """Find the relations that take their rows with them.
 
     Raises:
-        LakeError: it is not known which rows leave, or rows that came cannot be had.
+        LakeError: it is not known which rows leave, or rows that came are not available.
     """
     if table.is_dropped:
         yield from _gone_before_drop(table)

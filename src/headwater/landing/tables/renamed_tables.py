@@ -1,4 +1,4 @@
-"""Tables that leave the choice of ``--tables``, or come into it, because they are called otherwise from then on.
+"""Tables that leave the choice of ``--tables``, or come into it, because they have another name from then on.
 
 A partition that is detached from a table which is left out (``--exclude``, or as it is paused) comes into it likewise.
 
@@ -6,10 +6,10 @@ In: a planned window, in the thread that plans, and which tables are chosen; lat
 a table that leaves, as its changes do not land from then on; of one that comes, an error where something has landed of
 it, or where it is mirrored: rows or changes of the time before would be missing.
 
-What becomes a partition or is one no more, others say (:mod:`headwater.landing.tables.partition_rows`).
+Other modules report what becomes a partition or is one no more (:mod:`headwater.landing.tables.partition_rows`).
 
-Known gap: a table that goes out of the choice and back in one transaction, which truncates it or has ALTER TABLE write
-it anew in between.
+Known gap: a table that goes out of the choice and back in one transaction, which truncates it or has ALTER TABLE
+rewrite it in between.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ChoiceChange:
 
     Attributes:
         lsn: START of the commit record.
-        root: the table in the lake; before, after: the relation that is called otherwise, itself or a partition.
+        root: the table in the lake; before, after: the relation that has another name, itself or a partition.
         is_chosen: from then on.
-        is_inside: it is chosen before and behind the commit, and was not at changes of that transaction.
+        is_inside: it is chosen before and after the commit, and was not at changes of that transaction.
         is_detached: it is no partition any more of a table that is left out.
     """
 

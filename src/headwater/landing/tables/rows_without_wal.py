@@ -3,7 +3,7 @@
 In: a planned window, in the thread that plans, and which tables are chosen. Out: where a relation comes to have rows
 without WAL, or to have no more such; later, a warning where changes land, and an error where rows are mirrored. A table
 that is unlogged all the time is left out, as one that is not there. What a mirrored table has by then when it is set
-logged is in the WAL as a new heap; one that is set unlogged is told of elsewhere
+logged is in the WAL as a new heap; one that is set unlogged is reported elsewhere
 (:mod:`headwater.landing.tables.table_events`).
 
 Known gap: a table that is unlogged only within one transaction.
@@ -39,7 +39,7 @@ class WithoutWal:
 
     @property
     def what(self) -> str:
-        """It, and what it is, in words."""
+        """The relation, and what it is, in words."""
         name = f'"{qualified_name(self.relation)}"'
         if self.root is None:
             return f"table {name} is {'unlogged' if self.relation.persistence == 'u' else 'logged'}"
@@ -48,11 +48,11 @@ class WithoutWal:
 
 
 def rows_without_wal(window: CatalogWindow, choice: TableChoice) -> tuple[WithoutWal, ...]:
-    """Return what comes about in a window, in the order of the commits.
+    """Find the relations that come to have rows without WAL in a window, or no more, in the order of the commits.
 
     Args:
-        window: it.
-        choice: which tables land.
+        window: the window.
+        choice: says which tables land.
     """
     places = of_relations(window.made(PG_CLASS))
     return tuple(lost for lsn, oid in places for lost in _found(window.store, choice, oid, lsn))

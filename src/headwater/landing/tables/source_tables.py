@@ -1,4 +1,4 @@
-"""Which tables a window has changes of, and what their columns are in the lake.
+"""Tables that a window has changes of, and their columns in the lake.
 
 In: a planned window, in the thread that plans; later, what the lake's tables have. Out: a
 :class:`~headwater.landing.tables.change_rows.ChangeTable` for each. Changes of a partition go to the table of the
@@ -8,8 +8,8 @@ there.
 Columns of a table are known by their numbers; those of a partition by the names that they share with its root, whose
 numbers differ. A window in which a name means two columns of a partition is refused.
 
-Where each table of the lake has one shape (``--schema-evolution split``), a table of the source counts as several, one
-for each that it has had in the window.
+Each table of the lake may have one shape (``--schema-evolution split``). Then a table of the source counts as several,
+one for each shape that it has had in the window.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def source_tables(
     """Return the tables of a window.
 
     Args:
-        plan: of it.
-        window: it.
+        plan: the window's.
+        window: the window.
         since: transactions whose commit record starts up to there do not count.
         shapes: see :class:`~headwater.landing.landing_modes.Changelog`.
 
     Returns:
-        them; refused where columns of a partition cannot be told apart, or those of its root cannot be known.
+        the tables; refused where columns of a partition cannot be distinguished, or those of its root cannot be known.
     """
     store = window.store
     touched = [*_changed(plan, since), *_truncated(plan, window, since)]
@@ -102,11 +102,11 @@ def source_tables(
     for lsn, version in touched:
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
     tables: list[SourceTable] = []
-    for oid, own in groups.items():
+    for oid, touches in groups.items():
         try:
-            tables += _of_table(oid, own, window, shapes)
+            tables += _of_table(oid, touches, window, shapes)
         except LakeError as error:
-            versions = tuple(dict.fromkeys(version for _, version in own))
+            versions = tuple(dict.fromkeys(version for _, version in touches))
             last = window.end.relation(oid) or replace(versions[-1], oid=oid, is_partition=False)
             tables.append(SourceTable(last, versions, refusal=error))
     return tables
@@ -131,10 +131,11 @@ def _of_table(
 
 @dataclass
 class _Stage:
-    """What a table has had of changes while its columns were the same, or fewer.
+    """The changes that a table has had while its columns were the same, or fewer.
 
     Attributes:
-        shape: they; root: the table, as it was last then, under its first name: so that it does not depend on windows.
+        shape: the columns; root: the table, as it was last then, under its first name: so that it does not depend on
+            windows.
         touched: LSNs and versions of relations; truncates: whose are LSNs of truncates.
     """
 
@@ -208,7 +209,7 @@ def _with_story(table: SourceTable, catalog: WindowCatalog, changed: MirroredTab
 
 
 def _with_givers(source: SourceTable, tables: Mapping[int, SourceTable]) -> SourceTable:
-    """Return a table; refused if rows that come to it are not to be had from where they were."""
+    """Return a table; refuse it if rows that come to it are not available from where they were."""
     assert source.story is not None
     for arrival in source.story.coming:
         giver = tables.get(arrival.giver)
@@ -256,7 +257,7 @@ def _truncated(plan: Plan, window: CatalogWindow, since: int) -> Iterator[tuple[
     for lsn, number in zip(events.lsn[own][counts].tolist(), events.made[own][counts].tolist(), strict=True):
         messages = events.messages[number]
         for oid in (json.loads(message)[_OID] for message in messages):
-            # One that its own transaction has made shows only behind it.
+            # One that its own transaction has made shows only after it.
             schema = window.store.view(lsn).relation(oid) or window.end.relation(oid)
             if schema is not None:
                 yield lsn, schema
@@ -402,7 +403,7 @@ def landed_columns(
 
 
 def replaces_types(target: LandingTarget) -> bool:
-    """Tell whether a mirror's column gets another type in place: all of its files are written anew for that, at once.
+    """Tell whether a mirror's column gets another type in place: all of its files are rewritten for that, at once.
 
     In Parquet and Iceberg files keep what they have, and the table's column is widened, or another one begins.
     """
@@ -424,11 +425,11 @@ def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequenc
 
 
 def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -> ChangeTable:
-    """Return what tasks need to know of a table of changes.
+    """Return the form of a table of changes, for tasks.
 
     Args:
-        source: it; table: in the lake; name: there.
-        lake: that it is in.
+        source: the source's table; table: in the lake; name: there.
+        lake: the lake that it is in.
 
     Raises:
         LakeError: its columns are others, and that is not wanted.

@@ -1,8 +1,8 @@
-"""Whether rows that are stored already say the same of a column whose type has become another one.
+"""Stored rows of a column whose type has become another one: whether they still say the same.
 
-``ALTER TABLE`` writes a table anew where the values of a column become others. Where they are stored alike it changes
-the catalog alone, and what is printed may be something else: an ``integer`` of -1 is an ``oid`` of 4294967295. A label
-of an enum is in the catalog alone from the first, as are the attributes of a composite type. Rows of a mirror hold what
+``ALTER TABLE`` rewrites a table where the values of a column become others. Where they are stored alike it changes the
+catalog alone, and what is printed may be something else: an ``integer`` of -1 is an ``oid`` of 4294967295. A label of
+an enum is in the catalog alone from the first, as are the attributes of a composite type. Rows of a mirror hold what
 was printed.
 
 PostgreSQL: ``tablecmds.c`` (ATColumnChangeRequiresRewrite), ``pg_cast.dat`` (``castmethod`` ``b``).
@@ -45,7 +45,7 @@ class Retyped:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A column that got another type with a file that the server has written anew, be there any rows left for it.
+    """A column that got another type with a file that the server has rewritten, be there any rows left for it.
 
     Attributes:
         number: ``attnum``, of the table's.
@@ -63,19 +63,25 @@ def retyped(last: RelationSchema, earlier: RelationSchema, versions: Iterable[Re
 
     Args:
         last: the table.
-        earlier: it, or a partition of it, as it was when rows were written that nothing has written anew.
+        earlier: it, or a partition of it, as it was when rows were written that nothing has rewritten.
         versions: of the relations that there are changes of; one that ALTER TABLE has written has what is stored now.
     """
-    anew = [version for version in versions if version.rewrite_of]
-    return list(_retyped(last, earlier, anew))
+    rewritten = [version for version in versions if version.rewrite_of]
+    return list(_retyped(last, earlier, rewritten))
 
 
-def _retyped(last: RelationSchema, earlier: RelationSchema, anew: list[RelationSchema]) -> Iterable[Retyped]:
+def _retyped(
+    last: RelationSchema, earlier: RelationSchema, rewritten_versions: list[RelationSchema]
+) -> Iterable[Retyped]:
     for column in last.columns:
         older = _column_in(last, earlier, column)
         if older is None or older.type is None or column.type is None or says_the_same(older.type, column.type):
             continue
-        written = [rewritten.type for version in anew if (rewritten := _column_in(last, version, column)) is not None]
+        written = [
+            rewritten.type
+            for version in rewritten_versions
+            if (rewritten := _column_in(last, version, column)) is not None
+        ]
         if not any(type is not None and says_the_same(type, column.type) for type in written):
             is_reshaped = prints_alike(older.type, column.type)
             yield Retyped(column.number, older.type.display_name, column.type.display_name, is_reshaped)

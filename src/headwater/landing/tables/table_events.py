@@ -1,17 +1,17 @@
-"""What happens to the rows of mirrored tables in a window without a change of a row, and by what rows are told.
+"""Events of the rows of mirrored tables in a window without a change of a row, and what identifies the rows.
 
 In: what a table and its partitions were in the window (:mod:`headwater.landing.tables.table_spans`), in the thread that
 plans. Out: a :class:`TableStory` of each table.
 
-- Rows are told by the columns of the replica identity, which the WAL has of every row that is updated or deleted; under
-  REPLICA IDENTITY FULL by the primary key or, if there is none, as wholes.
+- Rows are identified by the columns of the replica identity, which the WAL has of every row that is updated or deleted;
+  under REPLICA IDENTITY FULL by the primary key or, if there is none, as wholes.
 - Rows come and leave with partitions (:mod:`headwater.landing.tables.partition_rows`).
 - ADD COLUMN gives rows that are there the column's default, which only ``pg_attribute.attmissingval`` has.
 - What is unlogged has no WAL.
-- A type that takes the stored values of another one over, or a label of an enum that gets another name, makes rows that
-  are there say something else (:mod:`headwater.landing.tables.stored_types`).
+- A type may take the stored values of another one over, or a label of an enum get another name. Then rows that are
+  there say something else (:mod:`headwater.landing.tables.stored_types`).
 
-What ALTER TABLE writes anew is no concern of this module: the WAL has the rows of the new heap.
+What ALTER TABLE rewrites is no concern of this module: the WAL has the rows of the new heap.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Identity:
 
     Attributes:
         columns: names of the key's, in the source.
-        is_whole: rows are told by all of their columns.
+        is_whole: all columns together identify rows.
     """
 
     columns: tuple[str, ...] = ()
@@ -50,17 +50,17 @@ class Identity:
 
 @dataclass(frozen=True)
 class TableStory:
-    """What happens to a table in a window.
+    """The events of a table in a window.
 
     Attributes:
-        identity: by what its rows are told.
+        identity: what identifies its rows.
         members: OIDs of the relations whose rows are its.
         gone: relations that took their rows with them.
         coming: relations that have brought rows with them.
-        detached: those that are gone and there still, with their rows in no mirror.
+        detached: relations that are gone and there still, with their rows in no mirror.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
         retyped: columns in which rows from before the window say something else now.
-        rewritten: columns whose type is another one now, and for which the server has written relations anew.
+        rewritten: columns whose type is another one now, and for which the server has rewritten relations.
         refusal: why the window cannot be mirrored; None if it can.
         refused_at: what has landed up to there is not concerned.
         changed_at: START of the last commit record that has changed its definition; -1 for none.
@@ -84,7 +84,7 @@ class TableStory:
 
 
 def story_of(table: TableSpans) -> TableStory:
-    """Return what happens to a table in a window.
+    """Return the events of a table in a window.
 
     Args:
         table: what it and its partitions were.
@@ -129,7 +129,7 @@ def _retyped_before(table: TableSpans) -> Iterator[Retyped]:
 
 
 def _retyped_since(table: TableSpans, version: RelationSchema) -> Iterator[Retyped]:
-    """Find columns in which rows of a version say something else at the window's end, as nothing wrote them anew."""
+    """Find columns in which rows of a version say something else at the window's end, as nothing rewrote them."""
     for column in retyped(table.last, version, table.versions):
         changes = list(_new_types(table, table.last.columns[column.number - 1]))
         if column.is_reshaped or not changes or not all(change.is_rewritten for change in changes):
@@ -139,10 +139,10 @@ def _retyped_since(table: TableSpans, version: RelationSchema) -> Iterator[Retyp
 
 
 def _rewritten(table: TableSpans) -> Iterator[Rewritten]:
-    """Find columns for whose types all relations that have them were written anew."""
+    """Find columns for whose types all relations that have them were rewritten."""
     for column in filter(is_shown, table.last.columns):
         changes = list(_new_types(table, column))
-        # One relation that is not written anew has rows with the older values still.
+        # One relation that is not rewritten has rows with the older values still.
         if all(change.is_rewritten for change in changes):
             yield from (Rewritten(column.number, change.relation, change.lsn) for change in changes)
 
@@ -231,7 +231,7 @@ def _added(step: Step) -> Iterator[tuple[RelationSchema, Column]]:
 
 
 def says_otherwise(name: str, column: Retyped) -> LakeError:
-    """Return the error of rows that the server has not written anew, and that say something else now.
+    """Return the error of rows that the server has not rewritten, and that say something else now.
 
     Args:
         name: of the column, and its table.
@@ -250,14 +250,14 @@ def says_otherwise(name: str, column: Retyped) -> LakeError:
 
 
 def identity_of(versions: Iterable[RelationSchema], last: RelationSchema) -> Identity:
-    """Find by what the rows are told that the changes of a window are of.
+    """Find what identifies the rows that the changes of a window are of.
 
     Args:
-        versions: of the relations that they are of.
+        versions: of the changed relations.
         last: the table at the window's end; it counts where there are no changes.
 
     Raises:
-        LakeError: by several things.
+        LakeError: they are identified by several things.
     """
     # Partitioned tables have no rows, and the copy that a rewrite makes has the identity of its original.
     changed = [version for version in versions if not version.rewrite_of and version.kind == "r"] or [last]
@@ -283,7 +283,7 @@ def identity_of(versions: Iterable[RelationSchema], last: RelationSchema) -> Ide
 
 
 def _names(version: RelationSchema, numbers: Iterable[int], last: RelationSchema) -> tuple[str, ...]:
-    """Return what columns of a relation are called in the table at the window's end; a partition calls them alike."""
+    """Return the names of columns of a relation in the table at the window's end; a partition has the same."""
     newest = last if version.oid == last.oid else version
     return tuple(
         (version if newest.columns[number - 1].is_dropped else newest).columns[number - 1].name for number in numbers

@@ -1,4 +1,4 @@
-"""What relations were in a window, commit by commit, and which of them were a table or a partition of it.
+"""The spans of relations in a window, commit by commit, and which relations were a table or a partition of it.
 
 In: a planned window and the catalog that was rolled forward over it, in the thread that plans. Out: of each relation
 whose definition changes, its spans: what it is before the window, and what it is from each commit on that changes it.
@@ -50,7 +50,7 @@ def steps_of(oid: int, spans: Iterable[Span]) -> Iterator[Step]:
 
 
 class WindowCatalog:
-    """What the catalog says of a window.
+    """The catalog's record of a window.
 
     Args:
         window: the window; assembly: of its changes.
@@ -213,7 +213,7 @@ class TableSpans:
         return oid in self.apart and self.tables.firsts.get(oid, NEVER) < lsn
 
     def departure(self, oid: int, lsn: int) -> Departure:
-        """Return what the rows of a relation end with at a commit."""
+        """Return the departure that ends the rows of a relation at a commit."""
         return Departure(oid, lsn, self.catalog.times.get(lsn))
 
     def refusal(self, schema: RelationSchema, why: str, lsn: int, hint: str = RELOADED_OR_CHANGES) -> LakeError:

@@ -1,10 +1,10 @@
-"""Where a window can be cut, so that what is too much for one commit of a table lands in two.
+"""Places where a window can be cut, so that what is too much for one commit of a table lands in two.
 
 In: what stands in the way of landing a window, and where the definitions of the tables that it concerns change in it.
 Out: the same as an error that says before which commit the window is to end (:class:`CrowdedWindowError`). Who runs
 passes (:mod:`headwater.landing.landing`) lands the window up to there, and then the rest of it.
 
-A window that begins with the commit that changes a definition has no older rows of that definition, so nearly all that
+A window that begins with the commit that changes a definition has no older rows of that definition. So nearly all that
 cannot be landed in one piece can be landed in two. A window is cut where the refusal says that it is too much, if a
 definition changes there, else at the first change. Each cut lies strictly inside, so this ends.
 """
@@ -28,7 +28,7 @@ class CrowdedWindowError(LakeError):
     Args:
         cause: the error, if the window cannot be cut.
         cut: START of the commit record before which the window is to end; None to plan it once more.
-        oids: tables that are to be chosen in it besides, whatever they are called.
+        oids: tables that are also to be chosen in it, whatever their names.
     """
 
     def __init__(self, cause: HeadwaterError, cut: int | None, oids: frozenset[int] = frozenset()) -> None:
@@ -36,7 +36,7 @@ class CrowdedWindowError(LakeError):
         self.cause, self.cut, self.oids = cause, cut, oids
 
     def beside(self, before: CrowdedWindowError | None) -> CrowdedWindowError:
-        """Return what is to be done where one thing has been found before of the same window."""
+        """Join this error with another that was found before of the same window."""
         if before is None:
             return self
         cut = before.cut if self.cut is None else self.cut
@@ -44,10 +44,10 @@ class CrowdedWindowError(LakeError):
 
 
 class WindowChanges:
-    """Where definitions change in a window.
+    """The places where definitions change in a window.
 
     Args:
-        window: it.
+        window: the window.
     """
 
     def __init__(self, window: CatalogWindow) -> None:
@@ -69,10 +69,10 @@ class WindowChanges:
         return tuple(sorted(self._of_types.union(*(self._of.get(oid, ()) for oid in relations))))
 
     def wanted(self, wants: Callable[[RelationSchema], bool]) -> tuple[int, ...]:
-        """Return the same of all tables that are wanted, before the window or behind it.
+        """Return the same of all tables that are wanted, before the window or after it.
 
         Args:
-            wants: whether one is, as it is at some time.
+            wants: tells whether one is, as it is at some time.
         """
         views = self._window.store.view(self._window.lo), self._window.end
         versions_of = {oid: [view.relation(oid) for view in views] for oid in self._of}

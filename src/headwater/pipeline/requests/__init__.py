@@ -1,4 +1,4 @@
-"""What is asked for, checked and opened.
+"""Requests of users, checked and opened.
 
 In: names, options, addresses. Out: requests whose files fit each other, with a plugin and the settings of a session.
 """

@@ -1,4 +1,4 @@
-"""What may stand where a catalog is named, besides a directory or archive: a file of ``catalog export``, or a server.
+"""Catalogs that are named by something else than a directory or archive: a file of ``catalog export``, or a server.
 
 A file is a state to begin with (:mod:`headwater.slots.kept_state`). A server is read each time that it is named, and
 each time later; so it is for who reads it once, and keeps the state.
@@ -19,12 +19,12 @@ _DSN = re.compile(r"postgres(?:ql)?://|\s*(?:host|hostaddr|port|dbname|user|serv
 
 
 def is_server(catalog: str) -> bool:
-    """Whether a catalog's name is libpq's connection string or URI."""
+    """Tell whether a catalog's name is libpq's connection string or URI."""
     return _DSN.match(catalog) is not None
 
 
 def state_in_file(catalog: str) -> KeptState | None:
-    """The state that a catalog's name is the file of; None if it is no such file.
+    """Return the state that a catalog's name is the file of; None if it is no such file.
 
     Raises:
         SlotError: the file is damaged.
@@ -38,14 +38,14 @@ def state_in_file(catalog: str) -> KeptState | None:
     path = Path(catalog)
     if not catalog or not is_value_file(path):
         return None
-    kept = load_value(path, KeptState)
-    return replace(kept, state=kept.state.in_new_session)
+    exported = load_value(path, KeptState)
+    return replace(exported, state=exported.state.in_new_session)
 
 
 def state_of_server(catalog: str) -> KeptState | None:
-    """The state that a server's catalog gives now; None if the name is not that of a server.
+    """Return the state that a server's catalog gives now; None if the name is not that of a server.
 
     Raises:
-        CatalogError: it cannot be had.
+        CatalogError: it is not available.
     """
     return export_catalog(catalog) if is_server(catalog) else None

@@ -1,4 +1,4 @@
-"""What the option ``tables`` means: which relation a single name is, and whether a pattern matches any.
+"""The relations that the option ``tables`` means: which one a single name is, and whether a pattern matches any.
 
 A name means the relation that bears it at the window's end; if none does, the last one that bore it in the window. So a
 table that was renamed, or made again, is not mixed with what had its name before.
@@ -41,7 +41,7 @@ class TableNames:
 
     Args:
         store: the catalog, rolled forward over the window.
-        start: LSN where the window begins; end: LSN behind its last record.
+        start: LSN where the window begins; end: LSN after its last record.
     """
 
     def __init__(self, store: CatalogStore, start: int, end: int) -> None:
@@ -50,7 +50,7 @@ class TableNames:
         self._all = [n for n in names if n.born < self.end and n.died >= start and not n.relation.rewrite]
 
     def named(self, name: str) -> NamedTable | None:
-        """The relation that a name means; None if none of the catalog's bore it.
+        """Return the relation that a name means; None if none of the catalog's bore it.
 
         Raises:
             CatalogError: the name is ambiguous, or its relation has no rows in the WAL.
@@ -67,11 +67,11 @@ class TableNames:
         return NamedTable(oid, self.last_lsn(oid))
 
     def last_lsn(self, oid: int) -> int:
-        """Where a relation's columns are looked up: the window's end, or where it was dropped."""
+        """Return the LSN at which a relation's columns are looked up: the window's end, or where it was dropped."""
         return min(self.end, max((n.died for n in self._all if n.relation.oid == oid), default=self.end))
 
     def with_rows(self, changed: Iterable[RelationUse]) -> set[str]:
-        """Names of tables that the window's catalog had, or that had changes in the window.
+        """Return the names of tables that the window's catalog had, or that had changes in the window.
 
         Args:
             changed: relations that had changes, as of these.
@@ -80,7 +80,7 @@ class TableNames:
         return names | {qualified_name(use.schema) for use in changed if not use.is_toast}
 
     def no_match(self, name: str) -> CatalogError:
-        """The error of a name that no relation has."""
+        """Return the error of a name that no relation has."""
         return no_table(name, (n.name for n in self._all if n.is_at(self.end)))
 
 
@@ -89,15 +89,15 @@ def _is_named_by_users(relation: ClassRow) -> bool:
 
 
 def _has_rows(relation: ClassRow) -> bool:
-    """Changes of it may be in the WAL; of partitioned tables only truncates."""
+    """Tell whether changes of a relation may be in the WAL; of partitioned tables only truncates."""
     return relation.kind in "rmp" and relation.persistence == "p"
 
 
-def _require_rows(found: RelationName) -> None:
-    relation = found.relation
+def _require_rows(named: RelationName) -> None:
+    relation = named.relation
     if relation.kind in _NO_ROWS:
         reason, hint = _NO_ROWS[relation.kind]
-        raise CatalogError(f'"{found.name}" {reason}', hint=hint)
+        raise CatalogError(f'"{named.name}" {reason}', hint=hint)
     if relation.persistence != "p":
         kind = "an unlogged" if relation.persistence == "u" else "a temporary"
-        raise CatalogError(f'"{found.name}" is {kind} table: its changes are not in the WAL')
+        raise CatalogError(f'"{named.name}" is {kind} table: its changes are not in the WAL')

@@ -10,7 +10,7 @@ from headwater.plugins.api import SlicePlugin
 
 
 def scope_of(opened: OpenRequest) -> Scope:
-    """The transactions that a request asks for."""
+    """Return the transactions that a request asks for."""
     request = opened.request
     return Scope(opened.directory.segment_size, request.start or 0, request.tables)
 
@@ -29,15 +29,15 @@ class OpenOutput:
 
     @property
     def name(self) -> str | None:
-        """What errors call it; None if it is the only one."""
+        """The output's name in errors; None if it is the only one."""
         return self.opened.request.output
 
     @property
     def asked(self) -> str:
-        """What it is: see :attr:`headwater.reorder.commits.state.OutputState.asked`."""
+        """The output's description: see :attr:`headwater.reorder.commits.state.OutputState.asked`."""
         return self.opened.request.asked
 
     @property
     def plugin(self) -> SlicePlugin:
-        """What the output is for."""
+        """The plugin that the output is for."""
         return self.opened.plugin

@@ -64,7 +64,7 @@ class OpenRequest:
 
     @property
     def search_path(self) -> SearchPath:
-        """By which the session names types and objects."""
+        """The schemas by which the session names types and objects."""
         return SearchPath.parse(self.session.search_path)
 
     @property
@@ -73,7 +73,7 @@ class OpenRequest:
         return self.plugin.traits.is_text and self.session.is_utf8
 
     def of_rows(self) -> OpenRequest:
-        """The same for rows instead of messages: their text is UTF8.
+        """Return the same for rows instead of messages: their text is UTF8.
 
         Raises:
             UsageError: see :meth:`SessionSettings.of_rows`.
@@ -84,26 +84,26 @@ class OpenRequest:
 def open_request(
     request: DecodeRequest,
     make_plugin: MakePlugin | None = None,
-    kept: KeptState | None = None,
+    kept_state: KeptState | None = None,
     directory: WalDirectory | None = None,
 ) -> OpenRequest:
     """Open the request of an only output; see :func:`open_requests`."""
-    (opened,) = open_requests([request], make_plugin, kept, directory)
+    (opened,) = open_requests([request], make_plugin, kept_state, directory)
     return opened
 
 
 def open_requests(
     requests: Sequence[DecodeRequest],
     make_plugin: MakePlugin | None = None,
-    kept: KeptState | None = None,
+    kept_state: KeptState | None = None,
     directory: WalDirectory | None = None,
 ) -> list[OpenRequest]:
     """Open the files of the requests of a run, once for all, and check that they belong together.
 
     Args:
         requests: of each output, one at least.
-        make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
-        kept: a state to go on from, which takes the catalog's place; None to begin at the catalog.
+        make_plugin: makes the object that takes the plugin's place, None to load the plugin the request names.
+        kept_state: a state to go on from, which takes the catalog's place; None to begin at the catalog.
         directory: the WAL as it was just found; None to look.
 
     Raises:
@@ -115,18 +115,18 @@ def open_requests(
     check_one_run(requests)
     request = requests[0]
     if make_plugin is None:
-        for one in requests:
-            with errors_of_output(one.output):
-                load_plugin(one.plugin)
-    if kept is None:
-        kept = state_in_file(request.catalog)
-        if kept is not None:
+        for output in requests:
+            with errors_of_output(output.output):
+                load_plugin(output.plugin)
+    if kept_state is None:
+        kept_state = state_in_file(request.catalog)
+        if kept_state is not None:
             check_no_user(request)
-            check_begins(kept.state, request, request.catalog)
-    if kept is not None:
-        return _open_state(requests, kept, directory, make_plugin)
-    requests = [following_definitions(one, "", make_plugin is None) for one in requests]
-    with_definitions = any(one.with_definitions for one in requests)
+            check_begins(kept_state.state, request, request.catalog)
+    if kept_state is not None:
+        return _open_state(requests, kept_state, directory, make_plugin)
+    requests = [following_definitions(asked, "", make_plugin is None) for asked in requests]
+    with_definitions = any(asked.with_definitions for asked in requests)
     store = open_catalog(request.catalog, request.database, with_definitions=with_definitions)
     return open_store(requests, store, directory, make_plugin)
 
@@ -148,25 +148,25 @@ def open_store(
         HeadwaterError: as :func:`open_requests`.
     """
     request = requests[0]
-    found = session_settings_of(request.catalog, store.database_oid, request.user)
+    of_sessions = session_settings_of(request.catalog, store.database_oid, request.user)
     sessions = []
-    for one in requests:
-        server = server_settings(one, found, store.major)
-        sessions.append((server, *_session_and_plugin(one, store, server, make_plugin)))
+    for asked in requests:
+        server = server_settings(asked, of_sessions, store.major)
+        sessions.append((server, *_session_and_plugin(asked, store, server, make_plugin)))
     check_order(request)
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
     check_bounds(store, request)
     check_fit(directory, store, request)
     return [
-        OpenRequest(one, directory, store, plugin, session, server)
-        for one, (server, session, plugin) in zip(requests, sessions, strict=True)
+        OpenRequest(asked, directory, store, plugin, session, server)
+        for asked, (server, session, plugin) in zip(requests, sessions, strict=True)
     ]
 
 
 def _open_state(
     requests: Sequence[DecodeRequest],
-    kept: KeptState,
+    kept_state: KeptState,
     directory: WalDirectory | None,
     make_plugin: MakePlugin | None,
 ) -> list[OpenRequest]:
@@ -175,33 +175,33 @@ def _open_state(
     Raises:
         HeadwaterError: as :func:`open_requests`.
     """
-    store = store_of(kept.state.catalog)
+    store = store_of(kept_state.state.catalog)
     missing = "" if store.has_definitions else "the state, or exported catalog, has none"
-    requests = [following_definitions(one, missing, make_plugin is None) for one in requests]
-    for one in requests:
-        check_definitions(store, one)
+    requests = [following_definitions(asked, missing, make_plugin is None) for asked in requests]
+    for asked in requests:
+        check_definitions(store, asked)
     request = requests[0]
-    server = _of_version(kept.server_settings, request.server_version)
-    sessions = [_session_and_plugin(one, store, server, make_plugin) for one in requests]
+    server = _of_version(kept_state.server_settings, request.server_version)
+    sessions = [_session_and_plugin(asked, store, server, make_plugin) for asked in requests]
     check_order(request)
-    check_level(kept.state, request)
+    check_level(kept_state.state, request)
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
-    check_goes_on(directory, kept.state, request)
-    state = kept.state.going_on([one.asked for one in requests])
+    check_goes_on(directory, kept_state.state, request)
+    state = kept_state.state.going_on([asked.asked for asked in requests])
     return [
-        OpenRequest(one, directory, store, plugin, session, server, state)
-        for one, (session, plugin) in zip(requests, sessions, strict=True)
+        OpenRequest(asked, directory, store, plugin, session, server, state)
+        for asked, (session, plugin) in zip(requests, sessions, strict=True)
     ]
 
 
 def settings_together(outputs: Iterable[OpenRequest]) -> tuple[tuple[str, str], ...]:
-    """What the server's configuration gave to any of the outputs of a run, which have one user."""
-    return tuple(sorted({name: value for one in outputs for name, value in one.server_settings}.items()))
+    """Join the settings that the server's configuration gave to the outputs of a run, which have one user."""
+    return tuple(sorted({name: value for output in outputs for name, value in output.server_settings}.items()))
 
 
 def _of_version(settings: tuple[tuple[str, str], ...], named: str | None) -> tuple[tuple[str, str], ...]:
-    """The server's settings, with the release that was named, which is kept with them."""
+    """Return the server's settings, with the release that was named, which is kept with them."""
     return settings if named is None else tuple(sorted({**dict(settings), SERVER_VERSION: named}.items()))
 
 
@@ -270,7 +270,7 @@ def _of_output(
 
 
 def _own_publications(request: DecodeRequest, store: CatalogStore) -> OwnPublications | None:
-    """The user's own, if there are any.
+    """Return the user's own publications, if there are any.
 
     Raises:
         UsageError: one of them is none.
@@ -282,13 +282,13 @@ def _own_publications(request: DecodeRequest, store: CatalogStore) -> OwnPublica
 
 
 def server_settings(
-    request: DecodeRequest, found: Mapping[str, ServerSetting], major: int
+    request: DecodeRequest, of_sessions: Mapping[str, ServerSetting], major: int
 ) -> tuple[tuple[str, str], ...]:
-    """What the server's own sessions would print values under, as far as the request does not override it.
+    """Return the settings that the server's own sessions print values under, unless the request overrides them.
 
     Args:
-        request: it.
-        found: what the server's sessions begin with.
+        request: says which ones it overrides.
+        of_sessions: what the server's sessions begin with.
         major: PostgreSQL's major version.
 
     Raises:
@@ -296,7 +296,7 @@ def server_settings(
     """
     asked = {name.strip().lower() for name, _ in request.settings}
     settings = []
-    for name, setting in found.items():
+    for name, setting in of_sessions.items():
         if name in asked:
             continue
         try:
@@ -317,7 +317,7 @@ def server_settings(
 def session_settings(
     request: DecodeRequest, server: Iterable[tuple[str, str]], major: int, encoding: str = "UTF8"
 ) -> SessionSettings:
-    """The server's settings, overridden by the request's.
+    """Return the server's settings, overridden by the request's.
 
     Raises:
         UsageError: the request has a value that is not supported here.
@@ -328,11 +328,11 @@ def session_settings(
 
 
 def following_definitions(request: DecodeRequest, missing: str, asks_plugin: bool = True) -> DecodeRequest:
-    """A request that says whether the definitions of objects are followed; warns of what they are missed for.
+    """Return a request that says whether the definitions of objects are followed; warn of what they are missed for.
 
     Args:
-        request: it; as it is, if it says so already.
-        missing: why they cannot be had; empty if they can be.
+        request: the user's; as it is, if it says so already.
+        missing: why they are not available; empty if they are.
         asks_plugin: its plugin may ask for them, of itself.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How output plugins are found: by an entry point's name, or in a file that is named with its class.
+"""Output plugins are found by an entry point's name, or in a file that is named with its class.
 
 An entry point of the group ``headwater.plugins`` is a plugin that renders whole slices
 (:class:`headwater.plugins.api.SlicePlugin`), or one that is called for each change
@@ -24,12 +24,12 @@ MakePlugin = Callable[[Sequence[tuple[str, str | None]], PluginContext], SlicePl
 
 
 def plugin_names() -> list[str]:
-    """Names of the plugins that are installed."""
+    """Return the names of the plugins that are installed."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def load_plugin(name: str) -> MakePlugin:
-    """What makes an output plugin.
+    """Load what makes an output plugin.
 
     Args:
         name: of an entry point, or ``PATH:CLASS``.
@@ -39,11 +39,11 @@ def load_plugin(name: str) -> MakePlugin:
         UntrustedPathError: another user could have put the file there.
     """
     for point in entry_points(group=GROUP, name=name):
-        found = point.load()
-        if isinstance(found, type) and issubclass(found, SlicePlugin):
-            return found
-        if isinstance(found, type) and issubclass(found, callbacks.OutputPlugin):
-            return _called(found, name, None)
+        loaded = point.load()
+        if isinstance(loaded, type) and issubclass(loaded, SlicePlugin):
+            return loaded
+        if isinstance(loaded, type) and issubclass(loaded, callbacks.OutputPlugin):
+            return _called(loaded, name, None)
         raise PluginError(
             f'"{point.value}" is not an output plugin', hint="expected a subclass of headwater.OutputPlugin"
         )
@@ -57,14 +57,14 @@ def load_plugin(name: str) -> MakePlugin:
 
 
 def definitions_asked_for(name: str, options: Sequence[tuple[str, str | None]]) -> str:
-    """What an output plugin tells by the definitions of objects; see :meth:`SlicePlugin.asks_for_definitions`.
+    """Name what an output plugin reports by the definitions of objects; see :meth:`SlicePlugin.asks_for_definitions`.
 
     Raises:
         PluginError: there is no such plugin, or an option is wrong.
     """
-    made = load_plugin(name)
-    if isinstance(made, type) and issubclass(made, SlicePlugin):
-        return made.asks_for_definitions(options)
+    make_plugin = load_plugin(name)
+    if isinstance(make_plugin, type) and issubclass(make_plugin, SlicePlugin):
+        return make_plugin.asks_for_definitions(options)
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What a user asks to be decoded: a window of WAL, and what to make of it; nothing is opened yet."""
+"""A user's request to decode: a window of WAL, and what to make of it; nothing is opened yet."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class DecodeRequest:
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
-        with_ddl: DDL is told as events; ddl_where_possible: a catalog without definitions of objects is no error,
-            but nothing is told then.
-        with_definitions: the definitions of objects are followed, too, which DDL is told by; None: if DDL is asked
-            for, or the plugin asks for them and they can be had.
+        with_ddl: DDL is reported as events; ddl_where_possible: a catalog without definitions of objects is no error,
+            but nothing is reported then.
+        with_definitions: the definitions of objects are followed, too, which DDL is reported by; None: if DDL is asked
+            for, or the plugin asks for them and they are available.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
         publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
-        output: what the output is called beside others of the run; None if it is the only one.
+        output: the output's name beside others of the run; None if it is the only one.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported, settings have no list of schemas, or DDL is
@@ -89,7 +89,7 @@ class DecodeRequest:
 
     @property
     def server_version(self) -> str | None:
-        """Which release the server is that said so, as the settings have it; None if they do not say."""
+        """The server's release, as the settings have it; None if they do not say."""
         return next((value for name, value in reversed(self.settings) if name.strip().lower() == SERVER_VERSION), None)
 
     @property
@@ -99,12 +99,12 @@ class DecodeRequest:
 
     @property
     def numbers_commands(self) -> bool:
-        """All WAL that is decoded numbers commands; see :class:`headwater.rmgr.index.wal_index.Request`."""
+        """Whether all WAL that is decoded numbers commands; see :class:`headwater.rmgr.index.wal_index.Request`."""
         return self.needed_level >= WAL_LEVEL_LOGICAL
 
     @property
     def asked(self) -> str:
-        """What the output is: its plugin, and what decides which changes it is given, in the command line's words."""
+        """The output's plugin, and what decides which changes it is given, in the command line's words."""
         words = [
             self.plugin,
             *(f"-o {name}" if value is None else f"-o {name}={value}" for name, value in self.options),
@@ -116,12 +116,12 @@ class DecodeRequest:
 
     @property
     def source(self) -> WalSource:
-        """Where the WAL segments are."""
+        """The places of the WAL segments."""
         assert isinstance(self.wal, WalSource)
         return self.wal
 
 
 def _of_user(user: str, name: str, value: str) -> tuple[str, str]:
-    """A setting, with ``$user`` of a search path by its name."""
+    """Return a setting, with ``$user`` of a search path replaced by its name."""
     is_path = name.strip().lower() == "search_path"
     return name, str(SearchPath.parse(value).of_role(user)) if is_path else value

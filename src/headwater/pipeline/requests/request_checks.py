@@ -1,4 +1,4 @@
-"""Whether what a user asks for can be had: LSNs in order, WAL and catalog of one server, timeline, reach."""
+"""Checks of what a user asks for: LSNs in order, WAL and catalog of one server, timeline, reach."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ OF_THE_RUN = (
 
 
 def check_one_run(requests: Sequence[DecodeRequest]) -> None:
-    """Whether requests can be outputs of one run.
+    """Check that requests can be outputs of one run.
 
     Raises:
-        UsageError: they cannot: they are not of one window, or not told apart by their names.
+        UsageError: they cannot: they are not of one window, or not distinguished by their names.
     """
     first = requests[0]
-    for one in requests[1:]:
+    for request in requests[1:]:
         for name in OF_THE_RUN:
-            if getattr(one, name) != getattr(first, name):
-                raise UsageError(f"outputs of one run have one {name}, found another for {one.output!r}")
-    names = [one.output for one in requests]
+            if getattr(request, name) != getattr(first, name):
+                raise UsageError(f"outputs of one run have one {name}, found another for {request.output!r}")
+    names = [request.output for request in requests]
     if len(names) > 1 and (None in names or len(set(names)) < len(names)):
         raise UsageError(f"outputs of one run have names of their own, found {names}")
 
 
 def check_order(request: DecodeRequest) -> None:
-    """Whether a request's start lies before its end.
+    """Check that a request's start lies before its end.
 
     Raises:
         UsageError: it does not.
@@ -48,7 +48,7 @@ def check_order(request: DecodeRequest) -> None:
 
 
 def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
-    """Whether a request's start and end can be meant.
+    """Check that a request's start and end can be meant.
 
     Raises:
         UsageError: one of them lies before the catalog.
@@ -63,7 +63,7 @@ def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
 
 
 def check_no_user(request: DecodeRequest) -> None:
-    """Whether a request asks for a role's settings where those of the state hold.
+    """Check that a request does not ask for a role's settings where those of the state hold.
 
     Raises:
         UsageError: it does.
@@ -76,11 +76,7 @@ def check_no_user(request: DecodeRequest) -> None:
 
 
 def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:
-    """Whether DDL can be told, if it is asked for, with a state, which has the catalogs that its session asked for.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Check that DDL, if it is asked for, can be reported with a state, which has its session's catalogs only."""
     if request.with_ddl and not store.has_definitions:
         raise UsageError(
             "DDL is asked for, and the state, or exported catalog, does not have the definitions of objects",
@@ -89,10 +85,10 @@ def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:
 
 
 def check_database(state: State, request: DecodeRequest, file: str) -> None:
-    """Whether a state is of the database that a request names.
+    """Check that a state is of the database that a request names.
 
     Args:
-        state: it; file: where it is, for the error.
+        state: a state; file: where it is, for the error.
         request: the request.
 
     Raises:
@@ -104,10 +100,10 @@ def check_database(state: State, request: DecodeRequest, file: str) -> None:
 
 
 def check_begins(state: State, request: DecodeRequest, file: str) -> None:
-    """Whether a request can begin with a state.
+    """Check that a request can begin with a state.
 
     Args:
-        state: it.
+        state: a state.
         request: the request.
         file: the state's, for the error.
 
@@ -126,7 +122,7 @@ def check_begins(state: State, request: DecodeRequest, file: str) -> None:
 
 
 def check_level(state: State, request: DecodeRequest) -> None:
-    """Whether a state is of a session that decoded WAL of the level that is asked for.
+    """Check that a state is of a session that decoded WAL of the level that is asked for.
 
     Raises:
         UsageError: it is not.
@@ -140,7 +136,7 @@ def check_level(state: State, request: DecodeRequest) -> None:
 
 
 def check_server(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
-    """Whether WAL and catalog are of one server.
+    """Check that WAL and catalog are of one server.
 
     Raises:
         SegmentError: another version or system identifier.
@@ -158,7 +154,7 @@ def check_server(directory: WalDirectory, store: CatalogStore, request: DecodeRe
 
 
 def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest) -> None:
-    """Whether the WAL goes on where a state was left, and has all that the state still needs.
+    """Check that the WAL goes on where a state was left, and has all that the state still needs.
 
     Raises:
         SegmentError: it has a gap, begins too late, or ends too early.
@@ -184,7 +180,7 @@ def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest)
 
 
 def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
-    """Whether the WAL covers the catalog's LSN.
+    """Check that the WAL covers the catalog's LSN.
 
     Raises:
         SegmentError: the WAL begins later than the catalog, or has a gap.
@@ -212,7 +208,7 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
 
 
 def _check_timeline(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
-    """Whether all that the catalog holds is part of the WAL's history.
+    """Check that all that the catalog holds is part of the WAL's history.
 
     Raises:
         CatalogError: it is not.

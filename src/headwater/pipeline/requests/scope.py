@@ -1,4 +1,4 @@
-"""Which transactions, and which of their changes, are wanted of a window of WAL; and where reading it stops."""
+"""The transactions, and their changes, that are wanted of a window of WAL; and the place where reading it stops."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NO_COMMIT = (1, 0)
 
 @dataclass(frozen=True)
 class Scope:
-    """Which transactions, and which of their changes, are wanted.
+    """The transactions, and their changes, that are wanted.
 
     Attributes:
         segment_size: bytes of a segment of the log.
         start: transactions whose commit record starts before it are left out, 0 for none.
-        tables: those whose changes are wanted, if the plugin wants them too.
+        tables: the tables whose changes are wanted, if the plugin wants them too.
         commits: first and last start of a commit record that a transaction is wanted for, None for any.
         may_lack: it is one database of all: it need not have had what the plugin's options name.
     """
@@ -30,13 +30,13 @@ class Scope:
     may_lack: bool = False
 
     def end_before(self, lsn: int) -> int:
-        """The last ``upto_lsn`` with which the record that starts at ``lsn`` is not read."""
+        """Return the last ``upto_lsn`` with which the record that starts at ``lsn`` is not read."""
         header = LONG_HEADER if lsn % self.segment_size < PAGE_SIZE else SHORT_HEADER
         return lsn - header if lsn % PAGE_SIZE == header else lsn
 
 
 def stop_lsn(end: int, segment_size: int) -> int:
-    """Where reading stops that the server would stop at ``upto_lsn``: records that start before it are read.
+    """Return the LSN where the server would stop reading at ``upto_lsn``: records that start before it are read.
 
     The server reads on as long as the last record it has read ended before ``upto_lsn``. A record that is the first on
     its page follows one that ended before the page's header.

@@ -13,7 +13,7 @@ from headwater.pipeline.requests.named_table import TableNames
 
 
 class SingleTable:
-    """Looks for the relation.
+    """A search for the relation.
 
     Args:
         name: ``schema.table``.
@@ -31,11 +31,11 @@ class SingleTable:
         self._last: TableNames | None = None
 
     def passed(self, store: CatalogStore, start: int, end: int) -> None:
-        """One more window was gone through.
+        """Take one more window that was gone through.
 
         Args:
             store: the catalog, rolled forward over it.
-            start: LSN where it begins; end: LSN behind its last record.
+            start: LSN where it begins; end: LSN after its last record.
         """
         self._last = TableNames(store, start, end)
         try:
@@ -50,12 +50,12 @@ class SingleTable:
             self.schema = store.view(lsn).relation(self.oid) or self.schema
 
     def no_match(self) -> CatalogError:
-        """The error of a name that no relation has."""
+        """Return the error of a name that no relation has."""
         assert self._last is not None
         return self._last.no_match(self.name)
 
     def require(self) -> None:
-        """Whether the name can mean a table.
+        """Check that the name can mean a table.
 
         Raises:
             CatalogError: it is ambiguous, or its relation has no rows in the WAL.

@@ -1,4 +1,4 @@
-"""A slot's request, as what is decoded from it: by the command, and by a stream whose options must agree with it."""
+"""The request that a slot decodes: by the command, and by a stream whose options must agree with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.wal.segments.local_path import local_path
 
 
 def request_of_slot(slot: Slot) -> DecodeRequest:
-    """A slot's request, from where it stands."""
+    """Return a slot's request, from where it stands."""
     asked = slot.request
     return DecodeRequest(
         wal=wal_source(asked.wal, timeline=asked.timeline),
@@ -38,20 +38,20 @@ def request_of_slot(slot: Slot) -> DecodeRequest:
 
 
 def kept_in_slot(slot: Slot) -> KeptState | None:
-    """The state where a slot stands; None as long as it begins at its catalog."""
+    """Return the state where a slot stands; None as long as it begins at its catalog."""
     return None if slot.state is None else KeptState(slot.state, slot.request.server_settings)
 
 
 def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Mapping[str, str]) -> DecodeRequest:
-    """A slot's request, which the options of a stream may repeat, but not change; only the WAL may lie elsewhere.
+    """Return a slot's request, which a stream's options may repeat, but not change; only the WAL may lie elsewhere.
 
     A slot made for rows has no plugin; where it names no tables, the stream does.
 
     Args:
-        slot: it.
+        slot: the slot.
         path: its directory.
         given: the data source's options, by their names in lower case.
-        options: those of the plugin among them.
+        options: the plugin's among them.
 
     Raises:
         UsageError: an option is not as the slot has it.
@@ -65,7 +65,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
         raise UsageError(
             "startingLsn cannot be given with slot", hint="a slot has its own place; advance it, or copy it"
         )
-    own = {
+    slots_own = {
         "catalog": request.catalog,
         "database": request.database,
         "user": request.user,
@@ -77,14 +77,14 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
         **{f"set.{name}".lower(): value for name, value in request.settings},
         **{f"plugin.{name}": value for name, value in request.options},
     }
-    asked = {name: value for name, value in given.items() if name in own or name.startswith("set.")}
+    asked = {name: value for name, value in given.items() if name in slots_own or name.startswith("set.")}
     asked |= {f"plugin.{name}": value for name, value in options.items()}
     for name, value in asked.items():
-        if _plain(name, value) != own.get(name):
-            has = own.get(name)
-            found = "nothing" if has is None else f'"{has}"'
+        if _plain(name, value) != slots_own.get(name):
+            has = slots_own.get(name)
+            quoted = "nothing" if has is None else f'"{has}"'
             raise UsageError(
-                f'the option {name} is "{value}", where the slot has {found}',
+                f'the option {name} is "{value}", where the slot has {quoted}',
                 hint=f"leave it out, or make another slot than {Path(path).name}",
             )
     request = replace(request, plugin="") if is_rows else request
@@ -92,7 +92,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
 
 
 def version_of_slot(slot: Slot) -> str | None:
-    """Which release the slot's server is; None if nothing has told."""
+    """Return the release of the slot's server; None if nothing has said it."""
     asked = slot.request
     return dict((*asked.server_settings, *asked.settings)).get(SERVER_VERSION)
 

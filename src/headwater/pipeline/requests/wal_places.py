@@ -1,4 +1,4 @@
-"""Where the WAL is that the data source's options name."""
+"""The places of the WAL that the data source's options name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STORAGE = "storage."
 
 
 def source_of_options(given: Mapping[str, str], default: WalSource | None = None) -> WalSource:
-    """Where the WAL is, of the data source's options: ``path``, ``timeline`` and those of a store.
+    """Return the places of the WAL, of the data source's options: ``path``, ``timeline`` and those of a store.
 
     Args:
-        given: them, by their names in lower case; several places of ``path`` stand on lines of their own.
-        default: what those that are not given are taken from.
+        given: the options, by their names in lower case; several places of ``path`` stand on lines of their own.
+        default: the source that those that are not given are taken from.
 
     Raises:
         UsageError: an address, or the timeline, is malformed.

@@ -24,8 +24,8 @@ def join_lines(
 
     Args:
         lsn, xid: int64[k]; offsets: int64[k+1]; data: uint8[].
-        lsn_digits: each line starts with ``LSN<TAB>XID<TAB>``, and as many digits are behind the LSN's slash or more;
-            0 without.
+        lsn_digits: each line starts with ``LSN<TAB>XID<TAB>``, and as many digits are after the LSN's slash or more; 0
+            without.
         as_hex: data is binary and printed as ``\x...``.
         out: uint8[] long enough: k * (LSN_AND_XID + 3) + twice the data.
 

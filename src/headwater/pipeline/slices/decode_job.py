@@ -62,7 +62,7 @@ class LocatedSlice:
         return places - np.maximum.accumulate(np.where(is_first, places, 0))
 
     def cells(self) -> Cells:
-        """All values printed; what located them is used up.
+        """Return all values printed; what located them is used up.
 
         Raises:
             HeadwaterError: a value or a type stands in the way.
@@ -70,7 +70,7 @@ class LocatedSlice:
         return print_located(self.located, self.changes.items, self.layouts)
 
     def text(self) -> Cells:
-        """The same for readers of rows: all of it is text in UTF8.
+        """Return the same for readers of rows: all of it is text in UTF8.
 
         Raises:
             HeadwaterError: as :meth:`cells`, or a value has a character that is none in UTF8.
@@ -86,8 +86,8 @@ class LocatedSlice:
         item, number = place_of_cell(cells, cell)
         schema = self.changes.relations[int(items.layout[item])].schema
         place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
-        found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
-        return refusal(session.written_in, session.client_encoding, found, int(items.lsn[item]), place)
+        text = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
+        return refusal(session.written_in, session.client_encoding, text, int(items.lsn[item]), place)
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ class DecodedSlice:
 
     @property
     def filtered(self) -> int:
-        """How many changes row filters have left out."""
+        """The number of changes that row filters have left out."""
         return int(np.count_nonzero((self.changes.items.kind == SKIPPED) & (self.kinds <= DELETE)))
 
 
 @dataclass(frozen=True)
 class SliceDecoder:
-    """Decodes slices; pickles, runs once per slice on any worker that sees the WAL directory.
+    """A decoder of slices; pickles, runs once per slice on any worker that sees the WAL directory.
 
     Attributes:
         directory: the WAL.
@@ -153,15 +153,15 @@ class SliceDecoder:
         return LocatedSlice(changes, kinds, tuples.located, layouts, self.session)
 
     def cells(self, plan: Slice) -> DecodedSlice:
-        """The same, and print what is left; raises as :meth:`located`, or a value stands in the way."""
+        """Do the same, and print what is left; raises as :meth:`located`, or a value stands in the way."""
         return self.printed(plan, self.collected(plan))
 
     def printed(self, plan: Slice, changes: SliceChanges) -> DecodedSlice:
-        """The rows of a slice that are collected already; as :meth:`cells`."""
-        found = self._located(changes)
-        changes, cells = found.changes, found.cells()
+        """Return the rows of a slice that are collected already; as :meth:`cells`."""
+        located = self._located(changes)
+        changes, cells = located.changes, located.cells()
         changes, tentative = announce_sent(plan, changes, cells) if may_depend(plan) else (changes, NOTHING_TENTATIVE)
-        return DecodedSlice(changes, found.kinds, tentative, cells)
+        return DecodedSlice(changes, located.kinds, tentative, cells)
 
     def collected(self, plan: Slice) -> SliceChanges:
         """Read and collect the rows of a slice.
@@ -173,26 +173,26 @@ class SliceDecoder:
         return changes
 
     def collector(self, plan: Slice) -> Collector:
-        """What picks the changes of a slice out of its records."""
+        """Return a collector that picks the changes of a slice out of its records."""
         return Collector(plan, self._say, self.directory.major, not self.plugin.traits.marks_rows)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
-        """Which columns of a relation anyone looks at; None for all."""
+        """Return the columns of a relation that anyone looks at; None for all."""
         shown = self.plugin.shown_columns(use.schema, use.messages)
         if shown is None or use.filters is None:
             return shown
         return shown | looked_at(use.schema, use.filters, self.session.version, self.session.encoding)
 
     def _say(self, record: KeptRecord, toplevel_xid: int) -> Sequence[bytes]:
-        """What the plugin makes of a logical message, in a streamed block of a transaction if there is an xid."""
+        """Make the plugin's messages of a logical message; in a transaction's streamed block if there is an xid."""
         parsed = parse_record(record.data, record.lsn, record.end_lsn, self.directory.major)
-        said = parse_message(parsed.main_data, record.lsn)
+        message = parse_message(parsed.main_data, record.lsn)
         if toplevel_xid:
-            return self.plugin.stream_message(record.end_lsn, said.prefix, said.content, toplevel_xid)
-        return self.plugin.message(record.end_lsn, said.transactional, said.prefix, said.content)
+            return self.plugin.stream_message(record.end_lsn, message.prefix, message.content, toplevel_xid)
+        return self.plugin.message(record.end_lsn, message.transactional, message.prefix, message.content)
 
     def messages(self, plan: Slice) -> Messages:
-        """The plugin's messages of a slice.
+        """Return the plugin's messages of a slice.
 
         Raises:
             HeadwaterError: as :meth:`cells`, or the plugin refuses.
@@ -200,7 +200,7 @@ class SliceDecoder:
         return self.messages_of(self.cells(plan))
 
     def messages_of(self, decoded: DecodedSlice) -> Messages:
-        """The plugin's messages of a slice that is decoded already; raises as :meth:`messages`."""
+        """Return the plugin's messages of a slice that is decoded already; raises as :meth:`messages`."""
         changes = decoded.changes
         tables = SliceTables(
             changes.items,
@@ -234,12 +234,12 @@ def collected_together(parts: Sequence[tuple[SliceDecoder, Slice]]) -> list[Slic
 
 
 def joined_ranges(slices: Sequence[Slice]) -> Ranges:
-    """The stretches of WAL that slices read, none of it twice."""
+    """Return the stretches of WAL that slices read, none of it twice."""
     return joined_stretches(stretch for plan in slices for stretch in plan.ranges)
 
 
 def _read(directory: WalDirectory, ranges: Ranges) -> Iterator[Frames]:
-    """The records of some ranges, stretch by stretch; each is let go of before the next is read."""
+    """Give the records of some ranges, stretch by stretch; each is let go of before the next is read."""
     for lo, hi in ranges:
         for _, _, frames in read_stretches(directory, lo, hi, check=False):
             yield frames

@@ -1,4 +1,4 @@
-"""Messages as bytes of a file: what a decode task writes.
+"""Messages as bytes of a file, as a decode task writes them.
 
 Arrow takes text for UTF-8, whatever names of files are here: it is given bytes.
 """
@@ -29,7 +29,7 @@ BATCH_BYTES = 1 << 30
 
 
 class MessageForm(Enum):
-    """What a task writes: an Arrow or Parquet file, or lines of text without or with ``LSN<TAB>XID<TAB>``."""
+    """The file that a task writes: Arrow or Parquet, or lines of text without or with ``LSN<TAB>XID<TAB>``."""
 
     ARROW = "arrow"
     PARQUET = "parquet"
@@ -64,13 +64,13 @@ class Told:
 
     @property
     def is_there(self) -> bool:
-        """Whether they are in the file."""
+        """Whether these messages are in the file."""
         return self.kind != HELD
 
 
 @dataclass(frozen=True)
 class MessageCounts:
-    """What is in one task's file.
+    """The counts of one task's file.
 
     Attributes:
         messages: how many.
@@ -86,13 +86,16 @@ class MessageCounts:
 
 
 def message_table(path: str) -> pa.Table:
-    """The messages of an Arrow file, mapped into memory."""
+    """Return the messages of an Arrow file, mapped into memory."""
     with pa.memory_map(os.fsencode(path)) as source:
         return pa.ipc.open_file(source).read_all()
 
 
 def message_batches(messages: Messages, is_text: bool) -> Iterator[pa.RecordBatch]:
-    """``lsn int64, xid int64, data string|binary`` over the arrays as they are, no batch beyond what 32 bits count."""
+    """Give batches of ``lsn int64, xid int64, data string|binary``.
+
+    They are over the arrays as they are; no batch goes beyond what 32 bits count.
+    """
     offsets, start, count = messages.offsets, 0, len(messages.lsn)
     while start < count:
         end = int(np.searchsorted(offsets, offsets[start] + BATCH_BYTES, "right")) - 1
@@ -102,7 +105,7 @@ def message_batches(messages: Messages, is_text: bool) -> Iterator[pa.RecordBatc
 
 
 def message_schema(is_text: bool) -> pa.Schema:
-    """``lsn int64, xid int64, data string|binary``."""
+    """Return ``lsn int64, xid int64, data string|binary``."""
     return pa.schema([("lsn", pa.int64()), ("xid", pa.int64()), ("data", pa.string() if is_text else pa.binary())])
 
 
@@ -143,7 +146,7 @@ def check_text(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _first_invalid(column: pa.Array) -> int:
-    """By halves: the first value that makes its column invalid."""
+    """Find by halves the first value that makes its column invalid."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -156,7 +159,7 @@ def _first_invalid(column: pa.Array) -> int:
 
 
 def _int64(values: NDArray[np.int64]) -> pa.Array:
-    """The values as they lie in memory; ``pa.array`` would import pandas first, a quarter of a second."""
+    """Return the values as they lie in memory; ``pa.array`` would import pandas first, a quarter of a second."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
@@ -167,10 +170,10 @@ def write_messages(
 
     Args:
         sink: an open file.
-        messages: them.
-        form: how.
+        messages: the messages.
+        form: the form of the file.
         is_text: the plugin writes text; binary data becomes ``\x...`` in lines.
-        lsn_digits: as many digits, or more, are printed behind the slash of an LSN.
+        lsn_digits: as many digits, or more, are printed after the slash of an LSN.
 
     Returns:
         what was written.
@@ -179,7 +182,7 @@ def write_messages(
         HeadwaterError: it cannot be written, as the disk is full, or for another reason.
     """
     filtered = messages.filtered
-    messages, told = set_apart(messages)
+    messages, dependent = set_apart(messages)
     with writing(sink.name):
         if form is MessageForm.ARROW:
             with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
@@ -191,44 +194,44 @@ def write_messages(
                     writer.write_batch(check_text(batch))
         else:
             digits = lsn_digits if form is MessageForm.LINES_WITH_LSN else 0
-            told = _write_lines(sink, messages, told, digits, not is_text)
-    return MessageCounts(len(messages.lsn), int(messages.offsets[-1]), told, filtered)
+            dependent = _write_lines(sink, messages, dependent, digits, not is_text)
+    return MessageCounts(len(messages.lsn), int(messages.offsets[-1]), dependent, filtered)
 
 
 def set_apart(messages: Messages) -> tuple[Messages, tuple[Told, ...]]:
-    """The messages of a slice without those that earlier slices may have given; and what is told of them."""
+    """Return the messages of a slice without those that earlier slices may have given; and what is told of them."""
     if not len(messages.conditions.kind):
         return messages, ()
-    stays, told, gone = np.ones(len(messages.lsn), np.bool_), [], 0
+    stays, dependent, gone = np.ones(len(messages.lsn), np.bool_), [], 0
     columns = (column.tolist() for column in messages.conditions)
     for kind, number, counts_as, first, count in zip(*columns, strict=True):
         size = int(messages.offsets[first + count] - messages.offsets[first])
-        one = Told(kind, number, counts_as, first - gone, count, size)
+        group = Told(kind, number, counts_as, first - gone, count, size)
         if kind == HELD:
             stays[first : first + count] = False
             gone += count
-            one = _with_messages(one, messages.take(np.arange(first, first + count)))
-        told.append(one)
-    return messages.take(np.flatnonzero(stays)), tuple(told)
+            group = _with_messages(group, messages.take(np.arange(first, first + count)))
+        dependent.append(group)
+    return messages.take(np.flatnonzero(stays)), tuple(dependent)
 
 
-def _with_messages(one: Told, messages: Messages) -> Told:
+def _with_messages(group: Told, messages: Messages) -> Told:
     bounds = pairwise(messages.offsets.tolist())
     texts = tuple(messages.data[low:high].tobytes() for low, high in bounds)
-    return replace(one, lsn=tuple(messages.lsn.tolist()), xid=tuple(messages.xid.tolist()), texts=texts)
+    return replace(group, lsn=tuple(messages.lsn.tolist()), xid=tuple(messages.xid.tolist()), texts=texts)
 
 
 def _write_lines(
-    sink: BinaryIO, messages: Messages, told: Sequence[Told], lsn_digits: int, as_hex: bool
+    sink: BinaryIO, messages: Messages, dependent: Sequence[Told], lsn_digits: int, as_hex: bool
 ) -> tuple[Told, ...]:
-    """Write lines, and say where those that others depend on begin and end."""
+    """Write lines, and return where those that others depend on begin and end."""
     placed, done = [], 0
-    for one in told:
-        _write_run(sink, messages, done, one.at, lsn_digits, as_hex)
-        place, done = sink.tell(), one.at + one.count if one.is_there else one.at
-        _write_run(sink, messages, one.at, done, lsn_digits, as_hex)
-        own = b"" if one.is_there else bytes(lines(_messages_of(one), lsn_digits, as_hex))
-        placed.append(replace(one, place=place, end=sink.tell(), lines=own))
+    for group in dependent:
+        _write_run(sink, messages, done, group.at, lsn_digits, as_hex)
+        place, done = sink.tell(), group.at + group.count if group.is_there else group.at
+        _write_run(sink, messages, group.at, done, lsn_digits, as_hex)
+        text = b"" if group.is_there else bytes(lines(_messages_of(group), lsn_digits, as_hex))
+        placed.append(replace(group, place=place, end=sink.tell(), lines=text))
     _write_run(sink, messages, done, len(messages.lsn), lsn_digits, as_hex)
     return tuple(placed)
 
@@ -238,15 +241,15 @@ def _write_run(sink: BinaryIO, messages: Messages, start: int, stop: int, lsn_di
     sink.write(lines(run, lsn_digits, as_hex))
 
 
-def _messages_of(told: Told) -> Messages:
-    """Those that are not in the file."""
-    offsets = np.cumsum([0, *map(len, told.texts)])
-    data = np.frombuffer(b"".join(told.texts), np.uint8)
-    return Messages(np.array(told.lsn), np.array(told.xid), offsets, data)
+def _messages_of(group: Told) -> Messages:
+    """Return the messages that are not in the file."""
+    offsets = np.cumsum([0, *map(len, group.texts)])
+    data = np.frombuffer(b"".join(group.texts), np.uint8)
+    return Messages(np.array(group.lsn), np.array(group.xid), offsets, data)
 
 
 def parquet_writer(sink: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:
-    """A writer of Parquet for ``lsn, xid, data``.
+    """Return a writer of Parquet for ``lsn, xid, data``.
 
     Args:
         sink: an open file.
@@ -267,7 +270,7 @@ def parquet_writer(sink: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:
 
 
 def lines(messages: Messages, lsn_digits: int, as_hex: bool) -> memoryview:
-    """One line per message; see :func:`join_lines`."""
+    """Return one line per message; see :func:`join_lines`."""
     size = int(messages.offsets[-1])
     out = np.empty(len(messages.lsn) * (LSN_AND_XID + 3) + size * (2 if as_hex else 1), np.uint8)
     data = messages.data if len(messages.data) else np.zeros(1, np.uint8)

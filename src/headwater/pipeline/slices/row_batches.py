@@ -53,7 +53,7 @@ _DEFINITIONS = ("_ddl", pa.string(), "STRING")
 
 @dataclass(frozen=True)
 class RowForm:
-    """What rows look like; pickles.
+    """The form of rows; pickles.
 
     Attributes:
         table: the only table, whose own typed columns are wanted; None for before and after images.
@@ -100,22 +100,22 @@ class RowForm:
         return pa.schema([*common, ("_before", self.table.arrow_struct), *self.table.arrow_schema])
 
     def batch(self, located: LocatedSlice) -> pa.RecordBatch:
-        """The changes of a slice as rows, in output order.
+        """Return the changes of a slice as rows, in output order.
 
         Raises:
             DecodingError: a value does not fit its column.
         """
         rows = change_rows(located.changes.items)
-        told = told_of(located)
-        made = [self._changes(located, rows)]
-        if told:
-            made.append(self._told(located, told))
-        table = pa.Table.from_batches(made)
-        if told:
-            places = np.concatenate([rows, np.array([one.item for one in told], np.int64)])
+        events = told_of(located)
+        batches_of_rows = [self._changes(located, rows)]
+        if events:
+            batches_of_rows.append(self._told(located, events))
+        table = pa.Table.from_batches(batches_of_rows)
+        if events:
+            places = np.concatenate([rows, np.array([event.item for event in events], np.int64)])
             table = table.take(pa.array(np.argsort(places, kind="stable")))
         batches = table.combine_chunks().to_batches()
-        return batches[0] if batches else made[0]
+        return batches[0] if batches else batches_of_rows[0]
 
     def _changes(self, located: LocatedSlice, rows: Rows) -> pa.RecordBatch:
         items, tuples = located.changes.items, located.located
@@ -138,18 +138,18 @@ class RowForm:
             arrays = [*common, typed.unchanged, *held, typed.before, *typed.rows.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
-    def _told(self, located: LocatedSlice, told: Sequence[Told]) -> pa.RecordBatch:
-        """Truncates and DDL."""
-        rows = np.array([one.item for one in told], np.int64)
-        number = np.array([one.number for one in told], np.int64)
-        names = [pa.array([getattr(one, part) for one in told], pa.string()) for part in _NAME_PARTS]
-        kinds = np.array([_TRUNCATE if one.ddl is None else _DDL for one in told], np.uint8)
+    def _told(self, located: LocatedSlice, events: Sequence[Told]) -> pa.RecordBatch:
+        """Return the rows of truncates and DDL."""
+        rows = np.array([event.item for event in events], np.int64)
+        number = np.array([event.number for event in events], np.int64)
+        names = [pa.array([getattr(event, part) for event in events], pa.string()) for part in _NAME_PARTS]
+        kinds = np.array([_TRUNCATE if event.ddl is None else _DDL for event in events], np.uint8)
         common = [*_common(located, rows, number, pa.array(kinds)), *names]
         unchanged = pa.array([[]] * len(rows), NAMES)
         rest = [pa.nulls(len(rows), field.type) for field in list(self.arrow_schema)[len(_COMMON) - 1 :]]
         if self.has_ddl:
-            at = [name for name, _, _ in self._common].index(_DEFINITIONS[0]) - len(_COMMON) + 1
-            rest[at] = pa.array([one.ddl for one in told], pa.string())
+            position = [name for name, _, _ in self._common].index(_DEFINITIONS[0]) - len(_COMMON) + 1
+            rest[position] = pa.array([event.ddl for event in events], pa.string())
         return pa.RecordBatch.from_arrays([*common, unchanged, *rest], schema=self.arrow_schema)
 
 
@@ -157,28 +157,28 @@ _NAME_PARTS = ("namespace", "name")
 
 
 def told_of(located: LocatedSlice) -> list[Told]:
-    """Truncates and DDL of a slice, in output order."""
+    """Return truncates and DDL of a slice, in output order."""
     items, literals = located.changes.items, located.changes.literals
-    found = []
+    events = []
     for item in np.flatnonzero(items.kind == LITERAL):
         literal = items.layout[item]
         for message in range(literals.first[literal], literals.first[literal + 1]):
             data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes()
-            found.append(Told(int(item), *json.loads(data)))
-    return found
+            events.append(Told(int(item), *json.loads(data)))
+    return events
 
 
 def _common(located: LocatedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -> list[pa.Array]:
-    """The columns of every change up to its operation."""
+    """Return the columns of every change up to its operation."""
     return [*place_columns(located, rows, numbers).values(), pa.array(_OPERATIONS).take(kinds)]
 
 
 def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str, pa.Array]:
-    """Where changes stand, and in which transaction: the columns ``_lsn`` to ``_origin``.
+    """Return the places of changes, and their transactions: the columns ``_lsn`` to ``_origin``.
 
     Args:
         located: the slice.
-        rows: int64[k] its items; numbers: int64[k] theirs among those of their record.
+        rows: int64[k] its items; numbers: int64[k] their numbers among those of their record.
     """
     items, transactions = located.changes.items, located.changes.transactions
     txn = items.txn[rows]
@@ -193,14 +193,17 @@ def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str,
 
 
 def moments(micros: NDArray[np.int64]) -> pa.TimestampArray:
-    """Times in microseconds since 2000; null for what an origin has given and no timestamp can be, infinity too."""
+    """Return times in microseconds since 2000.
+
+    A time that an origin has given and no timestamp can be is null, infinity too.
+    """
     bounds = np.iinfo(np.int64)
     is_none = (micros > bounds.max - POSTGRES_EPOCH) | (micros == bounds.min)
     return pa.array(micros + POSTGRES_EPOCH, mask=is_none).view(pa.timestamp("us", tz="UTC"))
 
 
 def _origins(located: LocatedSlice, txn: NDArray[np.integer]) -> pa.StringArray:
-    """The origin's name of some transactions, null for local ones."""
+    """Return the origin's name of some transactions, null for local ones."""
     origin = located.changes.transactions.origin
     if not origin.any():
         return pa.nulls(len(txn), pa.string())
@@ -210,7 +213,7 @@ def _origins(located: LocatedSlice, txn: NDArray[np.integer]) -> pa.StringArray:
 
 
 def _origin(located: LocatedSlice, number: int) -> str:
-    """The name of an origin by its number among a slice's literals, from 1."""
+    """Return the name of an origin by its number among a slice's literals, from 1."""
     literals = located.changes.literals
     message = literals.first[number - 1]
     return literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes().decode()

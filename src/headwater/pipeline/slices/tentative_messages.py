@@ -1,9 +1,9 @@
-"""Which of the messages that depend on other slices go out, found while slices are delivered in their order.
+"""Messages that depend on other slices: found out, while slices are delivered in their order, is which of them go out.
 
-In: what tasks tell of such messages (:class:`~headwater.pipeline.slices.message_files.Told`). Those that earlier slices
-may have given come with it and are not in the tasks' files; those that nothing goes before are. Out: the files with
-what had to be put in or taken out. Mostly that is nothing: the first slice that may give an announcement gives it, and
-no later one does, so files stay as they are.
+In: what tasks report of such messages (:class:`~headwater.pipeline.slices.message_files.Told`). Those that earlier
+slices may have given come with it and are not in the tasks' files; those that nothing goes before are. Out: the files
+with what had to be put in or taken out. Mostly that is nothing: the first slice that may give an announcement gives it,
+and no later one does, so files stay as they are.
 
 :class:`Settlement` keeps what was given in a session: one number for each announcement that depended on rows, and for
 each transaction that is cut over several slices.
@@ -35,19 +35,19 @@ from headwater.rows.items import COUNTED, DEPENDENT, HELD, Messages
 
 
 def depends_on_others(plan: Slice) -> bool:
-    """Whether messages of a slice may depend on those of earlier ones."""
+    """Tell whether messages of a slice may depend on those of earlier ones."""
     is_numbered = bool(plan.events.tentative.any() or plan.tentative[3].any())
     return is_numbered or bool(plan.counted.size) or bool((plan.units.flags & MAY_HAVE_WRITTEN).any())
 
 
 @dataclass
 class Settlement:
-    """What has been given in a session of messages that others depend on; asked in the order of the output."""
+    """The messages of a session that were given and that others depend on; asked in the order of the output."""
 
     _given: set[int] = field(default_factory=set)
 
     def goes_out(self, kind: int, number: int, counts_as: int) -> bool:
-        """Whether messages of this kind and number go out; to be asked once for each."""
+        """Tell whether messages of this kind and number go out; to be asked once for each."""
         was_given = number in self._given
         if kind == DEPENDENT:
             return was_given
@@ -58,7 +58,7 @@ class Settlement:
         return kind != HELD or not was_given
 
     def settled(self, messages: Messages) -> Messages:
-        """Those messages of a slice that go out."""
+        """Return the messages of a slice that go out."""
         stays = np.ones(len(messages.lsn), np.bool_)
         columns = (column.tolist() for column in messages.conditions)
         for kind, number, counts_as, first, count in zip(*columns, strict=True):
@@ -70,16 +70,18 @@ class Settlement:
 
         Args:
             path: the file.
-            counts: what the task told of it.
+            counts: what the task reported of it.
             form: of the file.
 
         Returns:
-            what is in it then.
+            what is in the file then.
 
         Raises:
             HeadwaterError: it cannot be written.
         """
-        changes = [one for one in counts.told if self.goes_out(one.kind, one.number, one.counts_as) != one.is_there]
+        changes = [
+            group for group in counts.told if self.goes_out(group.kind, group.number, group.counts_as) != group.is_there
+        ]
         if not changes:
             return counts
         settled = f"{path}.settled"
@@ -89,8 +91,8 @@ class Settlement:
             else:
                 _write_table(path, sink, changes, form)
         os.replace(settled, path)
-        more = sum(-one.count if one.is_there else one.count for one in changes)
-        size = sum(-one.size if one.is_there else one.size for one in changes)
+        more = sum(-group.count if group.is_there else group.count for group in changes)
+        size = sum(-group.size if group.is_there else group.size for group in changes)
         return replace(counts, messages=counts.messages + more, size=counts.size + size)
 
 

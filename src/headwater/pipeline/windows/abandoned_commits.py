@@ -1,8 +1,8 @@
-"""Commits that exist only on a timeline that the history has left: counted, and told of.
+"""Commits that exist only on a timeline that the history has left: counted, and reported.
 
 After a failover the old primary may have gone on for a while, and its WAL may be in the archive, too. What committed
 there is not part of the history that is read; who looks for lost rows wants to know that there are some. Costs nothing
-where there is no such WAL behind the switch point, and is bounded where there is (MOST_BYTES).
+where there is no such WAL after the switch point, and is bounded where there is (MOST_BYTES).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LostCommits:
 
 
 _told: set[tuple[object, int, int]] = set()
-"""Timelines that this process has told of: where they lie, and where they were left."""
+"""Timelines that this process has reported: where they lie, and where they were left."""
 
 
 def warn_of_abandoned(directory: WalDirectory, lo: int, hi: int, goes_on: bool = False) -> None:
@@ -57,15 +57,16 @@ def warn_of_abandoned(directory: WalDirectory, lo: int, hi: int, goes_on: bool =
         directory: the WAL.
         lo, hi: LSNs that what was asked for begins and ends at; timelines that were left elsewhere are not its concern.
             What was read may end where one was left: of the timeline that follows there may be no WAL yet.
-        goes_on: a session before, maybe of this process, has ended at ``lo``: what it has told of is not told again.
+        goes_on: a session before, maybe of this process, has ended at ``lo``: what it has reported is not reported
+            again.
     """
-    for one in directory.abandoned:
-        key = directory.places, one.timeline, one.left
-        if lo <= one.left < hi and not (goes_on and key in _told):
-            found = lost_commits(one)
-            if found.count or found.failure:
+    for abandoned in directory.abandoned:
+        key = directory.places, abandoned.timeline, abandoned.left
+        if lo <= abandoned.left < hi and not (goes_on and key in _told):
+            commits = lost_commits(abandoned)
+            if commits.count or commits.failure:
                 _told.add(key)
-                _warn(found)
+                _warn(commits)
 
 
 def lost_commits(abandoned: AbandonedTimeline) -> LostCommits:
@@ -77,9 +78,9 @@ def lost_commits(abandoned: AbandonedTimeline) -> LostCommits:
     failure: str | None = None
     try:
         for _, _, frames in read_stretches(wal, lo, hi):
-            found = outline(frames, wal.segment_size, wal.major, RecordChoice(managers=frozenset({XACT})))
-            is_commit = found.is_chosen & np.isin(found.info & OPMASK, (COMMIT, COMMIT_PREPARED))
-            lsns += frames.lsns[is_commit & ((found.xid != 0) | (found.info & OPMASK == COMMIT_PREPARED))].tolist()
+            records = outline(frames, wal.segment_size, wal.major, RecordChoice(managers=frozenset({XACT})))
+            is_commit = records.is_chosen & np.isin(records.info & OPMASK, (COMMIT, COMMIT_PREPARED))
+            lsns += frames.lsns[is_commit & ((records.xid != 0) | (records.info & OPMASK == COMMIT_PREPARED))].tolist()
     except WalError as error:
         failure = error.one_line()
     first, last = (lsns[0], lsns[-1]) if lsns else (0, 0)
@@ -87,18 +88,18 @@ def lost_commits(abandoned: AbandonedTimeline) -> LostCommits:
     return LostCommits(abandoned.timeline, abandoned.left, len(lsns), first, last, is_all, failure)
 
 
-def _warn(found: LostCommits) -> None:
-    where = f"timeline {found.timeline}, which was left at {Lsn(found.left)}"
-    if not found.count:
-        warn(f"whether anything committed on {where}, cannot be told: {found.failure}")
+def _warn(commits: LostCommits) -> None:
+    where = f"timeline {commits.timeline}, which was left at {Lsn(commits.left)}"
+    if not commits.count:
+        warn(f"whether anything committed on {where}, cannot be told: {commits.failure}")
         return
-    some = "1 transaction" if found.count == 1 else f"{found.count} transactions"
-    place = f"at {Lsn(found.first)}" if found.count == 1 else f"from {Lsn(found.first)} to {Lsn(found.last)}"
+    some = "1 transaction" if commits.count == 1 else f"{commits.count} transactions"
+    place = f"at {Lsn(commits.first)}" if commits.count == 1 else f"from {Lsn(commits.first)} to {Lsn(commits.last)}"
     warn(
-        f"{'' if found.is_all else 'at least '}{some} that committed {place} on {where}, "
-        f"{'is' if found.count == 1 else 'are'} not part of the history that is read",
+        f"{'' if commits.is_all else 'at least '}{some} that committed {place} on {where}, "
+        f"{'is' if commits.count == 1 else 'are'} not part of the history that is read",
         hint=ways(
-            f"see what they did with {option('timeline', found.timeline)} and {option('start', Lsn(found.left))}",
-            f"headwater decode tells what they did with --timeline {found.timeline} --start {Lsn(found.left)}",
+            f"see what they did with {option('timeline', commits.timeline)} and {option('start', Lsn(commits.left))}",
+            f"headwater decode tells what they did with --timeline {commits.timeline} --start {Lsn(commits.left)}",
         ),
     )

@@ -1,9 +1,9 @@
-"""The fold: from the state at an LSN, and the index of what follows, to the plan of that and the state behind it.
+"""The fold: from the state at an LSN, and the index of what follows, to the plan of that and the state after it.
 
 In: a :class:`State`, the index of the WAL from its LSN on, the catalog at its LSN. Out: :class:`Advanced`, or what the
 index lacks. Pure: the same state and the same WAL give the same plan and the same next state, wherever the WAL is cut.
 
-Control records, the catalog and transactions are followed once, for all outputs; which of them are replayed to a
+Control records, the catalog and transactions are followed once, for all outputs. Which of them are replayed to a
 plugin, and how, is asked for each output. What any of them lacks is indexed for all, as the finest of them needs it.
 """
 
@@ -40,7 +40,7 @@ from headwater.rmgr.index.wal_index import UNREFINED, Locator, Refinement, WalIn
 
 @dataclass(frozen=True)
 class Start:
-    """What a window begins with, beside the catalog; see :class:`headwater.reorder.commits.state.State`."""
+    """The beginning of a window, beside the catalog; see :class:`headwater.reorder.commits.state.State`."""
 
     lsn: int
     last_lsn: int
@@ -50,14 +50,14 @@ class Start:
 
     @classmethod
     def of_state(cls, state: State) -> Start:
-        """As the windows before left it."""
+        """Begin as the windows before left it."""
         return cls(state.lsn, state.last_lsn, state.control, state.left, state.outputs)
 
     @classmethod
     def of_catalog(
         cls, store: CatalogStore, whole: frozenset[int], needed: int, outputs: tuple[OutputState, ...]
     ) -> Start:
-        """Where a catalog was taken; ``whole``, ``needed``: see ``control.control_at``."""
+        """Begin where a catalog was taken; ``whole``, ``needed``: see ``control.control_at``."""
         return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, outputs)
 
     @property
@@ -69,12 +69,12 @@ class Start:
 
 @dataclass(frozen=True)
 class Behind:
-    """What a window leaves behind.
+    """The state of things after a window.
 
     Attributes:
         store: the catalog, rolled forward over it.
         control: what is known at its end, and why decoding could not begin earlier, if it has begun in it.
-        lsn: LSN behind its last record; last_lsn: where that one starts.
+        lsn: LSN after its last record; last_lsn: where that one starts.
         left: what is known of transactions that have not ended.
         outputs: see :class:`headwater.reorder.commits.state.State`.
     """
@@ -87,7 +87,7 @@ class Behind:
     outputs: tuple[OutputState, ...] = field(repr=False)
 
     def state(self, timeline: int) -> State:
-        """The state behind the window, where the log is on a timeline."""
+        """Return the state after the window, where the log is on a timeline."""
         first = self.left.first_lsn
         horizon = self.lsn if first is None else first
         return State(
@@ -107,8 +107,8 @@ class Advanced:
 
     Attributes:
         assemblies: what is output of it, of each output.
-        behind: what it leaves behind.
-        followed: what its records have told.
+        behind: the state of things after it.
+        followed: what its records say.
     """
 
     assemblies: tuple[Assembly, ...]
@@ -122,7 +122,7 @@ each output."""
 
 
 def nobody_watches(window: RolledWindow, scope: Scope) -> None:
-    """Nothing is to be done."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class _Window:
 
     Attributes:
         start, index, store, detailed: as :func:`advance` has them.
-        txns: that committed in it; control: what is known at its end; followed: what its records have told.
-        lsn: behind its last record.
+        txns: transactions that committed in it; control: what is known at its end; followed: what its records say.
+        lsn: after its last record.
     """
 
     start: Start
@@ -147,10 +147,10 @@ class _Window:
 
 @dataclass(frozen=True)
 class _Replayed:
-    """What of a window is replayed to the plugin of one output.
+    """The part of a window that is replayed to the plugin of one output.
 
     Attributes:
-        output: it; before: what the windows before left of it.
+        output: the output; before: what the windows before left of it.
         two_phase_at: see :class:`OutputState`.
         replays: what is replayed; late: see :attr:`RolledWindow.late_messages`.
         accounting: what is queued at the end.
@@ -178,19 +178,19 @@ def advance(
     """Go through one window.
 
     Args:
-        start: what the windows before it left behind, of these outputs.
-        index: of its WAL, behind the rows that were left.
+        start: the state of things after the windows before it, of these outputs.
+        index: of its WAL, after the rows that were left.
         store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
         outputs: what is made of it; one at least, of one window.
         is_end: the session ends here: nothing follows that could bring what the plugins' options name.
-        rolled: called with (catalog, LSN before, LSN behind, is_end) before a plugin is asked.
+        rolled: called with (catalog, LSN before, LSN after, is_end) before a plugin is asked.
         detailed: stretches that were indexed one change a row.
         skips_gaps: what was written while wal_level was too low is left out.
         watch: see :data:`Watch`.
 
     Returns:
-        what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
-        with that.
+        the window, gone through; or what the index lacks, such as the files that the window rewrites catalogs into:
+        index again with that.
 
     Raises:
         WalError: records are malformed, or do not follow those before; wal_level was too low.
@@ -209,15 +209,15 @@ def advance(
     if isinstance(replayed, Refinement):
         return replayed
     rolled(store, max(first_wanted, start.lsn), window.lsn, is_end)
-    left = still_open(start.left, index, window.txns, window.control, [one.accounting for one in replayed])
-    assemblies = tuple(_assembled(window, one, watch) for one in replayed)
+    left = still_open(start.left, index, window.txns, window.control, [replay.accounting for replay in replayed])
+    assemblies = tuple(_assembled(window, replay, watch) for replay in replayed)
     return Advanced(assemblies, _behind(window, left, replayed, assemblies), window.followed)
 
 
 def _followed_window(
     start: Start, index: WalIndex, store: CatalogStore, detailed: tuple[tuple[int, int], ...]
 ) -> _Window | Refinement:
-    """What all outputs share of a window, the catalog rolled forward over it; or what the index lacks for that."""
+    """Follow what all outputs share of a window, the catalog rolled over it too; or return what the index lacks."""
     followed = follow(start.control, index, store)
     txns = committed_transactions(index.rows, followed.levels)
     control = settle(index.rows, txns, start.control, followed, store)
@@ -228,32 +228,32 @@ def _followed_window(
 
 
 def _all_replayed(window: _Window, outputs: Sequence[OpenOutput]) -> list[_Replayed] | Refinement:
-    """What each output is given; or what the index lacks for any of them."""
+    """Collect the replays of each output; or what the index lacks for any of them."""
     lacking, replayed = UNREFINED, []
     for output, before in zip(outputs, window.start.outputs, strict=True):
         with errors_of_output(output.name):
-            found = _replayed(window, output, before)
-        if isinstance(found, Refinement):
-            lacking |= found
+            replay = _replayed(window, output, before)
+        if isinstance(replay, Refinement):
+            lacking |= replay
         else:
-            replayed.append(found)
+            replayed.append(replay)
     return replayed if lacking == UNREFINED else lacking
 
 
 def _behind(
     window: _Window, left: OpenTransactions, replayed: Sequence[_Replayed], assemblies: Sequence[Assembly]
 ) -> Behind:
-    """What the window leaves behind, of all outputs."""
+    """Return the state of things after the window, of all outputs."""
     outputs = tuple(
-        OutputState(one.output.asked, made.memory, one.two_phase_at, one.accounting)
-        for one, made in zip(replayed, assemblies, strict=True)
+        OutputState(replay.output.asked, assembly.memory, replay.two_phase_at, replay.accounting)
+        for replay, assembly in zip(replayed, assemblies, strict=True)
     )
     last_lsn = window.index.last_lsn or window.start.last_lsn
     return Behind(window.store, window.control, window.lsn, last_lsn, left, outputs)
 
 
 def _check_end(window: _Window, outputs: Sequence[OpenOutput]) -> None:
-    """Whether decoding could begin, and there was what the plugins' options name."""
+    """Check that decoding could begin, and that there was what the plugins' options name."""
     if window.control.gap is None and not window.control.has_begun:
         check_consistent(window.control, window.store.start_lsn, window.index.hi)
     for output in outputs:
@@ -262,10 +262,10 @@ def _check_end(window: _Window, outputs: Sequence[OpenOutput]) -> None:
 
 
 def _replayed(window: _Window, output: OpenOutput, before: OutputState) -> _Replayed | Refinement:
-    """What one output is given; or what the index lacks for it."""
+    """Collect the replays of one output; or what the index lacks for it."""
     index, txns, followed, plugin = window.index, window.txns, window.followed, output.plugin
-    at = _two_phase_at(window, output, before)
-    rules = _stream_rules(window, output, at)
+    two_phase_at = _two_phase_at(window, output, before)
+    rules = _stream_rules(window, output, two_phase_at)
     streams = _streams(window, before, rules) if plugin.traits.stream_limit else None
     if streams is not None and streams.lacking:
         return Refinement(detailed=streams.lacking)
@@ -275,11 +275,11 @@ def _replayed(window: _Window, output: OpenOutput, before: OutputState) -> _Repl
     if order.lacking:
         return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
     accounting = NOTHING_QUEUED if streams is None else streams.accounting
-    return _Replayed(output, before, at, replays, order.late, accounting)
+    return _Replayed(output, before, two_phase_at, replays, order.late, accounting)
 
 
 def _assembled(window: _Window, replayed: _Replayed, watch: Watch) -> Assembly:
-    """The plan of one output, whose session names things by its own search_path."""
+    """Return the plan of one output, whose session names things by its own search_path."""
     output, start = replayed.output, window.start
     rolled = RolledWindow(
         *(window.index, window.txns, window.store, window.control, window.followed.decodable, start.left),
@@ -292,7 +292,7 @@ def _assembled(window: _Window, replayed: _Replayed, watch: Watch) -> Assembly:
 
 
 def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None) -> StreamRules:
-    begins, plugin = [one.start for one in window.followed.decodable[:1]], output.plugin
+    begins, plugin = [decodable.start for decodable in window.followed.decodable[:1]], output.plugin
     version = output.opened.session.version
     return StreamRules(
         limit=plugin.traits.stream_limit,
@@ -308,7 +308,7 @@ def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None)
 
 
 def _streams(window: _Window, before: OutputState, rules: StreamRules) -> Streams:
-    """What of transactions in progress is streamed."""
+    """Account for the blocks of transactions in progress that are streamed."""
     index = window.index
     return account(
         before.accounting, index.rows, _running(window), index.lo, window.lsn, index.grid, window.detailed, rules
@@ -328,7 +328,7 @@ def _replays(
     streams: Streams | None,
     running: Running,
 ) -> Replays:
-    """What is replayed in a window, and when."""
+    """Return the replays of a window, and their places."""
     if rules.two_phase is None:
         replays = replays_of_commits(txns)
     else:
@@ -337,10 +337,13 @@ def _replays(
 
 
 def _two_phase_at(window: _Window, output: OpenOutput, before: OutputState) -> int | None:
-    """From where on prepared transactions are decoded at PREPARE: where this was switched on, or decoding begins."""
+    """Return the LSN from which on prepared transactions are decoded at PREPARE.
+
+    It is where this was switched on, or where decoding begins.
+    """
     if not output.plugin.traits.two_phase or before.two_phase_at is not None:
         return before.two_phase_at if output.plugin.traits.two_phase else None
-    begins = [one.start for one in window.followed.decodable[:1]]
+    begins = [decodable.start for decodable in window.followed.decodable[:1]]
     return max(*begins, window.start.lsn, output.scope.start) if begins else None
 
 
@@ -364,7 +367,7 @@ def _check_seam(start: Start, index: WalIndex) -> None:
 
 
 def _files(rows: Rows, store: CatalogStore, start: Start) -> frozenset[tuple[Locator, int]]:
-    """Files that proved to be catalogs', and where each was made.
+    """Return the files that proved to be catalogs', and where each was made.
 
     One that a transaction made before the window is of one that had not ended when the window began.
     """

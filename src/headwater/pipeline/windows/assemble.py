@@ -66,7 +66,7 @@ _DELETES = DELETES_OLD | DELETES_BARE
 
 @dataclass(frozen=True)
 class Assembly:
-    """What the driver knows before decoding.
+    """The knowledge of the driver before decoding.
 
     Attributes:
         plan: what to decode.
@@ -74,7 +74,7 @@ class Assembly:
         changes: how many row changes are wanted.
         passed_over: how many of the same transactions are not, and are not taken apart; those of catalogs aside.
         late: int64[n] where transactions committed that are wanted, but cannot be decoded.
-        memory: what the plugin has in mind at the end.
+        memory: what the plugin remembers at the end.
         catalog_times: of transactions that changed the catalog, when they committed, microseconds since 2000, by START
             of the commit's record.
         unwanted: changes of relations of which none are wanted.
@@ -95,16 +95,16 @@ class RolledWindow:
     """A window that the catalog was rolled forward over.
 
     Attributes:
-        index: of the window, joined with what those before it left behind.
+        index: of the window, joined with what those before it left.
         commits: transactions that committed in it.
         store: the catalog, rolled forward over it.
         control: what is known at its end.
         decodable: where its transactions can be decoded.
-        left: what those before it left behind.
-        memory: what the plugin has in mind at its start.
-        end: LSN behind its last record.
+        left: what those before it left.
+        memory: what the plugin remembers at its start.
+        end: LSN after its last record.
         replays: what is replayed in it.
-        late_messages: int64[k] sorted: places of logical messages that come behind the change that follows them.
+        late_messages: int64[k] sorted: places of logical messages that come after the change that follows them.
     """
 
     index: WalIndex
@@ -135,7 +135,7 @@ def assemble(window: RolledWindow, plugin: SlicePlugin, scope: Scope) -> Assembl
 
 @dataclass(frozen=True)
 class _Describing:
-    """Which of a relation's changes are wanted, and how it is announced."""
+    """The description of relations: which changes are wanted, and how a relation is announced."""
 
     plugin: SlicePlugin
     scope: Scope
@@ -144,17 +144,17 @@ class _Describing:
         if not self.scope.tables.chooses(schema, catalog):
             return Description()
         schema = self.shown(schema, catalog)
-        chosen, said = self.plugin.chosen, self.plugin.describe(schema, catalog)
-        said = said if chosen is None else chosen.described(said, schema, catalog)
-        if said.filters is not None and self.plugin.traits.marks_rows:
+        chosen, description = self.plugin.chosen, self.plugin.describe(schema, catalog)
+        description = description if chosen is None else chosen.described(description, schema, catalog)
+        if description.filters is not None and self.plugin.traits.marks_rows:
             raise PluginError(
                 f'the rows of table "{schema.namespace}.{schema.name}" are filtered, and may not be complete',
                 hint="below wal_level logical, name a publication without a row filter, or none",
             )
-        return said
+        return description
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation without columns that nobody wants, with what the plugin looks up of it."""
+        """Return the relation without columns that nobody wants, with what the plugin looks up of it."""
         schema = self.plugin.looked_up(schema, catalog)
         return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
@@ -181,7 +181,7 @@ class _Assembler:
         self.output: NDArray[np.bool_] = self.wanted & (self.txns.base_lsn != NEVER) & self.decodable
 
     def run(self) -> Assembly:
-        """All of it."""
+        """Assemble the window."""
         rows, txns = self.rows, self.txns
         candidates = candidate_rows(rows, txns, self.output, self.plugin.filter_origin)
         at = candidates.at
@@ -233,7 +233,7 @@ class _Assembler:
     # -- which transactions
 
     def _wanted(self) -> NDArray[np.bool_]:
-        """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
+        """Return bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
         txns, keep = self.txns, self._is_of_database()
         if self.scope.commits is not None:
             first, last = self.scope.commits
@@ -243,7 +243,7 @@ class _Assembler:
         return keep
 
     def _is_of_database(self) -> NDArray[np.bool_]:
-        """bool[t]: below logical, a commit names its database only if it drops files or changes the catalog."""
+        """Return bool[t]: below logical, a commit names its database only if it drops files or changes the catalog."""
         txns, rows = self.txns, self.rows
         named: NDArray[np.bool_] = txns.database == self.store.database_oid
         unnamed: NDArray[np.bool_] = txns.database == 0
@@ -253,7 +253,7 @@ class _Assembler:
         return named | unnamed
 
     def _late(self) -> Int64s:
-        """Wanted transactions that cannot be decoded, and may have changed something."""
+        """Return the wanted transactions that cannot be decoded, and may have changed something."""
         txns, asked = self.txns, max(self.scope.start, self.store.origin.first_lsn)
         late: NDArray[np.bool_] = self.wanted & txns.has_changes & (txns.kind != STREAMS)
         late &= (txns.place >= asked) & ~self.decodable
@@ -262,10 +262,14 @@ class _Assembler:
         return commits
 
     def _ddl(self) -> Iterator[DdlMessages]:
-        """What the plugin makes of the DDL of output transactions, by their places."""
+        """Make the plugin's messages for the DDL of output transactions, by their places."""
         placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
-        for (txn, lsn), events in groupby(placed, key=lambda one: (one.txn, one.lsn)):
-            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number, one.behind))
+        for (txn, lsn), events in groupby(placed, key=lambda placed_event: (placed_event.txn, placed_event.lsn)):
+            texts = tuple(
+                text
+                for placed_event in events
+                for text in self.plugin.ddl(placed_event.event, placed_event.number, placed_event.behind)
+            )
             if texts:
                 yield DdlMessages(txn, lsn, texts)
 
@@ -280,9 +284,9 @@ class _Assembler:
         messages: WantedMessages,
         framed: FrameMessages,
     ) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
-        """bool[t]: output replays without those that the plugin passes over because they are empty.
+        """Return bool[t]: output replays without those that the plugin passes over because they are empty.
 
-        And streamed transactions that have not ended, and of which something has been shown.
+        Return also the streamed transactions that have not ended, and of which something has been shown.
         """
         silent = ~self.txns.has_changes
         if self.txns.streamed is not None:
@@ -339,10 +343,10 @@ class _Assembler:
         units: Units,
         before: int,
     ) -> int:
-        """What the next window is to know of the last transaction."""
+        """Count the messages of the last transaction, for the next window."""
         # Number -1 is the last element.
         certain = wanted_kinds(np.array([use.certain for use in self.resolver.resolutions] + [0], np.int64))
-        found = last_changes(
+        changes = last_changes(
             self.rows,
             candidates,
             choice,
@@ -351,20 +355,20 @@ class _Assembler:
             units,
             may_leave_out=self.traits.chooses_messages,
         )
-        return before if found is None else found
+        return before if changes is None else changes
 
     # -- what a plugin that sends schemas knows of relations
 
     def _sync(
         self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]
     ) -> tuple[SyncedRows, SchemaMemory]:
-        """The candidates, and the relations of truncates, as the plugin takes them."""
+        """Return the candidates, and the relations of truncates, as the plugin takes them."""
         more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
         others = Touches(*np.array(more, np.int64).reshape(-1, 3).T)
         if not self.traits.sends_schema:
             return as_seen(resolved, others, self.txns.changes_catalog), self.window.memory
-        found = concerns(self.rows.invals, self.store.database_oid, self.traits.heeded, self.plugin.forgets)
-        forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output & self.txns.has_changes)
+        concerned = concerns(self.rows.invals, self.store.database_oid, self.traits.heeded, self.plugin.forgets)
+        forgets, given = find_forgets(concerned, toplevel_of(self.rows), self.txns, self.output & self.txns.has_changes)
         return sync_rows(
             candidates,
             resolved,
@@ -379,23 +383,25 @@ class _Assembler:
         )
 
     def _restarted(self) -> Int64s:
-        """int64[n] the transactions before which the server was restarted with a high enough wal_level."""
+        """Return int64[n] the transactions before which the server was restarted with a high enough wal_level."""
         lo = self.window.index.lo
-        raised = np.array([one.first for one in self.window.decodable if one.first >= max(lo, 1)], np.int64)
+        raised = np.array(
+            [decodable.first for decodable in self.window.decodable if decodable.first >= max(lo, 1)], np.int64
+        )
         return np.searchsorted(self.txns.place, raised)
 
     def _handed_on(self) -> Given:
-        """What commits before the window have handed on to transactions that were open then."""
+        """Return the invalidations that commits before the window have handed on to transactions that were open."""
         handed, forgets = self.window.left.handed_on, self.plugin.forgets
-        found = concerns(handed.messages(), self.store.database_oid, self.traits.heeded, forgets)
-        return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
+        concerned = concerns(handed.messages(), self.store.database_oid, self.traits.heeded, forgets)
+        return Given.of(np.stack([concerned.lsn, concerned.memory, concerned.subject]), handed.counts())
 
     def _end_before(self, txn: int) -> int:
         return self.scope.end_before(int(self.txns.place[txn]))
 
 
 def _counted(counted: Int64s, unit_of: Int64s) -> Int64s:
-    """By units what is by replays; what is not output counts for nobody."""
+    """Return by units what is by replays; what is not output counts for nobody."""
     unit = unit_of[counted[0]]
     by_unit = np.stack([unit, counted[1], counted[2]])[:, unit >= 0]
     return by_unit[:, np.lexsort(by_unit[::-1])]

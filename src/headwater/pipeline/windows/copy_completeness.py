@@ -1,4 +1,4 @@
-"""How far WAL must be read before a catalog that was copied while a server wrote can be believed.
+"""The completeness of a catalog that was copied while a server wrote: how far WAL must be read to believe it.
 
 In: a request and the index of its window. Such a copy holds pages of many moments. It is one catalog only once WAL has
 been replayed to the moment when the copying ended (PostgreSQL: xlogrecovery.c, CheckRecoveryConsistency): the
@@ -40,17 +40,17 @@ _COMPLETING = BACKUP_END, CHECKPOINT_ONLINE, CHECKPOINT_SHUTDOWN
 
 
 def reaches(store: CatalogStore, pieces: Iterable[WalIndex]) -> bool:
-    """Whether WAL was read far enough for its catalog to be believed.
+    """Tell whether WAL was read far enough for its catalog to be believed.
 
     Args:
         store: the catalog.
         pieces: indexes of what was read since it was taken.
     """
-    found, hi = store.origin.backup_start is None, 0
+    has_end, hi = store.origin.backup_start is None, 0
     for piece in pieces:
-        found = found or _has_backup_end(piece, store)
+        has_end = has_end or _has_backup_end(piece, store)
         hi = piece.hi
-    return found and hi >= store.files.reach_lsn
+    return has_end and hi >= store.files.reach_lsn
 
 
 def check_reach(opened: OpenRequest, store: CatalogStore, index: WalIndex) -> None:
@@ -85,17 +85,17 @@ def _too_early(opened: OpenRequest, index: WalIndex, lsn: int | None) -> Catalog
 
 
 def _has_backup_end(index: WalIndex, store: CatalogStore) -> bool:
-    """Whether the window has the end of the backup that the catalog is of."""
-    for kept in index.kept:
-        if kept.data[RMID_AT] == XLOG and kept.data[INFO_AT] & XLR_RMGR_INFO_MASK == BACKUP_END:
-            record = parse_record(kept.data, kept.lsn, kept.end_lsn, store.major)
+    """Tell whether the window has the end of the backup that the catalog is of."""
+    for entry in index.kept:
+        if entry.data[RMID_AT] == XLOG and entry.data[INFO_AT] & XLR_RMGR_INFO_MASK == BACKUP_END:
+            record = parse_record(entry.data, entry.lsn, entry.end_lsn, store.major)
             if parse_backup_end(record.main_data, record.lsn) == store.origin.backup_start:
                 return True
     return False
 
 
 def complete_at(store: CatalogStore, directory: WalDirectory) -> int | None:
-    """LSN to which WAL must be replayed before a copy of a cluster is one; None if that is yet to come.
+    """Return the LSN to which WAL must be replayed before a copy of a cluster is one; None if that is yet to come.
 
     Args:
         store: the catalog of the copy, not rolled forward.
@@ -109,12 +109,12 @@ def complete_at(store: CatalogStore, directory: WalDirectory) -> int | None:
         return origin.start_lsn
     if origin.backup_start is None and origin.reach_lsn:
         return store.files.reach_lsn  # a standby's copy: it says itself how far it has replayed
-    found = _first_record(directory, origin.start_lsn, _COMPLETING, partial(_completes, origin))
-    return None if found is None else max(found.end_lsn, store.files.reach_lsn)
+    record = _first_record(directory, origin.start_lsn, _COMPLETING, partial(_completes, origin))
+    return None if record is None else max(record.end_lsn, store.files.reach_lsn)
 
 
 def _completes(origin: CatalogOrigin, record: Record) -> bool:
-    """Whether a copy was complete at a record: as :meth:`CatalogFiles.complete` is called."""
+    """Tell whether a copy was complete at a record: as :meth:`CatalogFiles.complete` is called."""
     if origin.backup_start is not None:
         return _is_end_of(origin.backup_start, record)
     if record.kind == BACKUP_END:
@@ -127,21 +127,21 @@ def _is_end_of(start: int, record: Record) -> bool:
 
 
 def _backup_end_after(directory: WalDirectory, lsn: int, start: int) -> int | None:
-    """Where the backup that began at ``start`` ended, if the WAL from ``lsn`` on has it and can be read."""
+    """Find the end of the backup that began at ``start``, if the WAL from ``lsn`` on has it and can be read."""
     segment = lsn // directory.segment_size * directory.segment_size
     if directory.segment_at(segment) is None:
         return None
     try:
-        found = _first_record(directory, segment, (BACKUP_END,), partial(_is_end_of, start))
+        record = _first_record(directory, segment, (BACKUP_END,), partial(_is_end_of, start))
     except WalError:
         return None
-    return None if found is None else found.end_lsn
+    return None if record is None else record.end_lsn
 
 
 def _first_record(
     directory: WalDirectory, lsn: int, kinds: Sequence[int], is_it: Callable[[Record], bool]
 ) -> Record | None:
-    """The first record of XLOG, of some kinds, that is the one that is looked for."""
+    """Return the first record of XLOG, of some kinds, that is the one that is looked for."""
     for _, _, frames in read_stretches(directory, lsn, directory.stop_lsn):
         for i in _of_kinds(frames, kinds):
             record = parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), directory.major)

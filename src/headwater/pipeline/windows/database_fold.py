@@ -1,7 +1,7 @@
 """One database's part of a pass over the WAL: what it asks of the index, and its plans of one window after the other.
 
 In: the open outputs that are made of the database, the indexed pieces of windows. Out: :class:`PlannedWindow` values
-and the state behind each. What goes over the WAL, for one database or several at once, is
+and the state after each. What goes over the WAL, for one database or several at once, is
 :mod:`headwater.pipeline.windows.windows`. Each output of a database is a session of its own: inside it the plugin
 remembers what it announced. They share the rest: the index, the catalog and what is known of transactions.
 """
@@ -50,8 +50,11 @@ from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.wal.records.record import parse_record
 
 Rolled = Callable[[CatalogStore, int, int, bool], None]
-"""Called with (catalog rolled forward, LSN where the window begins, LSN behind its last record, whether it is the last
-one) before the plugin is asked anything about a window."""
+"""Called before the plugin is asked anything about a window.
+
+Arguments: the catalog rolled forward, the LSN where the window begins, the LSN after its last record, and whether it is
+the last one.
+"""
 
 OpenStore = Callable[[Iterable[Locator]], CatalogStore]
 """Opens a database's catalog, with files that will turn out to be catalogs'."""
@@ -62,7 +65,7 @@ NOTHING_SINCE: Mapping[int, int] = MappingProxyType({})
 
 
 def nobody_asks(store: CatalogStore, start: int, end: int, is_last: bool) -> None:
-    """Nothing is to be done."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,11 @@ class PlannedWindow:
 
     Attributes:
         assemblies: what is output of it, of each output in their order.
-        behind: what it leaves behind.
+        behind: the state of things after it.
         hi: LSN where its WAL ends.
         custom: int64[128] number of records of each custom resource manager.
         is_last: nothing follows it in this session.
-        followed: what its records have told.
+        followed: what its records say.
     """
 
     assemblies: tuple[Assembly, ...]
@@ -87,38 +90,38 @@ class PlannedWindow:
 
     @property
     def assembly(self) -> Assembly:
-        """What is output of it, where there is one output."""
+        """The output of the window, where there is one output."""
         (only,) = self.assemblies
         return only
 
 
 def pieces_of(runs: Sequence[Run]) -> Iterator[WalIndex]:
-    """The indexes of runs, in LSN order."""
+    """Give the indexes of runs, in LSN order."""
     return (piece for run in runs for piece in run.pieces)
 
 
 class DatabaseFold:
-    """Plans one database, window by window.
+    """The planning of one database, window by window.
 
     Args:
         outputs: what is made of it; one at least.
-        goes_on: the session does, behind the last window: what its options name may still come.
+        goes_on: the session does, after the last window: what its options name may still come.
         rolled: see :data:`Rolled`; watch: see :data:`headwater.pipeline.windows.advance.Watch`.
         sources: OIDs of databases of whose files this one's are copied.
         open_store: opens its catalog once more; None for what the request names.
         since: LSNs before which the WAL has nothing of it and of its sources, by OID.
         expected: files that will probably turn out to be its catalogs', and where each is made.
-        is_first: of several databases: it tells what is so for all of them.
+        is_first: of several databases: it reports what is so for all of them.
         is_named: of several databases: errors name it.
-        has_rows: transactions that committed before the consistent point are had in another way: in the rows of
+        has_rows: transactions that committed before the consistent point are available in another way: in the rows of
             tables as of then.
 
     Attributes:
         outputs: what is made of it.
         opened: the first one's request, for what they share.
         database: OID.
-        name: what errors call it; None if it is the only one.
-        refinement: what the index of the present window must have beside what the catalog tells at its start.
+        name: its name in errors; None if it is the only one.
+        refinement: what the index of the present window must have in addition to what the catalog names at its start.
         store: the catalog at the start of the present window; later at its end.
     """
 
@@ -157,12 +160,12 @@ class DatabaseFold:
 
     @property
     def lo(self) -> int:
-        """Where its first window begins."""
+        """The LSN where its first window begins."""
         opened = self.opened
         return index_start(opened.directory, opened.store) if opened.state is None else opened.state.lsn
 
     def table_names(self, output: int) -> frozenset[str]:
-        """Names that tables had, if patterns of an output ask for tables, by its number; behind the last window."""
+        """Return names that tables had after the last window, if patterns of this output ask for tables."""
         return frozenset(self._session.names[output])
 
     @property
@@ -171,19 +174,19 @@ class DatabaseFold:
         return frozenset((self.database, *self._sources))
 
     def begin(self) -> None:
-        """A window begins: where the last one ended, or at the catalog."""
+        """Begin a window: where the last one ended, or at the catalog."""
         # The catalog that the window before left is as large as the next one: it is taken out.
         before = self._behind.pop() if self._behind else None
         if before is not None:
             self._state = self.state_behind(before)
-        # They are made in one window: what of them is a catalog's is known behind it.
+        # They are made in one window: what of them is a catalog's is known after it.
         is_past = self._state is not None and all(self._state.lsn > lsn for lsn in self.since.values())
         self.refinement = UNREFINED if is_past else Refinement(self._expected)
         self._detailed = None
         self.store = self._opened_store(None if before is None else before.store)
 
     def is_reached(self, runs: Sequence[Run]) -> bool:
-        """Whether a window may end behind these runs."""
+        """Tell whether a window may end after these runs."""
         is_whole = self._state is not None and not self.store.origin.is_exported
         return is_whole or reaches(self.store, (piece.of_database(self.database) for piece in pieces_of(runs)))
 
@@ -214,7 +217,7 @@ class DatabaseFold:
         return window
 
     def look_back(self, indexer: RunIndexer, request: Request) -> None:
-        """Have what only this window asks of the WAL before it.
+        """Read what only this window asks of the WAL before it.
 
         That is of files that proved to be catalogs' only in it, for the catalog, and changes of open transactions one
         by one.
@@ -230,12 +233,14 @@ class DatabaseFold:
         since = min((lsn for _, lsn in files), default=state.lsn)
         if since < state.lsn:
             pieces = pieces_of(indexer.stretch(since, state.lsn, request))
-            kept = (one for piece in pieces for one in piece.of_database(self.database, self._sources).kept)
+            records = (record for piece in pieces for record in piece.of_database(self.database, self._sources).kept)
             major = self.store.major
-            self.store.redo.apply_earlier(parse_record(one.data, one.lsn, one.end_lsn, major) for one in kept)
+            self.store.redo.apply_earlier(
+                parse_record(record.data, record.lsn, record.end_lsn, major) for record in records
+            )
 
     def state_behind(self, behind: Behind) -> State:
-        """The state behind a window."""
+        """Return the state after a window."""
         if self._state is None or self._state.lsn != behind.lsn:
             self._state = behind.state(self.opened.directory.timeline_at(behind.lsn))
         return self._state
@@ -259,7 +264,7 @@ class DatabaseFold:
         return advance(start, index, store, self.outputs, is_end, self._rolled, *rest)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
-        """The catalog at a window's start; ``before`` is the store that its image was made of."""
+        """Return the catalog at a window's start; ``before`` is the store that its image was made of."""
         store = self._found_store(before)
         store.redo.numbers_commands = self.opened.request.numbers_commands
         store.name_by(self.opened.search_path)
@@ -285,11 +290,11 @@ class DatabaseFold:
 
 
 class _Sessions:
-    """What is checked and warned of once for all windows.
+    """The checks and warnings that are made once for all windows.
 
     Args:
         outputs: of the database.
-        is_first: it tells what is so for all databases.
+        is_first: it reports what is so for all databases.
         is_one_of_several: a pattern for tables need not match one of this database.
         has_rows: see :class:`DatabaseFold`.
 
@@ -312,7 +317,7 @@ class _Sessions:
         self._replica: tuple[int, int] | None = None
 
     def passed(self, window: PlannedWindow, is_end: bool) -> None:
-        """One more window was gone through; ``is_end``: the session ends with it.
+        """Take one more window that was gone through; ``is_end``: the session ends with it.
 
         Raises:
             CatalogError: the session ends, and a pattern for tables has matched none.
@@ -345,7 +350,7 @@ class _Sessions:
                 patterns.require_matches(names)
 
     def _note_levels(self, window: PlannedWindow) -> None:
-        """Where decoded WAL of a level below logical lies."""
+        """Note where decoded WAL of a level below logical lies."""
         levels, hi = window.followed.levels, window.behind.lsn
         ends = [*(lsn for lsn, _ in levels[1:]), hi]
         needed = window.behind.control.needed
@@ -356,7 +361,7 @@ class _Sessions:
     def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
         """Warn of transactions that cannot be decoded, once it is known why and until when."""
         control = window.behind.control
-        late = np.unique(np.concatenate([*self._late, *(one.late for one in window.assemblies)]))
+        late = np.unique(np.concatenate([*self._late, *(assembly.late for assembly in window.assemblies)]))
         for gap in window.followed.gaps:
             if gap.hi is not None or is_end:
                 inside = (late >= gap.lo) & (late < (NEVER if gap.hi is None else gap.hi))

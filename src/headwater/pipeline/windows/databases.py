@@ -1,8 +1,8 @@
-"""Which databases of a cluster a pass over the WAL is for: those that the catalog has, and those that the WAL creates.
+"""Databases of a cluster that a pass over the WAL is for: those that the catalog has, and those that the WAL creates.
 
 In: a request without a database, names. Out: a plan per database, and more of them as records create databases. A
-database is known by its OID: it is asked for by the name that it has when the catalog was taken or when it is created,
-and a rename or a drop inside the window changes nothing of what is decoded of it.
+database is known by its OID. It is asked for by the name that it has when the catalog was taken or when it is created.
+A rename or a drop inside the window changes nothing of what is decoded of it.
 
 Mirrors createdb (dbcommands.c): with either strategy the new database is a copy of its template as of the record.
 """
@@ -49,7 +49,7 @@ LONG_SEARCH = 1 << 30
 
 @dataclass(frozen=True)
 class DatabaseChoice:
-    """Which databases are asked for.
+    """The databases that are asked for.
 
     Attributes:
         names: their names; None for all that accept connections and are no templates, as ``vacuumdb --all`` has it.
@@ -58,7 +58,7 @@ class DatabaseChoice:
     names: tuple[str, ...] | None
 
     def chooses(self, row: DatabaseRow) -> bool:
-        """Whether a database is asked for that is met with this row."""
+        """Tell whether a database is asked for that is met with this row."""
         if self.names is None:
             return row.allows_connections and not row.is_template
         return row.name in self.names
@@ -88,7 +88,7 @@ class ChosenDatabases:
         """Open the databases that the catalog has.
 
         Args:
-            requests: what is asked of each, for every output; they name no database.
+            requests: each database's request, for every output; they name no database.
             choice: of them.
 
         Raises:
@@ -96,27 +96,27 @@ class ChosenDatabases:
         """
         request = requests[0]
         check_whole_cluster(request)
-        requests = [following_definitions(one, "several databases are decoded without them") for one in requests]
+        requests = [following_definitions(asked, "several databases are decoded without them") for asked in requests]
         rows = list_databases(request.catalog)
         absent = absent_databases(request.catalog, rows)
-        found = cls(requests, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))
+        chosen = cls(requests, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))
         directory = None
         for row in rows:
             if choice.chooses(row) and row not in absent:
                 with errors_of(row.name):
                     opened = open_requests(_of_database(requests, row.name), directory=directory)
                 directory = opened[0].directory
-                outputs = found._outputs(opened)
-                found.plans.append(DatabaseFold(outputs, is_first=not found.plans, is_named=True))
-        if not found.plans:
+                outputs = chosen._outputs(opened)
+                chosen.plans.append(DatabaseFold(outputs, is_first=not chosen.plans, is_named=True))
+        if not chosen.plans:
             guide = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
             scope = Scope(guide.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
-            found.guide = DatabaseFold([OpenOutput(guide, scope)])
-        return found
+            chosen.guide = DatabaseFold([OpenOutput(guide, scope)])
+        return chosen
 
     @property
     def _catalog(self) -> str:
-        """Where all of it comes from."""
+        """The place where all of it comes from."""
         return self.requests[0].catalog
 
     @property
@@ -125,22 +125,22 @@ class ChosenDatabases:
         return list(self.plans) if self.guide is None else [self.guide]
 
     def new_plans(self, runs: Sequence[Run], planned: DatabaseFold) -> list[DatabaseFold]:
-        """The plans of databases that are created in a window; see ``windows.NewPlans``."""
+        """Return the plans of databases that are created in a window; see ``windows.NewPlans``."""
         made = dict(_created(runs, planned.store))
-        for one, row in made.items():
-            if self.choice.chooses(row) or one.oid in {plan.database for plan in self.plans}:
+        for database, row in made.items():
+            if self.choice.chooses(row) or database.oid in {plan.database for plan in self.plans}:
                 before = {*self._made, *(row.oid for row in self._there if runs[0].task.lo > planned.lo)}
-                check_oid(one, row, planned.store, before)
-        self._made |= {one.oid: one for one in made}
+                check_oid(database, row, planned.store, before)
+        self._made |= {database.oid: database for database in made}
         self._check_absent()
         self._check_complete(planned.store)
-        found = [
-            self._plan(one, made[one], planned)
-            for one in without_planned(made, self.plans)
-            if self.choice.chooses(made[one])
+        plans = [
+            self._plan(database, made[database], planned)
+            for database in without_planned(made, self.plans)
+            if self.choice.chooses(made[database])
         ]
-        self.plans += found
-        return found
+        self.plans += plans
+        return plans
 
     def check_found(self, last: CatalogStore) -> None:
         """Refuse names that no database has had, and patterns that have matched no table of any.
@@ -189,8 +189,8 @@ class ChosenDatabases:
                     hint="it may have been dropped while the backup was taken: give an older or a newer one",
                 )
 
-    def _plan(self, one: CreatedDatabase, row: DatabaseRow, planned: DatabaseFold) -> DatabaseFold:
-        line = self._line(one)
+    def _plan(self, database: CreatedDatabase, row: DatabaseRow, planned: DatabaseFold) -> DatabaseFold:
+        line = self._line(database)
         open_again = partial(open_created_catalog, self._catalog, line, row)
         store = open_again()
         with errors_of(row.name):
@@ -201,61 +201,64 @@ class ChosenDatabases:
         root = () if line[0].source is None else (line[0].source,)
         return DatabaseFold(
             self._outputs(opened),
-            sources=(*root, *(made.oid for made in line[:-1])),
+            sources=(*root, *(copied.oid for copied in line[:-1])),
             open_store=open_again,
-            since={made.oid: made.lsn for made in line},
-            expected=frozenset(((made.tablespace, made.oid, n), made.lsn) for made in line for n in numbers),
+            since={copied.oid: copied.lsn for copied in line},
+            expected=frozenset(((copied.tablespace, copied.oid, n), copied.lsn) for copied in line for n in numbers),
             is_first=False,
             is_named=True,
         )
 
     def _outputs(self, opened: Sequence[OpenRequest]) -> list[OpenOutput]:
-        """What is made of a database: it need not have had all that is named, if all databases are asked for."""
+        """Return the outputs of a database: it need not have had all that is named, if all databases are asked for."""
         may_lack = self.choice.names is None
-        return [OpenOutput(one, replace(scope_of(one), may_lack=may_lack)) for one in opened]
+        return [OpenOutput(asked, replace(scope_of(asked), may_lack=may_lack)) for asked in opened]
 
-    def _line(self, one: CreatedDatabase) -> tuple[CreatedDatabase, ...]:
-        """Databases that were copied one of the other, up to this one; from the first on that the catalog lacks."""
-        line = [one]
+    def _line(self, database: CreatedDatabase) -> tuple[CreatedDatabase, ...]:
+        """Return the databases that were copied one of the other, up to this one.
+
+        They begin with the first one that the catalog lacks.
+        """
+        line = [database]
         while (before := self._made.get(line[0].source or 0)) is not None:
             line.insert(0, before)
         return tuple(line)
 
 
-def check_oid(one: CreatedDatabase, row: DatabaseRow, store: CatalogStore, before: Collection[int]) -> None:
-    """Refuse a database with the OID of one that was there before: nothing else tells the files of the two apart.
+def check_oid(database: CreatedDatabase, row: DatabaseRow, store: CatalogStore, before: Collection[int]) -> None:
+    """Refuse a database with the OID of one that was there before: nothing else distinguishes the files of the two.
 
     Args:
-        one: what a record made; row: what it was created with.
+        database: what a record made; row: what it was created with.
         store: a catalog at the end of its window.
         before: OIDs of databases of before that.
 
     Raises:
         CatalogError: there was one.
     """
-    if one.lsn < store.origin.consistent_lsn:
+    if database.lsn < store.origin.consistent_lsn:
         # An exported catalog is as of there, and nothing before it is decoded.
         return
-    others = [v for v in store.tables[PG_DATABASE].find("oid", one.oid) if v.xmin != one.xid]
-    # One that was altered behind the record may be frozen by now; what the WAL told of its transaction holds.
-    told = [(store.fates.told(version.xmin), version.inserter) for version in others]
-    began = [store.fates.commit_lsn(inserter) if lsn is None else lsn for lsn, inserter in told]
-    if one.oid in before or any(lsn < one.lsn for lsn in began):
+    others = [v for v in store.tables[PG_DATABASE].find("oid", database.oid) if v.xmin != database.xid]
+    # One that was altered after the record may be frozen by now; what the WAL says of its transaction holds.
+    fates = [(store.fates.told(version.xmin), version.inserter) for version in others]
+    began = [store.fates.commit_lsn(inserter) if lsn is None else lsn for lsn, inserter in fates]
+    if database.oid in before or any(lsn < database.lsn for lsn in began):
         raise CatalogError(
-            f'database "{row.name}" was created with OID {one.oid}, which another database had before',
-            lsn=one.lsn,
+            f'database "{row.name}" was created with OID {database.oid}, which another database had before',
+            lsn=database.lsn,
             hint=f"end the window there with {option('end')}, and read what follows with a catalog from behind it",
         )
 
 
 def absent_databases(catalog: str, rows: Iterable[DatabaseRow]) -> list[DatabaseRow]:
-    """Databases whose files a copy lacks, as they were created or dropped while it was taken."""
+    """Return the databases whose files a copy lacks, as they were created or dropped while it was taken."""
     directory = DataDirectory(catalog)
     return [row for row in rows if not directory.has_database(row.oid, row.tablespace)]
 
 
 def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabaseFold]) -> Iterator[CreatedDatabase]:
-    """Databases that the catalog does not have.
+    """Give the databases that the catalog does not have.
 
     An online backup has one that was being created when it began. If the WAL has all its pages, it is as any other.
 
@@ -263,38 +266,38 @@ def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabaseFol
         CatalogError: it was copied file by file, and the backup's files of it may be parts.
     """
     planned = {plan.database: plan for plan in plans}
-    for one in made:
-        if one.oid not in planned:
-            yield one
-        elif one.source is not None:
+    for database in made:
+        if database.oid not in planned:
+            yield database
+        elif database.source is not None:
             raise CatalogError(
-                f'database "{planned[one.oid].opened.store.database_name}" was being copied when the backup began',
-                lsn=one.lsn,
-                file=planned[one.oid].opened.request.catalog,
+                f'database "{planned[database.oid].opened.store.database_name}" was being copied when the backup began',
+                lsn=database.lsn,
+                file=planned[database.oid].opened.request.catalog,
                 hint="give an older or a newer base backup",
             )
 
 
 def warn_of_namesakes(runs: Sequence[Run], planned: DatabaseFold) -> list[DatabaseFold]:
-    """Tell who asks for one database by its name of others that get this name; none of them is planned."""
+    """Warn who asks for one database by its name of others that get this name; none of them is planned."""
     name = planned.opened.store.database_name
     made = dict(_created(runs, planned.store))
-    for one, row in made.items():
-        if one.oid == planned.database:
+    for database, row in made.items():
+        if database.oid == planned.database:
             is_later = planned.opened.state is not None or runs[0].task.lo > planned.lo
-            check_oid(one, row, planned.store, {one.oid} if is_later else ())
-    for one in without_planned(made, [planned]):
-        if made[one].name == name:
+            check_oid(database, row, planned.store, {database.oid} if is_later else ())
+    for database in without_planned(made, [planned]):
+        if made[database].name == name:
             warn(
                 f'another database "{name}" is created, and not decoded',
-                lsn=one.lsn,
+                lsn=database.lsn,
                 hint=ways(f"with {option('all-databases')}, both are"),
             )
     return []
 
 
 def may_be_created(request: DecodeRequest) -> bool:
-    """Whether the catalog lacks a request's database, or its files, and the WAL creates any.
+    """Tell whether the catalog lacks a request's database, or its files, and the WAL creates any.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -325,7 +328,7 @@ def _creates_any(request: DecodeRequest) -> bool:
 
 
 def check_whole_cluster(request: DecodeRequest) -> None:
-    """Whether a request's catalog is that of a whole cluster.
+    """Check that a request's catalog is that of a whole cluster.
 
     Raises:
         UsageError: it is one database's only.
@@ -339,7 +342,7 @@ def check_whole_cluster(request: DecodeRequest) -> None:
 
 
 def label_of(store: CatalogStore, taken: Collection[str]) -> str:
-    """What a database is called beside others: its name, if that has not been taken.
+    """Return a database's name beside others: its own, if that has not been taken.
 
     Args:
         store: its catalog.
@@ -350,7 +353,7 @@ def label_of(store: CatalogStore, taken: Collection[str]) -> str:
 
 
 def exists(plan: DatabaseFold, last: CatalogStore) -> bool:
-    """Whether a database has come to be: who creates it may have failed behind the record that copies its files.
+    """Tell whether a database has come to be: its creation may have failed after the record that copies its files.
 
     Args:
         plan: of the database.
@@ -369,26 +372,27 @@ def _no_rows(store: CatalogStore) -> RowChanges:
 
 
 def _created(runs: Sequence[Run], store: CatalogStore) -> Iterator[tuple[CreatedDatabase, DatabaseRow]]:
-    """Databases that are created, and the row that each is created with: what becomes of it later is not asked.
+    """Give the databases that are created, and the row that each is created with.
 
-    Where a template has files in several tablespaces, a record tells of each; the catalogs lie in the default one.
+    What becomes of a row later is not asked. Where a template has files in several tablespaces, there is a record for
+    each; the catalogs lie in the default one.
     """
-    for one in _made_directories(runs, store.major):
-        for row in _rows(store, one.oid, one.xid):
-            if row.tablespace == one.tablespace:
-                yield one, row
+    for database in _made_directories(runs, store.major):
+        for row in _rows(store, database.oid, database.xid):
+            if row.tablespace == database.tablespace:
+                yield database, row
 
 
 def _made_directories(runs: Sequence[Run], major: int) -> Iterator[CreatedDatabase]:
     for piece in pieces_of(runs):
-        for kept in piece.kept.of_manager(DBASE):
-            made = created_database(parse_record(kept.data, kept.lsn, kept.end_lsn, major), major)
-            if made is not None:
-                yield made
+        for entry in piece.kept.of_manager(DBASE):
+            database = created_database(parse_record(entry.data, entry.lsn, entry.end_lsn, major), major)
+            if database is not None:
+                yield database
 
 
 def _rows(store: CatalogStore, oid: int, xid: int | None = None) -> list[DatabaseRow]:
-    """The versions of a database's row, but for those of transactions that aborted; of one transaction, or of all."""
+    """Return the versions of a database's row, but for those of aborted transactions; of one transaction, or of all."""
     versions = [v for v in store.tables[PG_DATABASE].find("oid", oid) if xid is None or v.xmin == xid]
     fates = store.fates
     alive = [v for v in versions if not fates.is_settled(v.inserter) or fates.commit_lsn(v.inserter) != NEVER]
@@ -400,7 +404,7 @@ def _names(plan: DatabaseFold) -> set[str]:
 
 
 def _renamed(name: str, store: CatalogStore) -> str | None:
-    """What to ask for instead of a name that another database was given later."""
+    """Suggest a name to ask for instead of one that another database was given later."""
     versions = store.tables[PG_DATABASE].all_versions()
     rows = list(store.rows.databases(version.data for version in versions))
     oid = next((row.oid for row in rows if row.name == name), None)

@@ -4,10 +4,10 @@ In: the index of a window, the transactions that committed in it, and the catalo
 definitions. Out: what each transaction has changed of the catalog. Events are made of the catalog's versions, for
 the transactions that changed it, by the keys of the rows that they touched.
 
-Place. A transaction's DDL is told in steps: one ends before each change of a row that follows DDL, the last one with
-the transaction. So a table that is created and filled comes before its rows, and each row behind what its table was
-altered by. A step's view is that of the commit, with the commands of the transaction that came before the row's change;
-its place is that of the last of these.
+Place. A transaction's DDL is reported in steps: one ends before each change of a row that follows DDL, the last one
+with the transaction. So a table that is created and filled comes before its rows, and each row after the commands that
+altered its table. A step's view is that of the commit, with the commands of the transaction that came before the row's
+change; its place is that of the last of these.
 
 Known gap: below wal_level logical nothing numbers commands, and all of a transaction's DDL stands at its commit.
 """
@@ -43,8 +43,8 @@ class PlacedDdl(NamedTuple):
         txn: the transaction's number in its window.
         xid: the transaction's, 32 bits.
         commit_lsn: where the commit record starts; commit_time: microseconds since 2000-01-01.
-        event: it.
-        behind: the catalog as the transaction saw it behind the event.
+        event: the event.
+        behind: the catalog as the transaction saw it after the event.
     """
 
     lsn: int
@@ -60,13 +60,13 @@ class PlacedDdl(NamedTuple):
 def ddl_of_window(
     rows: Rows, txns: CommittedTransactions, store: CatalogStore, wanted: NDArray[np.bool_]
 ) -> Iterator[PlacedDdl]:
-    """The DDL of transactions, in commit order.
+    """Give the DDL of transactions, in commit order.
 
     Args:
         rows: the index of the window that they committed in.
         txns: all that committed there.
         store: the catalog, rolled forward over it; it follows definitions.
-        wanted: bool[t] which of them are wanted.
+        wanted: bool[t] the transactions that are wanted.
 
     Raises:
         CatalogError: the catalog is inconsistent, or does not follow definitions.
@@ -93,29 +93,32 @@ class _RowsByTransaction:
         self._rows = rows
 
     def commands(self, txn: int) -> tuple[list[int], list[int]]:
-        """LSNs of a transaction's commands, and what it sees behind each: the highest one so far."""
-        at = self._of_commands.get(txn, _NONE)
+        """Return LSNs of a transaction's commands, and what it sees after each: the highest one so far."""
+        positions = self._of_commands.get(txn, _NONE)
         table = self._rows.commands
-        return table.lsn[at].tolist(), np.maximum.accumulate(table.command[at]).tolist()
+        return table.lsn[positions].tolist(), np.maximum.accumulate(table.command[positions]).tolist()
 
     def changes(self, txn: int) -> list[tuple[int, tuple[int, ...]]]:
-        """LSN and file of the first change of each index row of a transaction, but for catalogs as initdb made them."""
-        at = self._of_changes.get(txn, _NONE)
-        numbers = self._rows.locators[np.asarray(taken(self._rows.changes.locator, at)), 2]
-        found = self._rows.changes.take(at[numbers >= FIRST_NORMAL_OBJECT_ID])
-        files = map(tuple, self._rows.locators[np.asarray(found.locator)].tolist())
-        return sorted(zip(np.asarray(found.first).tolist(), files, strict=True))
+        """Return LSN and file of the first change of each index row of a transaction.
+
+        Catalogs as initdb made them are left out.
+        """
+        positions = self._of_changes.get(txn, _NONE)
+        numbers = self._rows.locators[np.asarray(taken(self._rows.changes.locator, positions)), 2]
+        changes = self._rows.changes.take(positions[numbers >= FIRST_NORMAL_OBJECT_ID])
+        files = map(tuple, self._rows.locators[np.asarray(changes.locator)].tolist())
+        return sorted(zip(np.asarray(changes.first).tolist(), files, strict=True))
 
 
 _NONE = np.empty(0, np.int64)
 
 
 def _grouped(txn: Int64s, chosen: Int64s, count: int) -> dict[int, Int64s]:
-    """Rows of each chosen transaction, by its number."""
+    """Return the rows of each chosen transaction, by its number."""
     is_chosen = np.zeros(count + 1, np.bool_)
     is_chosen[chosen] = True
-    at = np.flatnonzero(is_chosen[txn])
-    order = at[np.argsort(txn[at], kind="stable")]
+    positions = np.flatnonzero(is_chosen[txn])
+    order = positions[np.argsort(txn[positions], kind="stable")]
     values, first = np.unique(txn[order], return_index=True)
     return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
 
@@ -131,7 +134,7 @@ class _Transaction:
         self._changes = rows.changes(number) if self._lsns else []
 
     def events(self) -> Iterator[tuple[int, DdlEvent, HistoricCatalog]]:
-        """The events, each with its place and the view behind it."""
+        """Give the events, each with its place and the view after it."""
         touched = {key for key in self._store.touched_by(self._xids) if rests_on(key)}
         if not touched:
             return
@@ -147,7 +150,7 @@ class _Transaction:
         return self._store.view(self._commit, OwnCommands(self._xids, command))
 
     def _steps(self) -> Iterator[tuple[int, int | None]]:
-        """The place of each step, and the command that sees it; of the last one the transaction's end."""
+        """Give the place of each step, and the command that sees it; of the last one the transaction's end."""
         done = 0
         for first, file in self._changes:
             at = bisect_left(self._lsns, first)
@@ -157,14 +160,17 @@ class _Transaction:
         yield (self._lsns[-1] if done < len(self._lsns) else self._commit), None
 
     def _is_of_table(self, file: Sequence[int], command: int) -> bool:
-        """Whether a file is that of a table that has changes: no catalog's, and none that a table is rewritten into."""
+        """Tell whether a file is that of a table that has changes.
+
+        It is no catalog's, and none that a table is rewritten into.
+        """
         tablespace, _, number = file
         schema = self._seen(command).relation_by_filenode(tablespace, number)
-        is_own = schema is not None and schema.oid >= FIRST_UNPINNED_OBJECT_ID and schema.kind in "rmp"
-        return is_own and schema is not None and not schema.rewrite_of
+        is_a_users = schema is not None and schema.oid >= FIRST_UNPINNED_OBJECT_ID and schema.kind in "rmp"
+        return is_a_users and schema is not None and not schema.rewrite_of
 
     def _shares(self, steps: Sequence[tuple[int, int | None]], touched: set[Dependency]) -> list[set[Dependency]]:
-        """What rows are looked up by that each step made or removed."""
+        """Return the keys of the rows that each step made or removed."""
         if len(steps) == 1:
             return [touched]
         bounds = [command for _, command in steps if command is not None]

@@ -1,4 +1,4 @@
-"""What goes between the changes: messages of truncates, origins, frames of transactions, places of logical messages.
+"""Messages between the changes: of truncates, origins, frames of transactions, and the places of logical messages.
 
 In: the index's tables of truncates and messages, and the plugin. Out: :class:`~headwater.reorder.plan.Events`, which
 decode tasks put between the changes. Python goes one by one only over truncates, origins, prepared transactions and
@@ -52,7 +52,7 @@ class WantedMessages:
 
     @property
     def bare(self) -> MessageTable:
-        """Those that stand alone."""
+        """The messages that stand alone."""
         return self.at.take(np.flatnonzero(self.txn < 0))
 
 
@@ -73,10 +73,10 @@ _Made = tuple[int, int, int, int, tuple[bytes, ...]]
 
 @dataclass(frozen=True)
 class DdlMessages:
-    """What the plugin makes of DDL: messages of one place each.
+    """The plugin's messages for DDL, of one place each.
 
     Attributes:
-        txn: of which replay; lsn: the place; texts: the messages, in order.
+        txn: the replay's number; lsn: the place; texts: the messages, in order.
     """
 
     txn: int
@@ -86,11 +86,12 @@ class DdlMessages:
 
 @dataclass(frozen=True)
 class FrameMessages:
-    """What the plugin makes of the records that prepared and streamed transactions are replayed at, by replay.
+    """The plugin's messages for the records that prepared and streamed transactions are replayed at, by replay.
 
     Attributes:
-        frames: what goes before and behind its changes.
-        finishes: of an end without changes (COMMIT PREPARED, the commit of what was streamed), if it makes any.
+        frames: messages before and after its changes.
+        finishes: messages for an end without changes (COMMIT PREPARED, the commit of what was streamed), if there are
+            any.
     """
 
     frames: Mapping[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]]
@@ -98,15 +99,15 @@ class FrameMessages:
 
     @property
     def begun(self) -> list[int]:
-        """Replays that give messages, whether they have changes or not."""
+        """The replays that give messages, whether they have changes or not."""
         return [*(txn for txn, (before, _) in self.frames.items() if before), *self.finishes]
 
 
 def renumbered(truncates: Sequence[WantedTruncate], resolution: Int64s) -> list[WantedTruncate]:
-    """The same truncates with other resolutions.
+    """Return the same truncates with other resolutions.
 
     Args:
-        truncates: them.
+        truncates: the truncates.
         resolution: int64[k] for each relation of each truncate.
     """
     numbers = iter(resolution.tolist())
@@ -115,15 +116,15 @@ def renumbered(truncates: Sequence[WantedTruncate], resolution: Int64s) -> list[
 
 @dataclass(frozen=True)
 class DriverMessages:
-    """Asks the plugin for what is neither a row change nor a schema.
+    """The questions to the plugin about what is neither a row change nor a schema.
 
     Attributes:
         rows: the index.
-        txns: what is replayed; output: bool[t] those replays that are output.
-        plugin: who is asked.
+        txns: the replays; output: bool[t] those replays that are output.
+        plugin: the plugin that is asked.
         resolver: looks relations up.
-        in_window: bool[n] which of some LSNs, int64[n], lie in the window.
-        late: int64[k] sorted: logical messages that come behind the change that follows them, by their places.
+        in_window: tells bool[n] which of some LSNs, int64[n], lie in the window.
+        late: int64[k] sorted: logical messages that come after the change that follows them, by their places.
     """
 
     rows: Rows
@@ -135,29 +136,29 @@ class DriverMessages:
     late: Int64s
 
     def messages(self) -> WantedMessages:
-        """Logical messages, in LSN order."""
-        found = self.rows.messages
-        txn, inside = self._txns(found.owner, found.lsn), found.transactional
-        wanted = np.where(inside, txn >= 0, self.in_window(found.lsn))
+        """Return the logical messages, in LSN order."""
+        logical = self.rows.messages
+        txn, inside = self._txns(logical.owner, logical.lsn), logical.transactional
+        wanted = np.where(inside, txn >= 0, self.in_window(logical.lsn))
         for kind in (False, True):
             if not self.plugin.wants_message(kind):
                 wanted &= inside != kind
-        wanted &= ~has_origin_of(found.origin, self.plugin.filter_origin)
+        wanted &= ~has_origin_of(logical.origin, self.plugin.filter_origin)
         chosen = np.flatnonzero(wanted)
-        return WantedMessages(np.where(inside, txn, -1)[chosen], found.take(chosen))
+        return WantedMessages(np.where(inside, txn, -1)[chosen], logical.take(chosen))
 
     def truncates(self) -> Iterator[WantedTruncate]:
-        """Truncates, in LSN order; those of unwanted relations count as changes too, if the plugin tracks them."""
-        found = self.rows.truncates
-        txns = self._txns(found.xid, found.lsn)
-        wanted = np.flatnonzero((txns >= 0) & ~has_origin_of(found.origin, self.plugin.filter_origin))
-        columns = (txns, found.xid, found.lsn, found.flags)
+        """Give truncates, in LSN order; those of unwanted relations count as changes too, if the plugin tracks them."""
+        table = self.rows.truncates
+        txns = self._txns(table.xid, table.lsn)
+        wanted = np.flatnonzero((txns >= 0) & ~has_origin_of(table.origin, self.plugin.filter_origin))
+        columns = (txns, table.xid, table.lsn, table.flags)
         for txn, xid, lsn, flags, i in zip(*(column[wanted].tolist() for column in columns), wanted, strict=True):
-            oids = found.relations.values[found.relations.starts[i] : found.relations.starts[i + 1]].tolist()
+            oids = table.relations.values[table.relations.starts[i] : table.relations.starts[i + 1]].tolist()
             yield WantedTruncate(txn, xid, lsn, flags, tuple(self._truncated(txn, lsn, oids)))
 
     def framed(self) -> FrameMessages:
-        """Of prepared and streamed transactions that are output."""
+        """Return the frames of prepared and streamed transactions that are output."""
         finishes: dict[int, tuple[bytes, ...]] = {}
         frames: dict[int, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {}
         for at in np.flatnonzero(self.output & (self.txns.kind != WHOLE)).tolist():
@@ -182,7 +183,7 @@ class DriverMessages:
         return self.plugin.commit_prepared(txn) if kind == COMMITS_PREPARED else self.plugin.rollback_prepared(txn)
 
     def _block_frame(self, at: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        """What goes before and behind a block: nothing if nothing was queued for it."""
+        """Make the messages before and after a block: none if nothing was queued for it."""
         assert self.txns.streamed is not None
         blocks, block, xid = self.txns.streamed.blocks, int(self.txns.streamed.block[at]), int(self.txns.xid[at])
         if not blocks.first[block]:
@@ -208,7 +209,7 @@ class DriverMessages:
         )
 
     def _txns(self, xids: Int64s, places: Int64s) -> Int64s:
-        """The output replay that has what each xid did at a place, -1 if there is none."""
+        """Return the output replay that has what each xid did at a place, -1 if there is none."""
         txn = self.txns.replay_of(xids, places)
         return np.where(np.append(self.output, False)[txn], txn, -1)
 
@@ -231,24 +232,28 @@ class DriverMessages:
         framed: FrameMessages,
         ddl: Sequence[DdlMessages] = (),
     ) -> Events:
-        """All of them in output order.
+        """Return all events in output order.
 
         Args:
             units: what is output; unit_of: int64[t] the unit of each replay.
             messages: of these units.
             truncates: of these units.
-            announced: before which relations of truncates, one after the other, the schema goes.
+            announced: says before which relations of truncates, one after the other, the schema goes.
             framed, ddl: of these units.
         """
         at, unit = messages.at, np.append(unit_of, -1)[messages.txn]
         order = np.where(np.isin(at.lsn, self.late), at.end, at.lsn)
         unit[messages.txn < 0] = np.flatnonzero(units.txn < 0)
-        of_ddl = ((int(unit_of[one.txn]), one.lsn, one.lsn, 0, one.texts) for one in ddl)
-        made = list(chain(of_ddl, self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
-        made.sort(key=itemgetter(0, 1))
-        made_unit, made_place, made_lsn, tentative = np.array([event[:4] for event in made], np.int64).reshape(-1, 4).T
-        zeros, nothing = np.zeros(len(made), np.int64), np.zeros(len(unit), np.int64)
-        of_made = np.stack([made_unit, made_place, made_place, made_lsn, tentative, zeros, np.arange(len(made))])
+        of_ddl = ((int(unit_of[steps.txn]), steps.lsn, steps.lsn, 0, steps.texts) for steps in ddl)
+        driver_events = list(chain(of_ddl, self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
+        driver_events.sort(key=itemgetter(0, 1))
+        made_unit, made_place, made_lsn, tentative = (
+            np.array([event[:4] for event in driver_events], np.int64).reshape(-1, 4).T
+        )
+        zeros, nothing = np.zeros(len(driver_events), np.int64), np.zeros(len(unit), np.int64)
+        of_made = np.stack(
+            [made_unit, made_place, made_place, made_lsn, tentative, zeros, np.arange(len(driver_events))]
+        )
         of_messages = np.stack([unit, at.lsn, order, at.end, nothing, at.end - at.lsn, nothing - 1])
         # A truncate that begins where a late message comes is before it.
         both = np.concatenate([of_made, of_messages], axis=1)
@@ -261,7 +266,7 @@ class DriverMessages:
             lsn,
             size,
             number,
-            tuple(event[4] for event in made),
+            tuple(event[4] for event in driver_events),
             tentative,
             *self._origins(units),
             frame_unit=np.array([unit for unit, _ in frames], np.int64),
@@ -269,29 +274,35 @@ class DriverMessages:
         )
 
     def _made(self, unit_of: Int64s, truncates: Iterable[WantedTruncate], announced: Announcements) -> Iterator[_Made]:
-        """Of truncates that have any messages; tentative announcements of their relations are events of their own."""
-        told = zip(announced.sends.tolist(), announced.tentative.tolist(), strict=True)
-        for one in truncates:
-            place, announced_with = (int(unit_of[one.txn]), one.lsn, one.lsn), list(islice(told, len(one.relations)))
+        """Give events of truncates that have any messages.
+
+        Tentative announcements of their relations are events of their own.
+        """
+        announcements = zip(announced.sends.tolist(), announced.tentative.tolist(), strict=True)
+        for truncate in truncates:
+            place, announced_with = (
+                (int(unit_of[truncate.txn]), truncate.lsn, truncate.lsn),
+                list(islice(announcements, len(truncate.relations))),
+            )
             sends = [send for send, _ in announced_with]
             if any(number for _, number in announced_with):
-                for resolution, (send, number) in zip(one.relations, announced_with, strict=True):
+                for resolution, (send, number) in zip(truncate.relations, announced_with, strict=True):
                     if send or number:
-                        yield *place, number, self._announcements(one, [resolution])
+                        yield *place, number, self._announcements(truncate, [resolution])
                 sends = [False] * len(sends)
-            texts = self._truncate_messages(one, sends)
+            texts = self._truncate_messages(truncate, sends)
             if texts:
                 yield *place, 0, texts
 
     def _finished(self, unit_of: Int64s, framed: FrameMessages) -> Iterator[_Made]:
-        """The same of ends without changes."""
+        """Give the same of ends without changes."""
         for txn, messages in framed.finishes.items():
             if unit_of[txn] < 0:
                 continue
             yield int(unit_of[txn]), int(self.txns.place[txn]), int(self.txns.end_lsn[txn]), 0, messages
 
     def _announcements(self, wanted: WantedTruncate, relations: Sequence[int]) -> tuple[bytes, ...]:
-        """What announces some relations of a truncate."""
+        """Return the messages that announce some relations of a truncate."""
         messages = [message for number in relations for message in self.resolver.resolutions[number].messages]
         if messages and self.txns.kind[wanted.txn] == STREAMS:
             return tuple(self.plugin.stream_schema(messages, wanted.xid))
@@ -312,9 +323,9 @@ class DriverMessages:
         return *messages, *made
 
     def _origins(self, units: Units) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
-        """Units that announce the replication origin they came from, and how."""
-        found: list[int] = []
-        made: list[tuple[bytes, ...]] = []
+        """Return the units that announce the replication origin they came from, and how."""
+        announcing: list[int] = []
+        texts: list[tuple[bytes, ...]] = []
         of_txn = np.flatnonzero(~units.is_bare)
         for unit in of_txn[self.txns.origin[units.txn[of_txn]] != 0]:
             txn = units.txn[unit]
@@ -322,6 +333,6 @@ class DriverMessages:
             name = self.resolver.store.view(int(self.txns.place[txn])).origin_name(origin_id)
             messages = self.plugin.origin(origin_id, name, int(self.txns.origin_lsn[txn]))
             if messages:
-                found.append(int(unit))
-                made.append(tuple(messages))
-        return np.array(found, np.int64), tuple(made)
+                announcing.append(int(unit))
+                texts.append(tuple(messages))
+        return np.array(announcing, np.int64), tuple(texts)

@@ -1,10 +1,10 @@
-"""Going on behind the end of the log: when to look at it again, and what of it is there.
+"""Going on after the end of the log: when to look at it again, and what of it is there.
 
-In: where WAL comes to, and whether the run was told to end. Out: the WAL as it is at a moment, once there is some
-behind a state. What a run does with it is the same as without following, pass by pass: a pass goes from a state to the
-end of what is there (:mod:`headwater.pipeline.window_pipeline`).
+In: where WAL comes to, and whether the run was told to end. Out: the WAL as it is at a moment, once there is some after
+a state. What a run does with it is the same as without following, pass by pass: a pass goes from a state to the end of
+what is there (:mod:`headwater.pipeline.window_pipeline`).
 
-WAL that has not come yet is waited for: behind the end, at the beginning (an archive that is younger than the backup),
+WAL that has not come yet is waited for: after the end, at the beginning (an archive that is younger than the backup),
 and where an archive gets a later segment first. WAL that is gone is an error.
 
 Known gap: WAL that the server has written and not yet flushed is read; a server that loses power writes other records
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class Stopping:
-    """Whether a run is to end at the next place where nothing is left half done; told from any thread or signal."""
+    """A request to end a run at the next place where nothing is left half done; made from any thread or signal."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.is_told = False
 
     def fileno(self) -> int:
-        """A descriptor that can be read when it was told."""
+        """Return a descriptor that can be read once the request was made."""
         return self._reader
 
     def tell(self) -> None:
@@ -46,7 +46,7 @@ class Stopping:
 
 
 class Following:
-    """Looks at WAL that grows; a context manager.
+    """A look at WAL that grows; a context manager.
 
     Args:
         source: where it comes to.
@@ -68,10 +68,10 @@ class Following:
         self._arrivals.__exit__(kind, error, trace)
 
     def when_there(self, take: Callable[[], T]) -> T | None:
-        """What can be taken once enough WAL is there; None if the run was told to end before.
+        """Take what can be taken once enough WAL is there; None if the run was told to end before.
 
         Args:
-            take: takes it; an error that says that WAL has yet to come is waited out.
+            take: takes that; an error that says that WAL has yet to come is waited out.
 
         Raises:
             HeadwaterError: any other.
@@ -84,28 +84,28 @@ class Following:
                 self._arrivals.wait()
         return None
 
-    def look(self, kept: KeptState | None) -> WalDirectory:
-        """The WAL that is there, from where a state needs it.
+    def look(self, stored: KeptState | None) -> WalDirectory:
+        """Return the WAL that is there, from where a state needs it.
 
         Raises:
             SegmentError: there is none, or it cannot be read.
         """
-        directory = self._growing.look(None if kept is None else kept.state.restart_lsn)
-        return directory if kept is None else unbroken(directory, kept.state.lsn)
+        directory = self._growing.look(None if stored is None else stored.state.restart_lsn)
+        return directory if stored is None else unbroken(directory, stored.state.lsn)
 
-    def behind(self, kept: KeptState) -> WalDirectory | None:
-        """The WAL once there is a record behind a state; None if the run was told to end before.
+    def behind(self, stored: KeptState) -> WalDirectory | None:
+        """Return the WAL once there is a record after a state; None if the run was told to end before.
 
         Raises:
             WalError: it cannot be read.
         """
         while not self.stopping.is_told:
-            directory = self.look(kept)
-            if has_record(directory, kept.state.lsn):
+            directory = self.look(stored)
+            if has_record(directory, stored.state.lsn):
                 return directory
             self._arrivals.wait()
         return None
 
     def end(self, known: int) -> int:
-        """Where the log ends at this moment, for who knows of a record that ended at an LSN."""
+        """Return the end of the log at this moment, given that a record is known to end at an LSN."""
         return max(known, end_of_log(self._growing.look(known), known))

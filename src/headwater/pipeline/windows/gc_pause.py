@@ -19,7 +19,10 @@ _was_enabled = False
 
 @contextmanager
 def collector_put_off() -> Iterator[None]:
-    """No automatic search in this process while any thread is within; a user who switched it off finds it so."""
+    """Hold off automatic searches in this process while any thread is within.
+
+    A user who switched them off finds it so.
+    """
     global _within, _was_enabled
     with _lock:
         _was_enabled = gc.isenabled() if _within == 0 else _was_enabled

@@ -34,7 +34,7 @@ other, in their order, as they are done. Iterating raises what a task raised."""
 
 
 def index_start(directory: WalDirectory, store: CatalogStore) -> int:
-    """Where the index begins: at the catalog's LSN, or before transactions began that were prepared then.
+    """Return the LSN where the index begins: the catalog's, or one before transactions began that were prepared then.
 
     The WAL is read backwards, segment by segment, as long as it goes on in one piece.
 
@@ -42,20 +42,20 @@ def index_start(directory: WalDirectory, store: CatalogStore) -> int:
         directory: the WAL.
         store: the catalog.
     """
-    xids = [one.xid for one in store.origin.prepared if not one.changes_catalog]
-    found, hi = store.start_lsn, store.start_lsn
+    xids = [prepared.xid for prepared in store.origin.prepared if not prepared.changes_catalog]
+    start, hi = store.start_lsn, store.start_lsn
     while xids and store.origin.is_shutdown and (segment := directory.segment_at(hi - 1)) is not None:
         try:
-            told = list(xids_told(read_frames(directory, segment.start_lsn, hi), store.major))
+            counters = list(xids_told(read_frames(directory, segment.start_lsn, hi), store.major))
         except WalError:
             break
-        for lsn, next_xid in reversed(told):
+        for lsn, next_xid in reversed(counters):
             begun_later = [xid for xid in xids if not xid_precedes(xid, next_xid)]
             if begun_later:
-                found = lsn
+                start = lsn
                 xids = [xid for xid in xids if xid not in begun_later]
         hi = segment.start_lsn
-    return found
+    return start
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ class IndexTask:
     request: Request
 
     def answers(self, request: Request, since: Mapping[Locator | int, int]) -> bool:
-        """Whether the run's index has all that a request asks for.
+        """Tell whether the run's index has all that a request asks for.
 
         Args:
-            request: it.
+            request: the request.
             since: LSNs before which nothing is in the WAL about some of the files, and of the databases, by OID.
         """
         new: set[Locator | int] = {*request.catalogs, *request.databases}
         lacking = new.difference(self.request.catalogs, self.request.databases)
-        files = [one for one in lacking if since.get(one, 0) < self.hi]
+        files = [file for file in lacking if since.get(file, 0) < self.hi]
         cuts = [cut for cut in set(request.cuts).difference(self.request.cuts) if self.lo < cut < self.hi]
         detailed = (request.detailed_in(self.lo, self.hi), self.request.detailed_in(self.lo, self.hi))
         return not files and not cuts and detailed[0] == detailed[1]

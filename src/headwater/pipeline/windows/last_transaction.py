@@ -1,8 +1,8 @@
-"""How many messages the last transaction of a window gives, as far as the index tells: none, one, or more.
+"""The number of messages that a window's last transaction gives, as far as the index tells: none, one, or more.
 
-For plugins that say of a message that is in no transaction something that depends on the transaction before it
-(``PluginTraits.leads_messages``): where a window begins with such a message, the driver must know without decoding.
-Invariant: what is said is so, or :data:`UNTOLD`. It goes from window to window as an entry of no relation in the
+For plugins that put before a message that is in no transaction something that depends on the transaction before it
+(``PluginTraits.leads_messages``). Where a window begins with such a message, the driver must know without decoding.
+Invariant: the number is true, or :data:`UNTOLD`. It goes from window to window as an entry of no relation in the
 plugin's memory (:mod:`headwater.reorder.announced_schemas`).
 """
 
@@ -39,17 +39,17 @@ _NO_RELATION = 0
 
 
 def changes_in_mind(memory: SchemaMemory) -> int:
-    """What was said of the window before; nothing has been shown at the start of a session."""
+    """Return the number that the window before gave; nothing has been shown at the start of a session."""
     return memory.entries[0].said.wants if memory.entries else 0
 
 
 def with_changes(memory: SchemaMemory, changes: int) -> SchemaMemory:
-    """The memory of a plugin that sends no schemas, with that in it."""
+    """Return the memory of a plugin that sends no schemas, with that in it."""
     return replace(memory, entries=(Entry(_NO_RELATION, Description(changes)),))
 
 
 def require_told(changes: int, units: Units) -> None:
-    """Whether the window before says enough for this one.
+    """Check that the window before says enough for this one.
 
     Raises:
         PluginError: its first unit is a message, and what that depends on cannot be told.
@@ -72,12 +72,12 @@ def last_changes(
     *,
     may_leave_out: bool,
 ) -> int | None:
-    """How many messages the last transaction gives: 0, 1, MANY or UNTOLD.
+    """Count the messages that the last transaction gives: 0, 1, MANY or UNTOLD.
 
     Args:
         rows: the index.
         candidates: c of its rows.
-        choice: which of them give messages.
+        choice: says which of them give messages.
         certain_kinds: uint8[c] bits of the kinds that do, whatever is in their rows.
         messages: logical messages that the plugin wants.
         units: what is output.
@@ -93,9 +93,9 @@ def last_changes(
     counts = rows.changes.count[candidates.at[of_last]].astype(np.int64)
     kinds, sure = candidates.kinds[of_last], certain_kinds[of_last]
     are_all_certain = kinds & ~(sure & _COUNTED | _NOT_COUNTED) == 0
-    said = int(np.count_nonzero(messages.txn == ended[-1]))
-    least = int(np.where(are_all_certain, counts, kinds & sure != 0).sum()) + (0 if may_leave_out else said)
-    most = int(counts.sum()) + said
+    logical = int(np.count_nonzero(messages.txn == ended[-1]))
+    least = int(np.where(are_all_certain, counts, kinds & sure != 0).sum()) + (0 if may_leave_out else logical)
+    most = int(counts.sum()) + logical
     if least >= MANY:
         return MANY
     return most if most < MANY else UNTOLD

@@ -27,7 +27,7 @@ IndexRuns = Callable[[Sequence[IndexTask]], Indexing]
 
 @dataclass(frozen=True)
 class WindowBounds:
-    """How large a window may be.
+    """The bounds of a window.
 
     Attributes:
         wal_bytes: bytes of WAL; index_bytes: bytes of its index's rows. A window has one run at least.
@@ -59,7 +59,7 @@ class Run:
 
 
 class RunIndexer:
-    """Indexes a stretch of WAL.
+    """An indexer of a stretch of WAL.
 
     Args:
         directory: the WAL.
@@ -87,14 +87,14 @@ class RunIndexer:
             job.close()
 
     def take(self, request: Request, is_enough: Callable[[Sequence[Run]], bool]) -> tuple[list[Run], bool]:
-        """The runs of the next window.
+        """Return the runs of the next window.
 
         Args:
             request: what to look for in it, and, as far as that is known, in the next one.
-            is_enough: whether a window may end behind these runs; it is as large as it takes.
+            is_enough: tells whether a window may end after these runs; it is as large as it takes.
 
         Returns:
-            them, none if there is no WAL left; and whether it is the last window.
+            the runs, none if there is no WAL left; and whether it is the last window.
         """
         taken: list[Run] = []
         while not (taken and taken[-1].is_end):
@@ -107,10 +107,10 @@ class RunIndexer:
         return self.again(taken, request, {}), is_last
 
     def again(self, runs: Sequence[Run], request: Request, since: Mapping[Locator | int, int]) -> list[Run]:
-        """The same runs, those indexed anew whose index lacks what a request asks for.
+        """Return the same runs, those indexed again whose index lacks what a request asks for.
 
         Args:
-            runs: them.
+            runs: the runs.
             request: what to look for.
             since: LSNs before which nothing is in the WAL about some of the files and databases.
         """
@@ -120,7 +120,7 @@ class RunIndexer:
         return [fresh.get(number, run) for number, run in enumerate(runs)]
 
     def stretch(self, lo: int, hi: int, request: Request) -> list[Run]:
-        """The runs of WAL that was gone through before, indexed once more."""
+        """Return the runs of WAL that was gone through before, indexed once more."""
         return self._run(self._tasks(lo, hi, request))
 
     def _is_full(self, runs: Sequence[Run]) -> bool:
@@ -128,7 +128,7 @@ class RunIndexer:
         return runs[-1].task.hi - runs[0].task.lo > self._bounds.wal_bytes or rows > self._bounds.index_bytes
 
     def _look(self, request: Request) -> Run | None:
-        """The run that follows, which is there until it is taken; None if no WAL is left."""
+        """Return the run that follows, which is there until it is taken; None if no WAL is left."""
         if self._following is None:
             self._begin(request)
             if not self._jobs:
@@ -150,7 +150,7 @@ class RunIndexer:
         return [IndexTask(self._directory, low, high, request) for low, high in cut]
 
     def _stretch_end(self) -> int:
-        """Where the next stretch ends: with a segment."""
+        """Return the end of the next stretch, which is a segment's."""
         size, stretch = self._directory.segment_size, min(self._bounds.wal_bytes, STRETCH_BYTES)
         hi = min(self._hi, (self._next + stretch) // size * size)
         return hi if hi > self._next else min(self._hi, (self._next // size + 1) * size)
@@ -187,7 +187,7 @@ class _Job:
         return self._taken == len(self._tasks)
 
     def take(self) -> Run:
-        """The next one, as soon as it is done."""
+        """Return the next run, as soon as it is done."""
         pieces = next(self._found)
         self._taken += 1
         return Run(self._tasks[self._taken - 1], pieces)

@@ -1,4 +1,4 @@
-"""A plugin that sends schemas, as the reorder room asks it with what it keeps in mind.
+"""A plugin that sends schemas, as the reorder room asks it with what it remembers.
 
 Mirrors the calls of ``get_rel_sync_entry`` into the catalog: what the server would warn of is warned of, where it would
 stop is an error that says how far the window can go.
@@ -41,7 +41,7 @@ class PluginSender:
 
     @property
     def announcements(self) -> int:
-        """What must be forgotten of a relation to have it announced again."""
+        """The announcements that must be forgotten of a relation to have it announced again."""
         return self.plugin.traits.announcements
 
     @property
@@ -50,15 +50,15 @@ class PluginSender:
         return self.plugin.traits.counts_prepared
 
     def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
-        """OID of the relation that these messages announce a relation as."""
+        """Return the OID of the relation that these messages announce a relation as."""
         return self.plugin.published_as(schema, messages)
 
     def renewed(
-        self, schema: RelationSchema, catalog: HistoricCatalog, said: Description, txn: int, lsn: int
+        self, schema: RelationSchema, catalog: HistoricCatalog, description: Description, txn: int, lsn: int
     ) -> Description:
-        """What :meth:`describes` would say now of a relation that is published as it was when it said that."""
+        """Describe a relation again that is published as it was when :meth:`describes` did so."""
         with self._placed(txn, lsn):
-            return self.plugin.renewed(schema, catalog, said)
+            return self.plugin.renewed(schema, catalog, description)
 
     def require_sendable(
         self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int
@@ -68,7 +68,7 @@ class PluginSender:
             self.plugin.require_sendable(schema, catalog, *relations)
 
     def tracks(self, schema: RelationSchema) -> bool:
-        """Whether it keeps an entry of this relation."""
+        """Tell whether the plugin keeps an entry of this relation."""
         return self.plugin.tracks(schema)
 
     def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:

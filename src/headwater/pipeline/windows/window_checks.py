@@ -1,4 +1,4 @@
-"""What is wanted of a window of WAL, and whether all in it can be decoded."""
+"""Checks of a window of WAL: whether all in it can be decoded, and what is wanted of it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Int64s = NDArray[np.int64]
 
 
 def check_window(index: WalIndex, followed: Followed, start: int | None) -> None:
-    """Whether a window can be decoded.
+    """Check that a window can be decoded.
 
     Args:
-        index: of the window; followed: what its records have told.
-        start: WAL behind this LSN must not have been written while wal_level was too low; None if it may.
+        index: of the window; followed: what its records say.
+        start: WAL after this LSN must not have been written while wal_level was too low; None if it may.
 
     Raises:
         WalError: wal_level was too low.
@@ -50,7 +50,7 @@ def check_window(index: WalIndex, followed: Followed, start: int | None) -> None
 
 
 def level_name(level: int) -> str:
-    """The name of a wal_level."""
+    """Return the name of a wal_level."""
     return WAL_LEVELS[max(0, min(level, 2))]
 
 
@@ -68,10 +68,10 @@ def warn_of_custom_records(custom: Int64s) -> None:
 
 
 def check_consistent(control: Control, lo: int, hi: int) -> int:
-    """Whether decoding could begin in what was read.
+    """Check that decoding could begin in what was read.
 
     Args:
-        control: at the end of it.
+        control: the state of control records at the end of it.
         lo: where it begins; hi: where it ends.
 
     Returns:
@@ -97,7 +97,7 @@ def check_consistent(control: Control, lo: int, hi: int) -> int:
 
 
 def _what_ran(control: Control) -> str:
-    open_ones = [str(one) for one in control.prepared]
+    open_ones = [str(prepared) for prepared in control.prepared]
     names = f", among them {' and '.join(open_ones)}," if open_ones else ""
     return f"transactions that ran when the catalog was taken{names}"
 
@@ -137,7 +137,7 @@ def warn_of_short_wal(hi: int, start: int | None, end: int | None) -> None:
 
     Args:
         hi: LSN where the WAL ends.
-        start, end: what was asked for; an end may lie behind the header of the page that would follow.
+        start, end: what was asked for; an end may lie after the header of the page that would follow.
     """
     if start is not None and start - hi > LONG_HEADER:
         warn(f"the WAL ends at {Lsn(hi)}, before the start {Lsn(start)}: nothing was decoded")
@@ -170,7 +170,7 @@ def warn_of_prepared(control: Control, commits: Int64s) -> None:
 
 
 def warn_of_waiting(control: Control, commits: Int64s) -> None:
-    """Warn of transactions behind a gap where decoding could not begin again up to the end of the WAL.
+    """Warn of transactions after a gap where decoding could not begin again up to the end of the WAL.
 
     Args:
         control: at that end.
@@ -189,21 +189,24 @@ def _left_out(commits: Int64s) -> str:
 
 
 def _reasons(control: Control, start_lsn: int) -> Iterator[str]:
-    """Why the consistent point lies behind the catalog's LSN."""
-    found = False
-    for one, lsn in control.ended:
+    """Give the reasons why the consistent point lies after the catalog's LSN."""
+    has_reason = False
+    for transaction, lsn in control.ended:
         if lsn > start_lsn:
-            found = True
-            yield f"{one} had begun before the catalog was taken and ended at {Lsn(lsn)}"
+            has_reason = True
+            yield f"{transaction} had begun before the catalog was taken and ended at {Lsn(lsn)}"
     if control.raised is not None:
-        found = True
+        has_reason = True
         yield f"wal_level was below logical until {Lsn(control.raised)}"
-    if not found:
+    if not has_reason:
         yield "transactions that ran when the catalog was taken had to end first"
 
 
 def _check_minimal(index: WalIndex, followed: Followed) -> None:
-    """With wal_level = minimal, files are written without WAL: no catalog can follow (CheckRequiredParameterValues)."""
+    """Refuse WAL of wal_level = minimal: files are written without it, and no catalog can follow.
+
+    Mirrors CheckRequiredParameterValues.
+    """
     ends = [*(lsn for lsn, _ in followed.levels[1:]), index.hi]
     for (lo, level), hi in zip(followed.levels, ends, strict=True):
         xids = index.rows.xids

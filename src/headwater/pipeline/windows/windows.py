@@ -33,12 +33,12 @@ not gone through any window."""
 
 
 def nothing_new(_runs: Sequence[Run], _planned: DatabaseFold) -> list[DatabaseFold]:
-    """Nobody asks for more."""
+    """Ask for no more."""
     return []
 
 
 class WalPass:
-    """Goes over the WAL for several databases at once.
+    """A pass over the WAL for several databases at once.
 
     Args:
         plans: of the databases, at least one; more join it in the order in which they are found.
@@ -47,7 +47,7 @@ class WalPass:
         bounds: of a window.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
         new_plans: finds more.
-        end: LSN behind which there is no record yet; None if that is not known.
+        end: LSN after which there is no record yet; None if that is not known.
     """
 
     def __init__(
@@ -118,16 +118,19 @@ class WalPass:
 
     def _join(self, indexer: RunIndexer, runs: Sequence[Run], planned: DatabaseFold) -> list[DatabaseFold]:
         """Let the plans of databases that are created in this window go through all windows before it."""
-        found = self._new_plans(runs, planned)
-        for lo, hi in self._passed if found else ():
-            self._catch_up(indexer, found, lo, hi)
-        for plan in found:
+        new = self._new_plans(runs, planned)
+        for lo, hi in self._passed if new else ():
+            self._catch_up(indexer, new, lo, hi)
+        for plan in new:
             plan.begin()
-        self.plans += found
-        return found
+        self.plans += new
+        return new
 
     def _catch_up(self, indexer: RunIndexer, plans: Sequence[DatabaseFold], lo: int, hi: int) -> None:
-        """A window that others have gone through, indexed again for what it has of the files that will be copied."""
+        """Go through a window that others have gone through.
+
+        It is indexed again for what it has of the files that will be copied.
+        """
         for plan in plans:
             plan.begin()
         waiting = list(plans)
@@ -139,7 +142,7 @@ class WalPass:
             waiting = [plan for plan in waiting if plan.plan(runs, lo, is_last=False) is None]
 
     def _request(self, plans: Sequence[DatabaseFold]) -> Request:
-        """What the index must have for all of them."""
+        """Return a request for all that the index must have for these databases."""
         return Request(
             tuple(sorted(frozenset().union(*(plan.databases for plan in plans)))),
             tuple(sorted(frozenset().union(*(plan.store.files.locators() for plan in plans)))),
@@ -161,7 +164,7 @@ def _took(
 
 
 def _since(plans: Sequence[DatabaseFold]) -> Mapping[Locator | int, int]:
-    """LSNs before which the WAL has nothing of a file, or of a database."""
+    """Return the LSNs before which the WAL has nothing of a file, or of a database."""
     since: dict[Locator | int, int] = {}
     for plan in plans:
         since.update(plan.since.items())
@@ -171,15 +174,15 @@ def _since(plans: Sequence[DatabaseFold]) -> Mapping[Locator | int, int]:
 
 @dataclass
 class PlanWindows:
-    """Plans a request of one database, the only output, window by window.
+    """The planning of a request of one database, the only output, window by window.
 
     Attributes:
         opened: the request.
-        scope: which transactions are wanted.
+        scope: says which transactions are wanted.
         index: runs index tasks.
         parallel: tasks that can run at once.
         bounds: of a window.
-        goes_on: the session does, behind the last window: what its options name may still come.
+        goes_on: the session does, after the last window: what its options name may still come.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
         rolled: see :data:`headwater.pipeline.windows.database_fold.Rolled`.
         watch: see :data:`headwater.pipeline.windows.advance.Watch`.
@@ -205,7 +208,7 @@ class PlanWindows:
             yield planned.pop(self._plan)
 
     def state_behind(self, behind: Behind) -> State:
-        """The state behind a window."""
+        """Return the state after a window."""
         return self._plan.state_behind(behind)
 
 
@@ -218,7 +221,7 @@ def windows_in_threads(
     rolled: Rolled = nobody_asks,
     watch: Watch = nobody_watches,
 ) -> PlanWindows:
-    """The windows of a request, indexed in threads of this process: for who has no Spark context, or no need of one.
+    """Return the windows of a request, indexed in threads of this process, which need no Spark context.
 
     Args:
         opened: the request; scope, bounds, goes_on, rolled, watch: as those of :class:`PlanWindows`.

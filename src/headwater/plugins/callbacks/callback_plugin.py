@@ -1,9 +1,10 @@
 """Plugins of callbacks in the place of one that renders slices: the way from a slice's tables to calls, in order.
 
 What is known on the driver only (truncates, origins, prepared transactions, blocks of transactions in progress) travels
-to the task as a ready-made message that holds a pickled event; the task, which got the plugin in the same way, reads it
-and calls the callback. Mirrors the callback wrappers of logical.c: writes are accepted inside of callbacks alone, one
-that is needed and missing is an error when it would be called, and an error names slot, plugin, callback and LSN.
+to the task as a ready-made message. It holds a pickled event; the task, which got the plugin in the same way, reads it
+and calls the callback. Mirrors the callback wrappers of logical.c: writes are accepted inside of callbacks alone. A
+callback that is needed and missing is an error when it would be called, and an error names slot, plugin, callback and
+LSN.
 """
 
 from __future__ import annotations

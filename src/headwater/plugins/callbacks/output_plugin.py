@@ -4,12 +4,12 @@ A plugin derives from :class:`OutputPlugin`, and is named by an entry point of t
 ``PATH:CLASS`` on the command line. PostgreSQL: ``replication/output_plugin.h``, ``logical.c``. The tutorial is
 docs/guides/own-plugin.md.
 
-Where it runs: ``startup`` and the filters where the WAL is planned, once; all other callbacks in the decode tasks, each
-of which has a copy of the plugin as ``startup`` left it, and some whole transactions, in the order of their commits. So
+Where it runs: ``startup`` and the filters where the WAL is planned, once; all other callbacks in the decode tasks. Each
+task has a copy of the plugin as ``startup`` left it, and some whole transactions, in the order of their commits. So
 what a plugin keeps between transactions is kept within a task alone.
 
-Known gaps: a transaction is rendered by one task, whatever its size, and so is each block of one that is streamed; what
-a plugin keeps with a streamed transaction is gone behind the block, as other tasks may have the others.
+Known gaps: a transaction is rendered by one task, whatever its size, and so is each block of one that is streamed. What
+a plugin keeps with a streamed transaction is gone after the block, as other tasks may have the others.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Transaction:
 
 @dataclass
 class Context:
-    """What callbacks are given first (LogicalDecodingContext).
+    """The context that callbacks are given first (LogicalDecodingContext).
 
     Attributes:
         options: as given, (name, value); a value of None means an option without one.
@@ -226,7 +226,7 @@ class OutputPlugin:
     binary_values: ClassVar[bool] = False
 
     def startup(self, ctx: Context, is_init: bool) -> None:
-        """Before all else: read the options.
+        """Read the options, before all else.
 
         Args:
             ctx: its options.
@@ -234,56 +234,56 @@ class OutputPlugin:
         """
 
     def shutdown(self, ctx: Context) -> None:
-        """Behind the last transaction of a task."""
+        """End a task: called after its last transaction."""
 
     def filter_by_origin(self, ctx: Context, origin_id: int) -> bool:
-        """Whether what came from a replication origin (0: local) is left out."""
+        """Tell whether what came from a replication origin (0: local) is left out."""
         return False
 
     def filter_prepare(self, ctx: Context, xid: int, gid: str) -> bool:
-        """Whether a prepared transaction is decoded at its commit, as any other one."""
+        """Tell whether a prepared transaction is decoded at its commit, as any other one."""
         return False
 
     @abstractmethod
     def begin(self, ctx: Context, txn: Transaction) -> None:
-        """Before a transaction's first change."""
+        """Begin a transaction: called before its first change."""
 
     @abstractmethod
     def change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
-        """An INSERT, UPDATE or DELETE."""
+        """Take an INSERT, UPDATE or DELETE."""
 
     @abstractmethod
     def commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
-        """Behind a transaction's last change; ``commit_lsn``: where its commit record starts."""
+        """End a transaction: called after its last change; ``commit_lsn``: where its commit record starts."""
 
     def truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
-        """A TRUNCATE of some relations."""
+        """Take a TRUNCATE of some relations."""
 
     def message(
         self, ctx: Context, txn: Transaction | None, message_lsn: int, transactional: bool, prefix: str, content: bytes
     ) -> None:
-        """A logical message; one that is not transactional has no transaction."""
+        """Take a logical message; one that is not transactional has no transaction."""
 
     def begin_prepare(self, ctx: Context, txn: Transaction) -> None:
-        """Before the first change of a prepared transaction."""
+        """Begin a prepared transaction: called before its first change."""
 
     def prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
-        """Behind the last change of a prepared transaction."""
+        """End a prepared transaction: called after its last change."""
 
     def commit_prepared(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
-        """It was committed."""
+        """Take the commit of a prepared transaction."""
 
     def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: int, prepare_time: int) -> None:
-        """It was rolled back."""
+        """Take the rollback of a prepared transaction."""
 
     def stream_start(self, ctx: Context, txn: Transaction) -> None:
-        """Before the first change of a block of a transaction in progress."""
+        """Begin a block of a transaction in progress: called before its first change."""
 
     def stream_stop(self, ctx: Context, txn: Transaction) -> None:
-        """Behind the last change of the block."""
+        """End the block: called after its last change."""
 
     def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: int) -> None:
-        """A transaction, or a subtransaction, of which something was streamed, was rolled back.
+        """Take the rollback of a transaction, or a subtransaction, of which something was streamed.
 
         Args:
             ctx: the context.
@@ -292,21 +292,21 @@ class OutputPlugin:
         """
 
     def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
-        """A transaction that was streamed was prepared."""
+        """Take the PREPARE of a transaction that was streamed."""
 
     def stream_commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
-        """A transaction that was streamed committed."""
+        """Take the commit of a transaction that was streamed."""
 
     def stream_change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
-        """As :meth:`change`, in a block."""
+        """Take a change in a block, as :meth:`change`."""
 
     def stream_message(
         self, ctx: Context, txn: Transaction, message_lsn: int, transactional: bool, prefix: str, content: bytes
     ) -> None:
-        """As :meth:`message`, in a block."""
+        """Take a message in a block, as :meth:`message`."""
 
     def stream_truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
-        """As :meth:`truncate`, in a block."""
+        """Take a TRUNCATE in a block, as :meth:`truncate`."""
 
 
 NEEDED = ("begin", "change", "commit")
@@ -322,22 +322,22 @@ STREAM = ("stream_start", "stream_stop", "stream_abort", "stream_commit", "strea
 
 
 def has_callback(plugin: type[OutputPlugin], name: str) -> bool:
-    """Whether a plugin has a callback of its own."""
+    """Tell whether a plugin has a callback of its own."""
     return getattr(plugin, name) is not getattr(OutputPlugin, name)
 
 
 def decodes_prepared(plugin: type[OutputPlugin]) -> bool:
-    """Whether it has any callback of prepared transactions (StartupDecodingContext)."""
+    """Tell whether a plugin has any callback of prepared transactions (StartupDecodingContext)."""
     return any(has_callback(plugin, name) for name in (*TWO_PHASE, "stream_prepare", "filter_prepare"))
 
 
 def streams(plugin: type[OutputPlugin]) -> bool:
-    """Whether it has any callback of transactions in progress (StartupDecodingContext)."""
+    """Tell whether a plugin has any callback of transactions in progress (StartupDecodingContext)."""
     return any(has_callback(plugin, name) for name in (*STREAM, "stream_message", "stream_truncate"))
 
 
 def check_has(plugin: type[OutputPlugin], name: str) -> None:
-    """Whether a plugin has a callback that is to be called now (the callback wrappers of logical.c).
+    """Check that a plugin has a callback that is to be called now (the callback wrappers of logical.c).
 
     Raises:
         PluginError: it is missing.
@@ -357,7 +357,7 @@ _NEEDED_FOR = (
 
 
 def check_callbacks(plugin: type[OutputPlugin]) -> None:
-    """Whether a plugin has the callbacks that it needs (LoadOutputPlugin).
+    """Check that a plugin has the callbacks that it needs (LoadOutputPlugin).
 
     Raises:
         PluginError: one is missing.

@@ -1,4 +1,4 @@
-"""An output plugin in a file of one's own: what travels to decode tasks is its text, so they need not see the file.
+"""An output plugin in a file of one's own: its text travels to decode tasks, so they need not see the file.
 
 The file is run: it must lie where only root and this user could have put it.
 """
@@ -32,7 +32,7 @@ class PluginSource:
 
     @classmethod
     def read(cls, name: str) -> PluginSource:
-        """What ``PATH:CLASS`` names.
+        """Read what ``PATH:CLASS`` names.
 
         Raises:
             PluginError: it cannot be read.
@@ -46,18 +46,18 @@ class PluginSource:
             raise PluginError(f'could not read output plugin "{path}": {reason}') from None
 
     def load(self) -> type[callbacks.OutputPlugin]:
-        """The class.
+        """Return the class.
 
         Raises:
             PluginError: the file fails, or has no such plugin.
         """
-        found = getattr(self._module(), self.class_name, None)
-        if not (isinstance(found, type) and issubclass(found, callbacks.OutputPlugin)):
+        plugin = getattr(self._module(), self.class_name, None)
+        if not (isinstance(plugin, type) and issubclass(plugin, callbacks.OutputPlugin)):
             raise PluginError(
                 f'"{self.class_name}" of {self.path} is not an output plugin',
                 hint="expected a subclass of headwater.OutputPlugin",
             )
-        return found
+        return plugin
 
     def _module(self) -> ModuleType:
         digest = hashlib.sha256(f"{self.path}\0{self.text}".encode()).hexdigest()

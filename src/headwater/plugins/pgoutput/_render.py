@@ -32,7 +32,7 @@ RELATION, TYPE = 0x52, 0x59
 
 
 class Wire(NamedTuple):
-    """How L layouts are sent, with c columns in all.
+    """The form in which L layouts are sent, with c columns in all.
 
     Attributes:
         relation: int64[L] OID that the changes carry.
@@ -49,7 +49,7 @@ class Wire(NamedTuple):
 
 @inline_kernel
 def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: Bytes, o: Int) -> Int:
-    """A tuple with the byte that says which one it is (logicalrep_write_tuple).
+    """Write a tuple with the byte that says which one it is (logicalrep_write_tuple).
 
     Args:
         cells: the slice's.
@@ -92,7 +92,7 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
 
 @inline_kernel
 def put_change(items: Items, item: Int, is_streamed: bool, cells: Cells, wire: Wire, out: Bytes, o: Int) -> Int:
-    """I, U or D (logicalrep_write_insert, _update, _delete).
+    """Write I, U or D (logicalrep_write_insert, _update, _delete).
 
     Args:
         items: the slice's changes.
@@ -124,7 +124,7 @@ def put_change(items: Items, item: Int, is_streamed: bool, cells: Cells, wire: W
 
 @inline_kernel
 def _put_announcement(ready: Ready, message: Int, xid: Int, out: Bytes, o: Int) -> Int:
-    """R or Y with the xid of a (sub)transaction; the end, or -1 when there is no room."""
+    """Write R or Y with the xid of a (sub)transaction; return the end, or -1 when there is no room."""
     start, end = ready.offsets[message], ready.offsets[message + 1]
     if o + end - start + FIXED_SIZE > len(out):
         return -1
@@ -135,7 +135,7 @@ def _put_announcement(ready: Ready, message: Int, xid: Int, out: Bytes, o: Int) 
 
 @inline_kernel
 def _put_begin(transactions: Transactions, t: Int, out: Bytes, o: Int) -> Int:
-    """B (logicalrep_write_begin); the caller has checked the room."""
+    """Write B (logicalrep_write_begin); the caller has checked the room."""
     out[o] = 0x42
     o = put_i64(transactions.commit_lsn[t], out, o + 1)
     o = put_i64(transactions.commit_time[t], out, o)
@@ -144,7 +144,7 @@ def _put_begin(transactions: Transactions, t: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _put_commit(transactions: Transactions, t: Int, out: Bytes, o: Int) -> Int:
-    """C (logicalrep_write_commit); the caller has checked the room."""
+    """Write C (logicalrep_write_commit); the caller has checked the room."""
     out[o] = 0x43
     out[o + 1] = 0
     o = put_i64(transactions.commit_lsn[t], out, o + 2)

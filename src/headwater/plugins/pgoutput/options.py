@@ -69,13 +69,13 @@ _NAMES = frozenset({"proto_version", "publication_names", "binary", "messages", 
 
 
 def _names(version: Version) -> frozenset[str]:
-    """Names of the options."""
+    """Return the names of the options."""
     later = {"two_phase": version.has_two_phase_option, "origin": version.has_origin_option}
     return _NAMES - {name for name, is_there in later.items() if not is_there}
 
 
 def _parse_option(name: str, value: str | None, version: Version, seen: dict[str, object]) -> tuple[str, object]:
-    """One option's field and value."""
+    """Return one option's field and value."""
     if name not in _names(version):
         raise PluginError(f"unrecognized pgoutput option: {name}")
     field = _FIELDS.get(name, name)
@@ -96,7 +96,7 @@ def _parse_option(name: str, value: str | None, version: Version, seen: dict[str
 
 
 def _protocol_version(text: str, version: Version) -> int:
-    """The number of a protocol version."""
+    """Return the number of a protocol version."""
     number = _unsigned(text) if version.reads_numbers_as_unsigned else _signed(text)
     if not text and not version.reads_no_digits_as_zero:
         number = None
@@ -108,14 +108,14 @@ def _protocol_version(text: str, version: Version) -> int:
 
 
 def _signed(text: str) -> int | None:
-    """A number of 64 bits as scanint8 reads it: white space around it and a sign are allowed."""
-    found = _INT8.fullmatch(text)
-    number = decimal(found[1]) if found else None
+    """Parse a number of 64 bits as scanint8 reads it: white space around it and a sign are allowed."""
+    match = _INT8.fullmatch(text)
+    number = decimal(match[1]) if match else None
     return number if number is not None and -1 << 63 <= number < 1 << 63 else None
 
 
 def _unsigned(text: str) -> int | None:
-    """A number of 64 bits as strtoul reads it: white space and a sign may lead, nothing at all is 0."""
+    """Parse a number of 64 bits as strtoul reads it: white space and a sign may lead, nothing at all is 0."""
     digits = text.lstrip(" \t\n\v\f\r")
     negative = digits.startswith("-")
     digits = digits[1:] if digits[:1] in ("+", "-") else digits
@@ -135,7 +135,7 @@ def _publication_names(text: str, major: int) -> tuple[str, ...]:
 
 
 def _origin(text: str) -> bool:
-    """Whether only changes without an origin are wanted."""
+    """Tell whether only changes without an origin are wanted."""
     value = lower_ascii(text)
     if value not in ("none", "any"):
         raise PluginError(f'unrecognized origin value: "{text}"', sqlstate=INVALID_PARAMETER_VALUE)
@@ -143,7 +143,7 @@ def _origin(text: str) -> bool:
 
 
 def _check_protocol(options: PgOutputOptions, server: Version) -> None:
-    """The protocol version against the server's and the features asked for."""
+    """Check the protocol version against the server's and the features asked for."""
     version = options.protocol_version
     shown = version - (version >> 31 << 32)
     side = "server only supports" if server.calls_itself_server else "we only support"

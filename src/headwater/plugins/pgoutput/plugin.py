@@ -7,9 +7,9 @@ The schema cache of the server (RelationSyncCache) is not here: the reorder room
 with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
 or truncate right after, but for a DELETE without its old tuple in 14.
 
-What 14 does otherwise: BEGIN and COMMIT are always sent. How a relation is published is looked up anew after a change
-of any publication only, so it outlives changes of the relation, even that it is no partition any more; it is announced
-anew after a message about that relation only. A partition may so be published as another relation than it was
+What 14 does otherwise: BEGIN and COMMIT are always sent. It looks up again how a relation is published only after a
+change of a publication. So that outlives changes of the relation, even that it is no partition any more. The relation
+is announced again only after a message about itself. A partition may so be published as another relation than it was
 announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
 """
@@ -116,14 +116,15 @@ announced; 14 and 15 do not watch pg_namespace, from 18 on nothing else is watch
 messages)."""
 
 PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51, 19: 51}
-"""The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
+"""The catcache that holds publications themselves; its invalidation makes pgoutput load them again."""
 
 PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48, 19: 48}
 """The catcache of the same rows by name, of which only the OID is asked.
 
 Messages about a row go to both, to each with the hash of its key. Loading asks this one which publication a name is,
 and the other for that one's row (GetPublicationByName): each keeps what it read, or that there was nothing, until a
-message has its key's hash. So a publication's row may be read anew, and the name of its later time be kept."""
+message has its key's hash. So a publication's row may be read again, and the name of its later time be kept.
+"""
 
 PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53, 19: 53}
 PUBLICATIONNAMESPACEMAP: dict[int, int | None] = {14: None, 15: 48, 16: 48, 17: 48, 18: 50, 19: 50}
@@ -147,7 +148,7 @@ _CACHES_OF = {
     PG_PUBLICATION_REL: [(RELATIONS, 0), (MEMBERS, 0)],
     PG_PUBLICATION_NAMESPACE: [(SCHEMAS, 0)],
 }
-"""What is looked up anew when a whole catalog is invalidated (CatalogCacheFlushCatalog)."""
+"""The caches that are looked up again when a whole catalog is invalidated (CatalogCacheFlushCatalog)."""
 
 
 def _heeded(major: int) -> frozenset[int]:
@@ -368,7 +369,7 @@ class PgOutput(KernelPlugin):
         return not schema.rewrite_of and is_publishable(schema)
 
     def forgets(self, message: SinvalMessage) -> list[Subject]:
-        """Return entries of RelationSyncCache that the server drops, and what it reads anew of publications."""
+        """Return entries of RelationSyncCache that the server drops, and what it reads again of publications."""
         major = self.major
         is_relsync = message.id == RELSYNC and VERSIONS[major].has_relsync_invalidations
         if message.id == RELCACHE or is_relsync:

@@ -28,7 +28,10 @@ MESSAGE_TRANSACTIONAL = 1
 
 
 UNSENDABLE = b"!"
-"""Begins what stands in for a message until it is known whether it would be sent: behind it a text that cannot be."""
+"""The beginning of what stands in for a message until it is known whether it would be sent.
+
+A text that cannot be sent follows.
+"""
 
 
 def _string(text: str, encoding: str) -> bytes:
@@ -36,14 +39,14 @@ def _string(text: str, encoding: str) -> bytes:
 
 
 def write_type(type_info: TypeInfo, encoding: str = "UTF8") -> bytes:
-    """Y: the type's own OID with the name of its base type; names in the database's encoding."""
+    """Write Y: the type's own OID with the name of its base type; names in the database's encoding."""
     base = type_info.base or type_info
     namespace = "" if base.namespace == "pg_catalog" else base.namespace
     return b"Y" + struct.pack(">I", type_info.oid) + _string(namespace, encoding) + _string(base.name, encoding)
 
 
 def write_relation(schema: RelationSchema, columns: Sequence[Column], encoding: str = "UTF8") -> bytes:
-    """R: a relation with those of its columns that are sent; the name of pg_catalog is sent as an empty string."""
+    """Write R: a relation with those of its columns that are sent; pg_catalog's name is sent as an empty string."""
     namespace = "" if schema.namespace_oid == PG_CATALOG_NAMESPACE else schema.namespace
     parts = [b"R", struct.pack(">I", schema.oid), _string(namespace, encoding), _string(schema.name, encoding)]
     parts.append(schema.replica_identity.encode() + struct.pack(">H", len(columns)))
@@ -56,31 +59,31 @@ def write_relation(schema: RelationSchema, columns: Sequence[Column], encoding: 
 
 
 def announce(schema: RelationSchema, columns: Sequence[Column], encoding: str = "UTF8") -> list[bytes]:
-    """Y for each column of a type that is not built in, then R (send_relation_and_attrs)."""
+    """Write Y for each column of a type that is not built in, then R (send_relation_and_attrs)."""
     types = [column.type for column in columns if column.type and column.type.oid >= FIRST_GENBKI_OBJECT_ID]
     return [write_type(type_info, encoding) for type_info in types] + [write_relation(schema, columns, encoding)]
 
 
 def write_truncate(oids: Sequence[int], cascade: bool, restart_seqs: bool) -> bytes:
-    """T: relations emptied together."""
+    """Write T: relations emptied together."""
     flags = TRUNCATE_CASCADE * cascade | TRUNCATE_RESTART_SEQS * restart_seqs
     return b"T" + struct.pack(f">IB{len(oids)}I", len(oids), flags, *oids)
 
 
 def write_message(lsn: int, transactional: bool, prefix: bytes, content: bytes) -> bytes:
-    """M: a logical message."""
+    """Write M: a logical message."""
     head = struct.pack(">BQ", MESSAGE_TRANSACTIONAL * transactional, lsn)
     return b"M" + head + prefix + b"\0" + struct.pack(">I", len(content)) + content
 
 
 def write_origin(name: str, lsn: int, encoding: str = "UTF8") -> bytes:
-    """O: where a transaction came from, and its commit's LSN there."""
+    """Write O: where a transaction came from, and its commit's LSN there."""
     return b"O" + struct.pack(">Q", lsn) + _string(name, encoding)
 
 
 @dataclass(frozen=True)
 class PreparedStamp:
-    """What the messages about a prepared transaction hold.
+    """The contents of messages about a prepared transaction.
 
     Attributes:
         lsns: two of them; times: microseconds since 2000-01-01, one or two.
@@ -93,57 +96,57 @@ class PreparedStamp:
     gid: bytes
 
     def written(self, head: bytes) -> bytes:
-        """The message that begins with these bytes."""
+        """Return the message that begins with these bytes."""
         return head + struct.pack(f">2Q{len(self.times)}qI", *self.lsns, *self.times, self.xid) + self.gid + b"\0"
 
 
 def write_begin_prepare(stamp: PreparedStamp) -> bytes:
-    """b: where PREPARE starts and ends, and its time."""
+    """Write b: where PREPARE starts and ends, and its time."""
     return stamp.written(b"b")
 
 
 def write_prepare(stamp: PreparedStamp) -> bytes:
-    """P: the same."""
+    """Write P: the same as b."""
     return stamp.written(b"P\0")
 
 
 def write_commit_prepared(stamp: PreparedStamp) -> bytes:
-    """K: the same of COMMIT PREPARED."""
+    """Write K: the same of COMMIT PREPARED."""
     return stamp.written(b"K\0")
 
 
 def write_rollback_prepared(stamp: PreparedStamp) -> bytes:
-    """r: where PREPARE and where ROLLBACK PREPARED end, and the times of both."""
+    """Write r: where PREPARE and where ROLLBACK PREPARED end, and the times of both."""
     return stamp.written(b"r\0")
 
 
 def in_stream(message: bytes, xid: int) -> bytes:
-    """An R, Y, T or M as it is in a streamed block."""
+    """Return an R, Y, T or M as it is in a streamed block."""
     return message[:1] + struct.pack(">I", xid) + message[1:]
 
 
 def write_stream_start(xid: int, is_first: bool) -> bytes:
-    """S: a block of a transaction begins."""
+    """Write S: a block of a transaction begins."""
     return b"S" + struct.pack(">IB", xid, is_first)
 
 
 def write_stream_stop() -> bytes:
-    """E: it ends."""
+    """Write E: a block ends."""
     return b"E"
 
 
 def write_stream_commit(xid: int, final_lsn: int, end_lsn: int, time: int) -> bytes:
-    """c: where the commit record starts and ends, and its time in microseconds."""
+    """Write c: where the commit record starts and ends, and its time in microseconds."""
     return b"c" + struct.pack(">IBQQq", xid, 0, final_lsn, end_lsn, time)
 
 
 def write_stream_abort(toplevel_xid: int, xid: int, info: tuple[int, int] | None) -> bytes:
-    """A; with the record's end and time for who applies in parallel."""
+    """Write A; with the record's end and time for who applies in parallel."""
     return b"A" + struct.pack(">II", toplevel_xid, xid) + (b"" if info is None else struct.pack(">Qq", *info))
 
 
 def write_stream_prepare(stamp: PreparedStamp) -> bytes:
-    """p: as P."""
+    """Write p, as P."""
     return stamp.written(b"p\0")
 
 
@@ -155,10 +158,10 @@ NAMED = b"RYObPKrp" + UNSENDABLE
 
 
 def with_texts(message: bytes, convert: Callable[[bytes], bytes], has_xid: bool = False) -> bytes:
-    """A message with its names converted, or the refusal of a text that stands in for a message.
+    """Return a message with its names converted, or raise the refusal of a text that stands in for a message.
 
     Args:
-        message: of our own making.
+        message: made here.
         convert: makes of a text what the client gets.
         has_xid: it is an R or Y of a streamed block.
     """

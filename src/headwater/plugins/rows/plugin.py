@@ -44,11 +44,11 @@ from headwater.rows.items import Messages
 
 @dataclass(frozen=True)
 class TableChoice:
-    """Which relations are asked for.
+    """The relations that are asked for.
 
     Attributes:
         patterns: their names, as of the change.
-        where: which of their changes are wanted.
+        where: says which of their changes are wanted.
         named: OID of the relation that the only pattern, a plain name, means; not called before the catalog was rolled
             forward. It is None, or returns None, where no relation is to be found by its OID.
         with_replaced: other relations that bore that name are chosen as well, for their time under it.
@@ -112,7 +112,7 @@ def _is_text(name: str) -> bool:
 
 
 class RowChanges(SlicePlugin):
-    """Wants the changes of the chosen tables; runs on the driver, pickles to the tasks.
+    """The plugin that wants the changes of the chosen tables; runs on the driver, pickles to the tasks.
 
     Args:
         choice: the tables.
@@ -120,8 +120,8 @@ class RowChanges(SlicePlugin):
         major: PostgreSQL's.
         marks_rows, wants_ddl: see :class:`headwater.plugins.api.PluginTraits`.
         encoding: the database's.
-        mirrors: what tables hold is wanted, not what was done: so are the rows of a heap that ALTER TABLE has written
-            anew, as inserts of a relation that says of which one it is the new heap; materialized views are not.
+        mirrors: what tables hold is wanted, not what was done. So are the rows of a heap that ALTER TABLE has written:
+            inserts of a relation that says of which one it is the new heap. Materialized views are not.
     """
 
     name: ClassVar[str] = "rows"

@@ -27,13 +27,13 @@ class Condition:
     is_negated: bool
 
     def holds(self, column: str, value: str) -> bool:
-        """Whether it holds for a value of a column; it does for all values of other columns."""
+        """Tell whether it holds for a value of a column; it does for all values of other columns."""
         return column != self.column or (value in self.values) != self.is_negated
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which changes are wanted.
+    """The changes that are wanted.
 
     Attributes:
         conditions: all must hold.
@@ -45,7 +45,7 @@ class RowFilter:
     last_commit: int = LAST_LSN
 
     def keeps(self, schema: RelationSchema) -> bool:
-        """Whether changes of a relation are wanted, by its names."""
+        """Tell whether changes of a relation are wanted, by its names."""
         return self._holds("_schema", schema.namespace) and self._holds("_table", schema.name)
 
     @property

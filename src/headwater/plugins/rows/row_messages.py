@@ -1,4 +1,4 @@
-"""What the plugin of rows tells its tasks of what is no change of a row: a truncated relation, or DDL.
+"""Messages of the plugin of rows to its tasks that are no changes of rows: a truncated relation, or DDL.
 
 It travels as the message of an item, in JSON; :mod:`headwater.pipeline.slices.row_batches` makes a row of it.
 """
@@ -36,7 +36,7 @@ class Told:
 
 
 def truncate_message(schema: RelationSchema, number: int) -> bytes:
-    """What tells the tasks of a relation that was truncated.
+    """Make the message of a relation that was truncated.
 
     Args:
         schema: the relation.
@@ -46,15 +46,15 @@ def truncate_message(schema: RelationSchema, number: int) -> bytes:
 
 
 def ddl_message(event: DdlEvent, number: int) -> bytes:
-    """What tells the tasks of DDL.
+    """Make the message of DDL.
 
     Args:
-        event: it.
+        event: the event.
         number: among the events of its transaction.
     """
     either = event.after or event.before
     assert either is not None
     table = either if isinstance(either, TableDefinition) else None
     names = (None, None) if table is None else (table.schema, table.name)
-    told = json.dumps(event.structure(), ensure_ascii=False)
-    return json.dumps([*names, number, either.oid, None, told]).encode()
+    structure = json.dumps(event.structure(), ensure_ascii=False)
+    return json.dumps([*names, number, either.oid, None, structure]).encode()

@@ -68,7 +68,7 @@ class Lines(NamedTuple):
 
 
 class Streamed(NamedTuple):
-    """What stands for a change of each of t transactions that is streamed: nothing for one that is not.
+    """The texts in place of changes of each of t transactions that is streamed: nothing for one that is not.
 
     Attributes:
         start: int64[t+1] offsets in text.
@@ -108,7 +108,10 @@ def _put_doubled(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 @inline_kernel
 def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A value as print_literal writes it; the caller has checked the room: twice the length and LONGEST_WORD."""
+    """Write a value as print_literal does.
+
+    The caller has checked the room: twice the length and LONGEST_WORD.
+    """
     end = start + length
     if style == BOOL:
         if length == 1 and src[start] == LETTER_T:
@@ -132,7 +135,7 @@ def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
 
 @inline_kernel
 def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: Int, out: Bytes, o: Int) -> Int:
-    """A tuple's columns (tuple_to_stringinfo).
+    """Write a tuple's columns (tuple_to_stringinfo).
 
     Args:
         cells: the slice's.
@@ -168,7 +171,7 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: In
 
 @inline_kernel
 def put_change(items: Items, item: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
-    """A change's line (pg_decode_change).
+    """Write a change's line (pg_decode_change).
 
     Args:
         items: the slice's changes.
@@ -208,7 +211,7 @@ def put_change(items: Items, item: Int, cells: Cells, lines: Lines, out: Bytes, 
 
 @kernel
 def put_boundary(word: Bytes, with_xid: Int, xid: Int, stamps: Stamps, t: Int, out: Bytes, o: Int) -> Int:
-    """BEGIN or, with its time, COMMIT (pg_output_begin, pg_decode_commit_txn).
+    """Write BEGIN or, with its time, COMMIT (pg_output_begin, pg_decode_commit_txn).
 
     Args:
         word: BEGIN_TEXT or COMMIT_TEXT.

@@ -2,8 +2,8 @@
 
 Mirrors ``pg_decode_*_v1``, ``tuple_to_stringinfo``, ``pk_to_stringinfo`` (format 1) and ``pg_decode_*_v2``,
 ``pg_decode_write_change``, ``pg_decode_write_tuple`` (format 2) of wal2json.c 2.5. All that does not change from row to
-row comes ready-made in :class:`Words`, so that the two formats differ here in the order of a change's parts alone:
-format 1 has a list each of names, types and values, format 2 one list of objects.
+row comes ready-made in :class:`Words`. So the two formats differ here in the order of a change's parts alone: format 1
+has a list each of names, types and values, format 2 one list of objects.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LEAD, COMMA, CHANGE_END, BARE_LEAD, BARE_END, SEPARATOR, FIRST_KIND, OF_MESSAGE,
     *(0, 1, 2, 3, 4, 5, 5, 9, 10, 11, 17),
 )
 
-# Indexes into the rules: 1 or 2; format 2 tells primary keys; digits behind the slash of an LSN.
+# Indexes into the rules: 1 or 2; format 2 reports primary keys; digits after the slash of an LSN.
 FORMAT, TELLS_KEYS, LSN_DIGITS = 0, 1, 2
 
 UNTELLABLE = -2
@@ -69,7 +69,7 @@ class Words(NamedTuple):
         step: uint8[s] what is written.
         step_start: int64[s+1] offsets in text of what stands there for SAY_TEXT.
         list_first: int64[4] part p is the lists ``[list_first[p], list_first[p+1])``.
-        list_start: int64[2n+1] offsets in text of what stands before list l (2l) and behind it (2l+1); behind the last
+        list_start: int64[2n+1] offsets in text of what stands before list l (2l) and after it (2l+1); after the last
             one of a part stands what ends the part.
         list_kind: uint8[n] LIST_OF_WORDS, LIST_OF_VALUES, or LIST_OF_NOTHING.
         head_start: int64[L+1] offsets in text of a layout's schema and table.
@@ -78,7 +78,7 @@ class Words(NamedTuple):
         attribute: int32[c] index of the column's cell inside a tuple.
         members: uint8[c] IS_IDENTITY, IS_KEY.
         style: uint8[c] how values are printed.
-        word_start: int64[2nc+1] offsets in text of what stands before, and behind, the value of column k in list l:
+        word_start: int64[2nc+1] offsets in text of what stands before, and after, the value of column k in list l:
             ``2 * (l * c + k)`` and the one after.
         text: uint8[].
     """
@@ -226,7 +226,7 @@ def put_preamble(
         lsn: of the message.
         stamps: commit times.
         ready: the slice's ready-made messages, ids of origins among them.
-        lsn_digits: digits behind the slash of an LSN, at least.
+        lsn_digits: digits after the slash of an LSN, at least.
         out: uint8[].
         o: where to write, or a status that is handed on.
 
@@ -260,7 +260,7 @@ def put_preamble(
 
 @inline_kernel
 def _put_change_1(items: Items, item: Int, cells: Cells, words: Words, out: Bytes, o: Int) -> Int:
-    """Write a change in format 1, behind its kind: table, columns, primary key, identity."""
+    """Write a change in format 1, after its kind: table, columns, primary key, identity."""
     kind, layout = items.kind[item], np.int64(items.layout[item])
     old, new = cells.old_first[item], cells.new_first[item]
     o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out, o)
@@ -278,7 +278,7 @@ def _put_change_1(items: Items, item: Int, cells: Cells, words: Words, out: Byte
 
 @inline_kernel
 def _put_change_2(items: Items, item: Int, cells: Cells, words: Words, tells_keys: Int, out: Bytes, o: Int) -> Int:
-    """Write a change in format 2, behind its kind: table, columns, identity, primary key."""
+    """Write a change in format 2, after its kind: table, columns, identity, primary key."""
     kind, layout = items.kind[item], np.int64(items.layout[item])
     old, new = cells.old_first[item], cells.new_first[item]
     o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out, o)
@@ -359,7 +359,7 @@ def render_json(
         out: where messages go; ``offsets[span[0]]`` is where to begin.
 
     Returns:
-        The message that did not fit, ``span[1]`` if all did, or ``~k`` if message k has a value that the plugin reads
+        The message that did not fit, or ``span[1]`` if all did. ``~k`` if message k has a value that the plugin reads
         past the end of.
     """
     items, cells, transactions, ready = borrow(items), borrow(cells), borrow(transactions), borrow(ready)

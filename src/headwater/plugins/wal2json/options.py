@@ -37,7 +37,7 @@ class TablePattern:
     table: str | None
 
     def has(self, schema: str, table: str) -> bool:
-        """Whether it chooses a table."""
+        """Tell whether the pattern chooses a table."""
         return self.schema in (None, schema) and self.table in (None, table)
 
 
@@ -79,7 +79,7 @@ class Wal2JsonOptions:
     add_msg_prefixes: tuple[str, ...] = ()
 
     def shows_table(self, schema: str, table: str) -> bool:
-        """Whether changes of a table are shown."""
+        """Tell whether changes of a table are shown."""
         if any(pattern.has(schema, table) for pattern in self.filter_tables):
             return False
         return any(pattern.has(schema, table) for pattern in self.add_tables)
@@ -139,11 +139,11 @@ def _format_version(name: str, value: str | None) -> int:
 
 
 def _actions(name: str, value: str) -> frozenset[str]:
-    found = _split(name, value)
-    for action in found:
+    actions = _split(name, value)
+    for action in actions:
         if action not in ACTIONS:
             raise _unparsable(name, action)
-    return frozenset(found)
+    return frozenset(actions)
 
 
 def _with_list(result: Wal2JsonOptions, name: str, value: str | None) -> Wal2JsonOptions:
@@ -154,7 +154,7 @@ def _with_list(result: Wal2JsonOptions, name: str, value: str | None) -> Wal2Jso
 
 
 def _split(name: str, value: str, *, takes_empty: bool = False) -> list[str]:
-    """Words between commas and white space (split_string_to_list); backslashes stay.
+    """Split words at commas and white space (split_string_to_list); backslashes stay.
 
     Raises:
         PluginError: a word is missing where `takes_empty` does not allow for it, or two have no comma between them.
@@ -194,7 +194,7 @@ def _past_space(text: str, at: int) -> int:
 
 
 def _tables(name: str, value: str) -> list[TablePattern]:
-    """Words such as ``schema.table``, ``*.table``, ``schema.*`` (parse_table_identifier)."""
+    """Parse words such as ``schema.table``, ``*.table``, ``schema.*`` (parse_table_identifier)."""
     return [_table(name, value, word) for word in _split(name, value)]
 
 
@@ -207,9 +207,9 @@ def _table(name: str, value: str, word: str) -> TablePattern:
 
 
 def _origins(name: str, value: str) -> list[int]:
-    """Numbers (atoi); what is none counts as 0."""
-    found = (re.match(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", word) for word in _split(name, value, takes_empty=True))
-    return [max(-_LONG - 1, min(decimal(match[1]), _LONG)) & 0xFFFFFFFF if match else 0 for match in found]
+    """Parse numbers (atoi); what is none counts as 0."""
+    matches = (re.match(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", word) for word in _split(name, value, takes_empty=True))
+    return [max(-_LONG - 1, min(decimal(match[1]), _LONG)) & 0xFFFFFFFF if match else 0 for match in matches]
 
 
 _LISTS: dict[str, Callable[[str, str], Sequence[Any]]] = {

@@ -1,8 +1,8 @@
 """wal2json 2.5: changes as JSON, a message for each (format 2), or one for each transaction (format 1).
 
 Mirrors wal2json.c of github.com/eulerto/wal2json as Debian packages it for PostgreSQL 15, with its ways: names of types
-that are quoted already are not escaped; format 1 shows no TRUNCATE, and counts the changes of the last transaction on
-into a message that is in none, which may put a comma before that; with ``bytea_output`` escape the first two characters
+that are quoted already are not escaped. Format 1 shows no TRUNCATE. It counts the changes of the last transaction on
+into a message that is in none, which may put a comma before that. With ``bytea_output`` escape the first two characters
 of bytea are left out. What it warns of, changes of tables without an identity, is printed once for each table.
 
 Known gap: ``include-default``.

@@ -33,7 +33,7 @@ _ESCAPES = {code: _SHORT.get(code, f"\\u{code:04x}") for code in (*range(0x20), 
 
 
 def json_string(text: bytes) -> bytes:
-    """A JSON string (escape_json, json.c), in the encoding that the text is in."""
+    """Return a JSON string (escape_json, json.c), in the encoding that the text is in."""
     # Bytes of characters that are not ASCII stay as they are, whatever the encoding: it is a server's.
     return b'"' + text.decode("latin-1").translate(_ESCAPES).encode("latin-1") + b'"'
 
@@ -43,9 +43,9 @@ class _List:
     """One of the lists that a part of a change is made of.
 
     Attributes:
-        before: the text before it; after: behind it.
+        before: the text before it; after: the text after it.
         kind: LIST_OF_WORDS and so on.
-        words: what stands before, and behind, a column's value.
+        words: the texts before, and after, a column's value.
     """
 
     before: bytes
@@ -56,7 +56,7 @@ class _List:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Makes words, by options.
+    """The words that options ask for.
 
     Attributes:
         options: the plugin's.
@@ -67,7 +67,7 @@ class Vocabulary:
     session: SessionSettings
 
     def words(self, schemas: Sequence[RelationSchema]) -> k.Words:
-        """Those of some layouts.
+        """Return the words of some layouts.
 
         Raises:
             CatalogError: a type's modifiers cannot be printed.
@@ -75,7 +75,7 @@ class Vocabulary:
         columns = [[column for column in schema.columns if not column.is_dropped] for schema in schemas]
         live = [column for table in columns for column in table]
         steps = [step for preamble in self._preambles for step in preamble]
-        lists = [one for part in self._parts for one in part]
+        lists = [part_list for part in self._parts for part_list in part]
         texts = _Texts()
         return k.Words(
             fixed=texts.add(self._fixed),
@@ -83,8 +83,8 @@ class Vocabulary:
             step=np.array([step for step, _ in steps], np.uint8),
             step_start=texts.add(text for _, text in steps),
             list_first=_starts(self._parts),
-            list_start=texts.add(text for one in lists for text in (one.before, one.after)),
-            list_kind=np.array([one.kind for one in lists], np.uint8),
+            list_start=texts.add(text for part_list in lists for text in (part_list.before, part_list.after)),
+            list_kind=np.array([part_list.kind for part_list in lists], np.uint8),
             head_start=texts.add(self._head(schema) for schema in schemas),
             traits=np.array([self._traits(schema) for schema in schemas], np.uint8),
             first=_starts(columns),
@@ -94,7 +94,7 @@ class Vocabulary:
                 np.uint8,
             ),
             style=np.array([self._style(column) for column in live], np.uint8),
-            word_start=texts.add(text for one in lists for column in live for text in one.words(column)),
+            word_start=texts.add(text for part_list in lists for column in live for text in part_list.words(column)),
             text=texts.packed(),
         )
 
@@ -116,7 +116,7 @@ class Vocabulary:
         return b"\t" * count if self.options.is_pretty and self._is_first else b""
 
     def _field(self, depth: int, name: str) -> bytes:
-        """A field's name, up to its value."""
+        """Return a field's name, up to its value."""
         return self._tabs(depth) + f'"{name}":'.encode() + self._space
 
     @cached_property
@@ -141,11 +141,11 @@ class Vocabulary:
         return [lead, b",", tabs(2) + b"}", bare, bare_end, separator, *kinds, b"", b"", *ends]
 
     def _kind(self, word: str) -> bytes:
-        """The beginning of a change, or message, of format 1."""
+        """Return the beginning of a change, or message, of format 1."""
         return b"{" + self._line + self._field(3, "kind") + f'"{word}"'.encode() + self._comma
 
     def _head(self, schema: RelationSchema) -> bytes:
-        """A layout's schema and table."""
+        """Return a layout's schema and table."""
         names = [("schema", schema.namespace)] if self.options.include_schemas else []
         return b"".join(
             self._field(3, field) + self._string(name) + self._comma
@@ -175,14 +175,14 @@ class Vocabulary:
 
     def _preambles_1(self) -> list[Steps]:
         options = self.options
-        told: list[tuple[bool, str, Steps]] = [
+        fields: list[tuple[bool, str, Steps]] = [
             (options.include_xids, "xid", [(k.SAY_XID, b"")]),
             (options.include_lsn, "nextlsn", _quoted(k.SAY_END)),
             (options.include_timestamp, "timestamp", _quoted(k.SAY_TIME)),
             (options.include_origin, "origin", [(k.SAY_ORIGIN, b"")]),
         ]
         begin: Steps = [(k.SAY_TEXT, b"{" + self._line)]
-        for _, name, steps in (one for one in told if one[0]):
+        for _, name, steps in (field for field in fields if field[0]):
             begin += [(k.SAY_TEXT, self._field(1, name)), *steps, (k.SAY_TEXT, self._comma)]
         begin.append((k.SAY_TEXT, self._field(1, "change") + b"["))
         line = b"" if options.write_in_chunks else self._line
@@ -221,7 +221,7 @@ class Vocabulary:
         )
 
     def _last(self, name: str, depth: int, of: Callable[[Column], bytes], kind: int) -> _List:
-        """One whose end is that of its part."""
+        """Return a list whose end is that of its part."""
         return _List(self._field(depth, name) + b"[", b"", kind, lambda column: (of(column), b""))
 
     def _name(self, column: Column) -> bytes:
@@ -234,13 +234,13 @@ class Vocabulary:
         return self._as_name(self._type_text(column), is_key=True)
 
     def _as_name(self, text: str, *, is_key: bool) -> bytes:
-        """A name that is quoted already stands as it is; that of an array does not, but in the list of a key."""
+        """Return a name; one that is quoted already stands as it is, that of an array only in the list of a key."""
         if text.startswith('"') and (is_key or not text.endswith("]")):
             return self.session.encoded(text)
         return self._string(text)
 
     def _type_text(self, column: Column) -> str:
-        """How a type is called: format 2 does not know of ``include-typmod``."""
+        """Return a type's name: format 2 does not know of ``include-typmod``."""
         info, typmod = _type(column), column.typmod
         if self.options.include_domain_data_type and info.domain_of is not None:
             info, typmod = info.domain_of, info.domain_typmod
@@ -249,7 +249,10 @@ class Vocabulary:
         return type_name_of(info, typmod)
 
     def _told_type(self, column: Column) -> TypeInfo:
-        """The type that format 1 goes by for the OID and the value: with the domain's name its own OID is forgotten."""
+        """Return the type that format 1 takes for the OID and the value.
+
+        With the domain's name its own OID is forgotten.
+        """
         info = _type(column)
         options = self.options
         is_replaced = self._is_first and options.include_types and options.include_domain_data_type
@@ -306,16 +309,16 @@ class Vocabulary:
         return self._described(column) + b',"value":'
 
     def _more(self, column: Column) -> bytes:
-        """What stands behind a value of a new tuple."""
-        made = b',"optional":' + _optional(column) if self.options.include_not_null else b""
+        """Return the text after a value of a new tuple."""
+        text = b',"optional":' + _optional(column) if self.options.include_not_null else b""
         if self.options.include_column_positions:
-            made += b',"position":' + _position(column)
-        return made + b"}"
+            text += b',"position":' + _position(column)
+        return text + b"}"
 
     # -- literals
 
     def message(self, transactional: bool, prefix: bytes, content: bytes) -> bytes:
-        """A logical message, as the kernel takes it."""
+        """Return a logical message, as the kernel takes it."""
         words = [json_string(text.partition(b"\0")[0]) for text in (prefix, content)]
         is_inside = b"true" if transactional else b"false"
         if not self._is_first:
@@ -325,19 +328,19 @@ class Vocabulary:
         return self._kind("message") + body + self._line + self._tabs(2) + b"}" + (b"" if transactional else self._line)
 
     def truncate(self, schema: RelationSchema) -> bytes:
-        """A truncated table of format 2, as the kernel takes it."""
+        """Return a truncated table of format 2, as the kernel takes it."""
         return b"T" + self._head(schema) + b"}"
 
 
 class _Texts:
-    """Texts one behind the other."""
+    """Texts, one after the other."""
 
     def __init__(self) -> None:
         self._texts: list[bytes] = []
         self._size = 0
 
     def add(self, texts: Iterable[bytes]) -> Int64s:
-        """Append some; int64[n+1] where they are."""
+        """Append some texts; return int64[n+1] where they are."""
         texts = list(texts)
         ends = accumulate(map(len, texts), initial=self._size)
         starts = np.array(list(ends), np.int64)
@@ -346,7 +349,7 @@ class _Texts:
         return starts
 
     def packed(self) -> NDArray[np.uint8]:
-        """All of them."""
+        """Return all texts."""
         return pack(self._texts)[1]
 
 
@@ -359,7 +362,7 @@ def _quoted(step: int) -> Steps:
 
 
 def _members(schema: RelationSchema, column: Column) -> int:
-    """Without a replica identity index, the identity is all columns."""
+    """Return the members bits of a column; without a replica identity index, the identity is all columns."""
     in_identity = not schema.identity_columns or column.number in schema.identity_columns
     return k.IS_IDENTITY * in_identity | k.IS_KEY * (column.number in schema.primary_key_columns)
 
