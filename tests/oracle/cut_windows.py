@@ -15,7 +15,7 @@ import pytest
 from headwater.demo.stream_comparison import joined
 from headwater.errors import HeadwaterError
 from headwater.pipeline.slot_moves import state_at
-from headwater.reorder.announced_schemas import NOTHING_IN_MIND
+from headwater.reorder.announced_schemas import NOTHING_REMEMBERED
 from headwater.reorder.commits.state import State
 from headwater.slots.kept_state import KeptState, find_state, keep_state
 from oracle.calls import cut, record_ends
@@ -153,7 +153,9 @@ def check_calls(decoded: DecodedRun, name: str) -> None:
             continue
         piece = one_window(asked, state)
         decoded.compare(stream, call.messages, joined([piece.messages]))
-        state = replace(piece.value, outputs=tuple(replace(one, memory=NOTHING_IN_MIND) for one in piece.value.outputs))
+        state = replace(
+            piece.value, outputs=tuple(replace(one, memory=NOTHING_REMEMBERED) for one in piece.value.outputs)
+        )
         assert state.lsn == call.confirmed
         again = one_window(asked, state)
         assert len(again.messages) == 0

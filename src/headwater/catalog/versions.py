@@ -146,7 +146,7 @@ class Fates:
         """Take over the facts of another instance.
 
         Args:
-            lsns: for each xid the answer of :meth:`told`.
+            lsns: for each xid the answer of :meth:`recorded`.
             hinted: xids of which :meth:`is_hinted` is true.
             settled: the xid that :meth:`settle_before` was called with.
         """
@@ -163,11 +163,11 @@ class Fates:
         """The last xid that :meth:`settle_before` was called with."""
         return self._settled
 
-    def told(self, xid: int) -> int | None:
+    def recorded(self, xid: int) -> int | None:
         """Return a transaction's fate by the WAL: where it committed, :data:`NEVER` for an abort, None if unknown."""
         return self._lsns.get(xid)
 
-    def told_lately(self) -> Iterator[int]:
+    def recorded_lately(self) -> Iterator[int]:
         """Give the transactions whose end the WAL has, and that may have run at the last look at those that run.
 
         A transaction stays among the running ones for a moment after its record is in the WAL. Another that copies a
@@ -176,8 +176,8 @@ class Fates:
         settled = self._settled
         return (xid for xid in self._lsns if settled is None or not xid_precedes(xid, settled))
 
-    def all_told(self) -> Iterator[tuple[int, int]]:
-        """Give the answers of :meth:`told` for all transactions for which it has one."""
+    def all_recorded(self) -> Iterator[tuple[int, int]]:
+        """Give the answers of :meth:`recorded` for all transactions for which it has one."""
         return iter(self._lsns.items())
 
     def is_hinted(self, xid: int) -> bool:

@@ -33,7 +33,7 @@ from headwater.definitions.objects import (
 )
 from headwater.definitions.reader import COMMENT, DefinitionReader, ObjectKey
 from headwater.definitions.renaming import given_up, renamed
-from headwater.definitions.statements import Phase, Statement, said
+from headwater.definitions.statements import Phase, Statement, statements_of
 from headwater.definitions.step import Change, Step, changes_of
 from headwater.errors import UnsupportedDefinitionError
 from headwater.pg.catalogs import (
@@ -236,11 +236,11 @@ _Change = Callable[[Any, Any, Step], Iterator[Statement]]
 
 
 def _in_type_phase(create: Callable[[Any, Step], Iterator[str]]) -> _Create:
-    return lambda type, step: iter(said(Phase.TYPE, create(type, step)))
+    return lambda type, step: iter(statements_of(Phase.TYPE, create(type, step)))
 
 
 def _type_changes(change: Callable[[Any, Any, Step], Iterator[str]]) -> _Change:
-    return lambda before, after, step: iter(said(Phase.TYPE, change(before, after, step)))
+    return lambda before, after, step: iter(statements_of(Phase.TYPE, change(before, after, step)))
 
 
 def _nothing(_before: Definition, _after: Definition, _step: Step) -> Iterator[Statement]:

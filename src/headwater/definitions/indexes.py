@@ -96,7 +96,7 @@ class IndexReader:
             name, table = self._naming.quoted(row.name("relname")), self._naming.relation(index.oid("indrelid"))
             return f"CREATE {unique}INDEX {name} ON {only}{table} {self._body(index, row)}"
 
-        return self._source.told(repr(core), say)
+        return self._source.deparsed(repr(core), say)
 
     def _body(self, index: NamedRow, row: NamedRow, operators: Sequence[int] = ()) -> str:
         """Return the index from USING on, with the operators of an exclusion constraint."""
@@ -226,7 +226,7 @@ class IndexReader:
             if index_row is None or relation is None:
                 raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
             core = (*core, *_index_core(index_row, relation, self._attributes(index)))
-        return self._source.told(repr(core), lambda: say(row) + _enforcement(row))
+        return self._source.deparsed(repr(core), lambda: say(row) + _enforcement(row))
 
     def check(self, row: NamedRow) -> str:
         """Return a CHECK constraint in SQL, also of a domain."""

@@ -61,7 +61,7 @@ class DefinitionSource:
             say: the function that makes the SQL of its node.
         """
         say = say or Deparser.sql
-        return self.told(bare_tree(tree), lambda: say(self.deparser(relation), parse_one(tree)))
+        return self.deparsed(bare_tree(tree), lambda: say(self.deparser(relation), parse_one(tree)))
 
     def expressions(self, row: NamedRow, name: str, numbers: Sequence[int]) -> Iterator[Node]:
         """Give the expressions of a key, one for each zero among the numbers of its columns.
@@ -80,7 +80,7 @@ class DefinitionSource:
         """Return a deparser, which makes SQL of nodes."""
         return Deparser(self.naming, relation)
 
-    def told(self, tree: str, say: Callable[[], str]) -> Expression:
+    def deparsed(self, tree: str, say: Callable[[], str]) -> Expression:
         """Return an expression; the function that makes its SQL may raise UnsupportedDefinitionError."""
         try:
             return Expression(tree, say())

@@ -60,6 +60,6 @@ class Statement(NamedTuple):
     sql: str
 
 
-def said(phase: Phase, statements: Iterable[str], order: int = 0) -> list[Statement]:
+def statements_of(phase: Phase, statements: Iterable[str], order: int = 0) -> list[Statement]:
     """Make statements of one phase, in their order."""
     return [Statement(phase, order, sql) for sql in statements]

@@ -98,7 +98,7 @@ class TableReader:
             raise self._source.inconsistent(f"pg_partitioned_table has no row of relation {oid}")
         keys = row.numbers("partattrs"), row.oids("partclass"), row.oids("partcollation")
         tree = repr((row.letter("partstrat"), *keys, bare_tree(row.text("partexprs"))))
-        return self._source.told(tree, lambda: self._key_told(oid, row))
+        return self._source.deparsed(tree, lambda: self._key_told(oid, row))
 
     def _key_told(self, oid: int, row: NamedRow) -> str:
         return f"{row.word('partstrat', _STRATEGIES)} ({', '.join(self._key_elements(oid, row))})"

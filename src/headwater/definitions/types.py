@@ -102,7 +102,7 @@ class TypeReader:
         )
 
     def _check(self, row: NamedRow) -> DomainConstraint:
-        definition = self._source.told(bare_tree(row.text("conbin")), lambda: self._indexes.check(row))
+        definition = self._source.deparsed(bare_tree(row.text("conbin")), lambda: self._indexes.check(row))
         return DomainConstraint(row.oid("oid"), row.name("conname"), definition, row.flag("convalidated"))
 
     def _range(self, row: NamedRow) -> RangeDefinition | None:

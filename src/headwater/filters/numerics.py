@@ -376,10 +376,10 @@ def _of_integer(_: Context, value: int) -> bytes:
 def _numeric(names: str, function: Callable[..., Number]) -> None:
     """Register a function of numbers, some of whose arguments may be integers."""
 
-    def one(_: Context, *values: Any) -> bytes:
+    def of_row(_: Context, *values: Any) -> bytes:
         return stored_number(function(*(number(value) if isinstance(value, bytes) else value for value in values)))
 
-    register(names.split(), each(one))
+    register(names.split(), each(of_row))
 
 
 _numeric("numeric_add", _add)

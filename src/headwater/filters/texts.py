@@ -48,12 +48,12 @@ def needs_characters(context: Context) -> None:
 def of_text(function: Callable[..., Any]) -> Callable[..., Values]:
     """Turn a function of strings into one of columns: bytes are decoded for it, a string that it returns is encoded."""
 
-    def one(context: Context, *values: Any) -> Any:
+    def of_row(context: Context, *values: Any) -> Any:
         name = codec(context)
         result = function(*(value.decode(name) if isinstance(value, bytes) else value for value in values))
         return result.encode(name) if isinstance(result, str) else result
 
-    return each(one)
+    return each(of_row)
 
 
 def _text(names: str, function: Callable[..., Any]) -> None:

@@ -214,7 +214,7 @@ class StepProgress:
         """Return the progress of one more job."""
         before = 0, 0
 
-        def told(name: str, done: int, total: int) -> None:
+        def report_sums(name: str, done: int, total: int) -> None:
             nonlocal before
             with self._lock:
                 self._done[name] += done - before[0]
@@ -223,7 +223,7 @@ class StepProgress:
                 sums = self._done[name], self._total[name]
             self.report(name, *sums)
 
-        return told
+        return report_sums
 
 
 PIECES = tuple[WalIndex, ...]

@@ -224,5 +224,5 @@ class SchemaMemory:
         return SchemaMemory(last=self.last)
 
 
-NOTHING_IN_MIND = SchemaMemory()
+NOTHING_REMEMBERED = SchemaMemory()
 """The start of a session."""

@@ -98,12 +98,12 @@ Job = Callable[[], None]
 def collecting(attempted: Any, tell: Tell) -> Job:
     """Return a job over an RDD with one :class:`Attempted` a partition."""
 
-    def told(number: int, elements: Iterable[Attempted[Any]]) -> Iterator[None]:
+    def tell_all(number: int, elements: Iterable[Attempted[Any]]) -> Iterator[None]:
         for result in elements:
             tell(number, result)
         return iter(())
 
-    results = attempted.mapPartitionsWithIndex(told)
+    results = attempted.mapPartitionsWithIndex(tell_all)
     return lambda: results.collect() and None
 
 

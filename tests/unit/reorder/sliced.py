@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.base.value_codec import read_value, value_bytes
 from headwater.catalog.relation import RelationSchema
-from headwater.reorder.announced_schemas import ENTRIES, NOTHING_IN_MIND, Given, SchemaMemory
+from headwater.reorder.announced_schemas import ENTRIES, NOTHING_REMEMBERED, Given, SchemaMemory
 from headwater.reorder.announcing.cache_invalidation import CacheInvalidation
 from headwater.reorder.announcing.relation_sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.commits.invalidation_places import concerns, find_forgets
@@ -209,7 +209,7 @@ class Sliced:
         none = Touches(*np.empty((3, 0), np.int64))
         if not self.sends_schema:
             return as_seen(resolved, none, self.txns.changes_catalog)
-        memory, parts = value_bytes(NOTHING_IN_MIND), []
+        memory, parts = value_bytes(NOTHING_REMEMBERED), []
         self.given = NOTHING_GIVEN
         for lo, hi in pairwise([0, *sorted(self.cuts), NEVER]):
             low, high = np.searchsorted(self.txns.place, [lo, hi])

@@ -18,7 +18,7 @@ from headwater.pipeline.windows.last_transaction import (
     with_changes,
 )
 from headwater.plugins.api import WANT_ALL, WANT_INSERT
-from headwater.reorder.announced_schemas import NOTHING_IN_MIND
+from headwater.reorder.announced_schemas import NOTHING_REMEMBERED
 from headwater.reorder.plan import Plan, RelationUse
 from headwater.reorder.slices.changes import candidate_rows, choose
 from headwater.reorder.slices.resolve import wanted_kinds
@@ -92,8 +92,8 @@ def test_a_window_without_transactions_says_nothing() -> None:
 
 
 def test_what_is_known_goes_from_window_to_window() -> None:
-    assert changes_in_mind(NOTHING_IN_MIND) == 0
-    assert changes_in_mind(with_changes(with_changes(NOTHING_IN_MIND, 1), MANY)) == MANY
+    assert changes_in_mind(NOTHING_REMEMBERED) == 0
+    assert changes_in_mind(with_changes(with_changes(NOTHING_REMEMBERED, 1), MANY)) == MANY
 
 
 def _plan(records: list[bytes]) -> Plan:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.value_codec import read_value, same, value_bytes
-from headwater.reorder.announced_schemas import NOTHING_IN_MIND, Given, SchemaMemory, Subject
+from headwater.reorder.announced_schemas import NOTHING_REMEMBERED, Given, SchemaMemory, Subject
 from headwater.reorder.commits.invalidation_places import Message, concerns
 from headwater.rmgr.index.index_rows import InvalidationTable
 
@@ -69,4 +69,4 @@ def test_what_is_handed_on_is_sorted_and_told_once(some: list[HandedOn], others:
 
 
 def test_nothing_in_mind_is_a_value() -> None:
-    assert same(read_value(SchemaMemory, value_bytes(NOTHING_IN_MIND)), NOTHING_IN_MIND)
+    assert same(read_value(SchemaMemory, value_bytes(NOTHING_REMEMBERED)), NOTHING_REMEMBERED)

@@ -23,7 +23,7 @@ from headwater.reorder.announced_schemas import (
     MEMBERS,
     MEMORIES,
     NAMES,
-    NOTHING_IN_MIND,
+    NOTHING_REMEMBERED,
     RELATIONS,
     ROWS,
     SCHEMAS,
@@ -165,7 +165,7 @@ class Folded:
 
     def fold(self, cuts: Sequence[int]) -> SchemaMemory:
         """Through all windows; what is in mind goes as bytes from one to the next."""
-        memory = value_bytes(NOTHING_IN_MIND)
+        memory = value_bytes(NOTHING_REMEMBERED)
         for lo, hi in pairwise([0, *sorted(cuts), END]):
             memory = value_bytes(self._window(lo, hi, read_value(SchemaMemory, memory)))
         return read_value(SchemaMemory, memory)

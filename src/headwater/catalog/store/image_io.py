@@ -183,12 +183,12 @@ class _Maker:
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
     """List the transactions that versions name or yet may, their commit LSNs, and those that only the backup knows."""
-    lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
+    lately = {judge.widened(xid): store.fates.recorded(xid) or 0 for xid in store.fates.recorded_lately()}
     commits, hinted = {xid: 0 if lsn < judge.horizon else lsn for xid, lsn in lately.items()}, set[int]()
     for catalog in catalogs:
         for xid in catalog.rows.named.tolist():
             low = xid & XID_MASK
-            lsn = store.fates.told(low)
+            lsn = store.fates.recorded(low)
             if lsn is not None and (lsn >= judge.horizon or not store.files.is_complete):
                 commits[xid] = 0 if lsn < judge.horizon else lsn
             elif catalog.is_raw:
@@ -203,8 +203,8 @@ def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog])
         hinted.update(map(judge.widened, store.fates.hinted_and_open()))
     if store.is_being_made:
         # The template's rows are still to come, with whatever transactions made them.
-        told_all = {judge.widened(xid): lsn for xid, lsn in store.fates.all_told()}
-        commits = {xid: 0 if lsn < judge.horizon else lsn for xid, lsn in told_all.items()} | commits
+        all_recorded = {judge.widened(xid): lsn for xid, lsn in store.fates.all_recorded()}
+        commits = {xid: 0 if lsn < judge.horizon else lsn for xid, lsn in all_recorded.items()} | commits
     xids = sorted(commits)
     lsns = np.array([commits[xid] for xid in xids], np.int64)
     return np.array(xids, np.int64), lsns, np.array(sorted(hinted), np.int64)

@@ -85,7 +85,7 @@ class Judge:
     def _judge(self, xid: int) -> Verdict:
         fates = self._fates
         lsn = fates.commit_lsn(xid)
-        if fates.told(xid) is None:
+        if fates.recorded(xid) is None:
             if fates.is_settled(xid):
                 return Verdict.ABORTED if lsn == NEVER else Verdict.BEFORE
             return Verdict.RUNS if lsn == NEVER else Verdict.HINTED
@@ -148,7 +148,7 @@ class _Pool:
 
 
 def _pool(bases: Sequence[VersionBase], objects: Sequence[Version]) -> _Pool:
-    """Number the rows of bases that are no objects yet, and the objects."""
+    """Give numbers to the rows of bases that are no objects yet, and to the objects."""
     parts, of_base, start = list[VersionRows](), dict[int, Int64s](), 0
     for base in bases:
         numbers = np.zeros(len(base.rows), np.int64)

@@ -281,7 +281,7 @@ class CatalogTable:
         """
         for base in self.bases:
             for xid in (base.rows.named & XID_MASK).tolist():
-                if self.fates.told(xid) is not None and lo <= self.fates.commit_lsn(xid) < hi:
+                if self.fates.recorded(xid) is not None and lo <= self.fates.commit_lsn(xid) < hi:
                     base.named_by(xid)
         return self.made_versions()
 

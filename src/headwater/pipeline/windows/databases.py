@@ -169,7 +169,7 @@ class ChosenDatabases:
         """Refuse a database that was created across the moment that the catalog is of: neither has it whole."""
         known = {*self._made, *(row.oid for row in self._there)}
         for version in store.tables[PG_DATABASE].all_versions():
-            lsn = store.fates.told(version.inserter)
+            lsn = store.fates.recorded(version.inserter)
             (row,) = store.rows.databases([version.data])
             if lsn not in (None, NEVER) and row.oid not in known and self.choice.chooses(row):
                 raise CatalogError(
@@ -241,7 +241,7 @@ def check_oid(database: CreatedDatabase, row: DatabaseRow, store: CatalogStore, 
         return
     others = [v for v in store.tables[PG_DATABASE].find("oid", database.oid) if v.xmin != database.xid]
     # One that was altered after the record may be frozen by now; what the WAL says of its transaction holds.
-    fates = [(store.fates.told(version.xmin), version.inserter) for version in others]
+    fates = [(store.fates.recorded(version.xmin), version.inserter) for version in others]
     began = [store.fates.commit_lsn(inserter) if lsn is None else lsn for lsn, inserter in fates]
     if database.oid in before or any(lsn < database.lsn for lsn in began):
         raise CatalogError(

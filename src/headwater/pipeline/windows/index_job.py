@@ -121,13 +121,13 @@ def index_in_threads(tasks: Sequence[IndexTask], threads: int) -> Iterator[Itera
     with ThreadPoolExecutor(threads) as pool:
         begun = deque(pool.submit(task.run) for task in tasks[:ahead])
 
-        def found() -> Iterator[list[WalIndex]]:
+        def in_order() -> Iterator[list[WalIndex]]:
             for number in range(len(tasks)):
                 pieces = begun.popleft().result()
                 begun.extend(pool.submit(task.run) for task in tasks[number + ahead : number + ahead + 1])
                 yield pieces
 
         try:
-            yield found()
+            yield in_order()
         finally:
             pool.shutdown(cancel_futures=True)

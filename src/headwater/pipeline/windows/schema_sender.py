@@ -15,7 +15,7 @@ from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.errors import HeadwaterError, warn
 from headwater.pg.lsn import Lsn
 from headwater.plugins.api import SlicePlugin
-from headwater.reorder.announcing.publication_cache import CatalogInMind
+from headwater.reorder.announcing.publication_cache import RememberedCatalog
 from headwater.reorder.slices.resolve import Describe
 from headwater.reorder.wanted_changes import Description
 
@@ -71,7 +71,7 @@ class PluginSender:
         """Tell whether the plugin keeps an entry of this relation."""
         return self.plugin.tracks(schema)
 
-    def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+    def loads(self, catalog: RememberedCatalog, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         """Warn of publications that are missing there, of each once; errors as in :meth:`describes`."""
         with self._placed(txn, lsn):
             missing = self.plugin.missing_publications(catalog)
@@ -84,7 +84,7 @@ class PluginSender:
                 )
         return warned.union(missing)
 
-    def describes(self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int) -> Description:
+    def describes(self, schema: RelationSchema, catalog: RememberedCatalog, txn: int, lsn: int) -> Description:
         """Ask; an error says where, and how to have what comes before."""
         with self._placed(txn, lsn):
             return self.describe(schema, catalog)

@@ -26,7 +26,7 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class AnnouncedInMind(NamedTuple):
+class RememberedAnnouncements(NamedTuple):
     """The announcements before a window, of m relations, the last one's stretch first.
 
     Attributes:
@@ -46,14 +46,14 @@ class AnnouncedInMind(NamedTuple):
     own_number: Int64s
 
 
-def announced_in_mind(memory: SchemaMemory) -> AnnouncedInMind:
+def remembered_announcements(memory: SchemaMemory) -> RememberedAnnouncements:
     """Read the announcements that a memory holds."""
     announced = {announcement.relation: announcement for announcement in memory.announced}
     relations = sorted({*announced, *(announcement.relation for announcement in memory.streamed)})
     stretch = {relation: len(relations) - 1 - number for number, relation in enumerate(relations)}
     of_all = [announced.get(relation) for relation in reversed(relations)]
     xid, relation, own_published_as, own_number = np.array(memory.streamed, np.int64).reshape(-1, 4).T.copy()
-    return AnnouncedInMind(
+    return RememberedAnnouncements(
         relations=np.array(relations, np.int64),
         published_as=np.array([announcement.published_as if announcement else 0 for announcement in of_all], np.int64),
         number=np.array([announcement.number if announcement else 0 for announcement in of_all], np.int64),

@@ -53,7 +53,7 @@ Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class CatalogInMind:
+class RememberedCatalog:
     """The catalog at a touch, with publications and their members as they were when they were looked up last.
 
     Attributes:
@@ -148,7 +148,7 @@ class SchemaSender(Protocol):
             HeadwaterError: what the server sends then cannot be known.
         """
 
-    def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+    def loads(self, catalog: RememberedCatalog, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         """Check the publications that are loaded at the change at an LSN.
 
         Args:
@@ -163,7 +163,7 @@ class SchemaSender(Protocol):
             HeadwaterError: the server would stop there.
         """
 
-    def describes(self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int) -> Description:
+    def describes(self, schema: RelationSchema, catalog: RememberedCatalog, txn: int, lsn: int) -> Description:
         """Describe a relation.
 
         Args:
@@ -327,7 +327,7 @@ class Asked:
             np.maximum.at(latest, lookups.asker, lsn[np.maximum(lookups.source, -1)])
         return latest
 
-    def _catalog(self, asker: int) -> CatalogInMind:
+    def _catalog(self, asker: int) -> RememberedCatalog:
         relations = {
             oid: self._memory.relations[-1 - at].publications if at < 0 else self._view(at).relation_publications(oid)
             for oid, at in self._relations.of(asker)
@@ -342,7 +342,7 @@ class Asked:
             for number, at in self._members.of(asker)
         }
         publications = self._publications(int(self._loaded.source[asker]))
-        return CatalogInMind(self._view(asker), publications, relations, members, schemas)
+        return RememberedCatalog(self._view(asker), publications, relations, members, schemas)
 
     def _publications(self, load: int) -> dict[str, RowInMind]:
         """Return the publications as loaded by one of the askers, or as they were remembered."""

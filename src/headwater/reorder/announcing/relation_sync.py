@@ -32,9 +32,9 @@ from headwater.reorder.announcing.announcing import (
     Known,
     Touched,
     announced_by,
-    announced_in_mind,
     announcement_numbers,
     announcers,
+    remembered_announcements,
 )
 from headwater.reorder.announcing.cache_invalidation import CacheInvalidation
 from headwater.reorder.announcing.publication_cache import Asked, SchemaSender
@@ -254,7 +254,7 @@ class _Session:
         known = np.array([entry.relation for entry in self._before], np.int64)
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
-        self._in_mind = announced_in_mind(memory)
+        self._in_mind = remembered_announcements(memory)
         self._announcers = announcers(resolver.txns, self._in_mind.xid, sender.counts_prepared)
         known = self._in_mind.relations
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from headwater.catalog.store.catalog_image import CatalogImage
 from headwater.errors import UsageError
 from headwater.option_names import option
-from headwater.reorder.announced_schemas import NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.announced_schemas import NOTHING_REMEMBERED, SchemaMemory
 from headwater.reorder.commits.control import Control
 from headwater.reorder.commits.open_transactions import OpenTransactions
 from headwater.reorder.commits.stream_rules import NOTHING_QUEUED, Accounting
@@ -29,7 +29,7 @@ class OutputState:
     """
 
     asked: str = ""
-    memory: SchemaMemory = NOTHING_IN_MIND
+    memory: SchemaMemory = NOTHING_REMEMBERED
     two_phase_at: int | None = None
     accounting: Accounting = NOTHING_QUEUED
 

@@ -450,7 +450,7 @@ def _join_columns(parts: Sequence[Any]) -> NDArray[np.generic] | Ragged:
 
 
 def _numbered_anew(parts: Sequence[Int64s]) -> tuple[Int64s, list[Int32s]]:
-    """Number all files again: give each file once, sorted, and for each part the number of each of its files."""
+    """Give all files new numbers: return each file once, sorted, and for each part the number of each of its files."""
     locators, inverse = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
     cuts = np.cumsum([len(part) for part in parts])[:-1]
     return locators, list(np.split(inverse.reshape(-1).astype(np.int32), cuts))
