@@ -102,6 +102,8 @@ def check_versions() -> str:
     newest = re.search(r"^## \[(.+?)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     expect("version of the package", headwater.__version__, version)
     expect("newest version of the changelog", newest and newest[1], version)
+    files = ROOT / "tests" / "slots" / "releases" / f"{version}.tar.xz"
+    expect(f"files for later releases ({files.relative_to(ROOT)})", files.exists(), True)
     return version
 
 
