@@ -46,15 +46,15 @@ def column(values: list[int]) -> Int64s:
 
 @given(lists)
 def test_it_takes_the_memory_of_one_if_all_are_equal(values: list[int]) -> None:
-    found = column(values)
-    assert found.tolist() == values
-    assert is_constant(found) == (len(values) > 1 and len(set(values)) == 1)
-    assert memory_bytes(found) == (8 if is_constant(found) else 8 * len(values))
+    values_column = column(values)
+    assert values_column.tolist() == values
+    assert is_constant(values_column) == (len(values) > 1 and len(set(values)) == 1)
+    assert memory_bytes(values_column) == (8 if is_constant(values_column) else 8 * len(values))
 
 
 @given(st.lists(lists, min_size=1, max_size=4))
 def test_columns_are_joined(parts: list[list[int]]) -> None:
-    assert joined([column(part) for part in parts]).tolist() == [one for part in parts for one in part]
+    assert joined([column(part) for part in parts]).tolist() == [value for part in parts for value in part]
 
 
 def test_joined_ones_that_agree_stay_constant() -> None:
@@ -74,10 +74,10 @@ def test_equal_values_have_equal_bytes(some: list[int], every: list[int]) -> Non
     narrow = Columns(column(some), column(every))
     assert value_bytes(whole) == value_bytes(narrow)
     assert same(whole, Columns(column([*some, 0])[:-1], narrow.all))
-    found = read_value(Columns, value_bytes(narrow))
-    assert (found.some.tolist(), found.all.tolist()) == (some, every)
-    assert is_constant(found.some) == is_constant(narrow.some)
-    assert not is_constant(found.all)
+    loaded = read_value(Columns, value_bytes(narrow))
+    assert (loaded.some.tolist(), loaded.all.tolist()) == (some, every)
+    assert is_constant(loaded.some) == is_constant(narrow.some)
+    assert not is_constant(loaded.all)
 
 
 def test_a_constant_column_is_written_once() -> None:

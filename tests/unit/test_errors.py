@@ -10,8 +10,8 @@ from headwater import errors
 
 
 def tree(of: type[errors.HeadwaterError]) -> list[type[errors.HeadwaterError]]:
-    """All kinds that users see; one that asks for a window to be cut never leaves the driver."""
-    kinds = [of, *(found for one in of.__subclasses__() for found in tree(one))]
+    """List all kinds that users see; an error that asks for a window to be cut never leaves the driver."""
+    kinds = [of, *(kind_below for subclass in of.__subclasses__() for kind_below in tree(subclass))]
     return [kind for kind in kinds if kind.__module__ == errors.__name__]
 
 

@@ -71,7 +71,7 @@ values = st.builds(
     named=st.dictionaries(st.text(), st.lists(st.binary()).map(tuple)),
     colour=st.sampled_from(Colour),
     tree=trees,
-    longs=st.lists(st.integers(-(2**63), 2**63 - 1)).map(lambda found: np.array(found, np.int64)),
+    longs=st.lists(st.integers(-(2**63), 2**63 - 1)).map(lambda numbers: np.array(numbers, np.int64)),
     any_numbers=st.sampled_from(
         [np.zeros((2, 3), np.uint8), np.arange(4, dtype=np.float32), np.empty((0, 7), np.int16)]
     ),
@@ -89,12 +89,12 @@ def test_a_value_comes_back(value: Everything) -> None:
 
 
 @given(values, values)
-def test_same_means_equal_in_every_field(one: Everything, other: Everything) -> None:
+def test_same_means_equal_in_every_field(first: Everything, second: Everything) -> None:
     def plain(value: Everything) -> list[object]:
         arrays = [(a.dtype, a.shape, a.tobytes()) for a in (value.longs, value.any_numbers)]
         return [getattr(value, name) for name in list(value.__dataclass_fields__)[:10]] + arrays
 
-    assert same(one, other) == (plain(one) == plain(other))
+    assert same(first, second) == (plain(first) == plain(second))
 
 
 def value() -> Everything:

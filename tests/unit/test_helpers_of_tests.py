@@ -1,4 +1,4 @@
-"""What tests share lies in modules named for what they hold: no test module is imported by another."""
+"""Helpers that tests share lie in modules named for what they hold: no test module is imported by another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILES = sorted(TESTS.rglob("*.py"))
 
 
 def _imported(file: Path) -> Iterator[str]:
-    """Yield names of modules and of what is taken from them."""
+    """Give names of modules and of what is taken from them."""
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

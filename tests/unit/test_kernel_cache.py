@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: where only this user can write, for one run if need be, and never in the package."""
+"""The place of compiled kernels: only this user can write it; for one run if need be, and never in the package."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ print(before.stats.cache_path, after.stats.cache_path, changed)
 
 def _environment(directory: Path, **more: str) -> dict[str, str]:
     dropped = ("NUMBA_", "HEADWATER_", "XDG_CACHE")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    rest = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     (directory / "tmp").mkdir(exist_ok=True)
-    return {**kept, "TMPDIR": str(directory / "tmp"), "HOME": str(directory), **more}
+    return {**rest, "TMPDIR": str(directory / "tmp"), "HOME": str(directory), **more}
 
 
 def _run(environment: dict[str, str]) -> tuple[list[tuple[Path, int]], list[str]]:
     """Cache directory and hits of the first process and of the second, and the warnings."""
     command = [sys.executable, "-c", PROCESS, "first", PROCESS]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    said = [line.rsplit(" ", 1) for line in run.stdout.splitlines()]
+    lines = [line.rsplit(" ", 1) for line in run.stdout.splitlines()]
     warnings = [line for line in run.stderr.splitlines() if not line.startswith(" ")]
-    return [(Path(path), int(hits)) for path, hits in said], warnings
+    return [(Path(path), int(hits)) for path, hits in lines], warnings
 
 
 def _machine_code(directory: Path) -> set[Path]:
@@ -132,7 +132,7 @@ def test_a_cache_of_ones_own(tmp_path: Path, variable: str) -> None:
     for hits in (0, 1):
         processes, warnings = _run(environment)
         assert warnings == []
-        assert [found for _, found in processes] == [hits, 1]
+        assert [count for _, count in processes] == [hits, 1]
         assert processes[0][0].is_relative_to(tmp_path / "own")
     assert {path.stat().st_mode & 0o777 for path in processes[0][0].parents[:3]} == {0o700}
 
@@ -176,12 +176,12 @@ def test_processes_that_begin_together_compile_a_kernel_once(tmp_path: Path) -> 
     environment = _environment(tmp_path, HEADWATER_CACHE_DIR=str(tmp_path / "own"))
     words = [sys.executable, "-c", PROCESS, "alone"]
     started = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate()[0] for process in started]
-    assert sorted(int(line.split()[-1]) for line in said) == [0, 1, 1]
+    outputs = [process.communicate()[0] for process in started]
+    assert sorted(int(line.split()[-1]) for line in outputs) == [0, 1, 1]
 
 
 def _of_a_machine(directory: Path, script: str, *words: object, **more: str) -> str:
-    """What a process says whose cache is a machine's own."""
+    """Return what a process prints whose cache is a machine's own."""
     directory.mkdir(exist_ok=True)
     command = [sys.executable, "-c", script, *map(str, words)]
     environment = _environment(directory, HEADWATER_CACHE_DIR=str(directory / "own"), **more)
@@ -209,7 +209,7 @@ def test_kernels_that_anybody_could_have_written_are_left_out(tmp_path: Path) ->
 
 
 def test_imports_of_a_file_are_found() -> None:
-    """Those that Python's own parser finds."""
+    """The imports are those that Python's own parser finds."""
     for path in PACKAGE.rglob("*.py"):
         expected = set[Path]()
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -217,4 +217,6 @@ def test_imports_of_a_file_are_found() -> None:
                 module = str(node.module).split(".")[1:]
                 names = [module, *([*module, alias.name] for alias in node.names)]
                 expected |= {PACKAGE.joinpath(*name).with_suffix(".py") for name in names}
-        assert {one for one in _imported(path) if one.is_file()} == {one for one in expected if one.is_file()}, path
+        assert {imported for imported in _imported(path) if imported.is_file()} == {
+            imported for imported in expected if imported.is_file()
+        }, path

@@ -32,8 +32,8 @@ ERROR = WalError(
 
 def commands(command: click.Command = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for word, one in command.commands.items():
-            yield from commands(one, f"{name} {word}".strip())
+        for word, subcommand in command.commands.items():
+            yield from commands(subcommand, f"{name} {word}".strip())
     else:
         yield name, command
 
@@ -52,7 +52,7 @@ COMMANDS = dict(commands())
     ],
 )
 def test_of_a_command(flags: list[str] | None, words: str) -> None:
-    """What needs a flag that the command does not have is not advised."""
+    """An error does not advise what needs a flag that the command does not have."""
     if flags is not None:
         use_flags(flags)
     assert str(pickle.loads(pickle.dumps(ERROR))) == "wal_level fell (at 0/10)" + (f"; {words}" if words else "")
@@ -97,7 +97,7 @@ def test_the_names_are_those_of_the_data_source_and_of_commands() -> None:
 
 
 def messages(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a module that are no docstrings, with their lines."""
+    """Give the texts of a module that are no docstrings, with their lines."""
     tree = ast.parse(path.read_text())
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -110,7 +110,7 @@ def messages(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_rooms_of_several_doors_mention_options_by_name() -> None:
-    """A flag that stands in a text of theirs is told of the command that it is named with."""
+    """A flag that stands in a text of theirs is one of the command that it is named with."""
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):
         inside = path.relative_to(PACKAGE)
@@ -127,14 +127,14 @@ def test_what_they_mention_is_there() -> None:
     """Every option that is mentioned is one of a command, or of the data source."""
     known = {flag for command in COMMANDS.values() for flag in flags_named(command)} | set(DATA_SOURCE)
     calls = re.compile(r"\boption\(\s*[\"']([a-z-]+)[\"']")
-    found = {name for path in PACKAGE.rglob("*.py") for name in calls.findall(path.read_text())}
-    assert {"end", "on-level-gap", "client-encoding"} <= found
-    assert found - known == set()
+    mentioned = {name for path in PACKAGE.rglob("*.py") for name in calls.findall(path.read_text())}
+    assert {"end", "on-level-gap", "client-encoding"} <= mentioned
+    assert mentioned - known == set()
 
 
 @pytest.mark.parametrize("room", ["sinks", "lakes"])
 def test_flags_of_landing_are_those_of_land(room: str) -> None:
-    """What landing's errors advise can be given to ``headwater land``, which shows them."""
+    """Advice of landing's errors can be given to ``headwater land``, which shows them."""
     flags = set(flags_named(COMMANDS["land"]))
     wrong = [
         f"{path.name}:{line}: --{name}"
@@ -147,7 +147,7 @@ def test_flags_of_landing_are_those_of_land(room: str) -> None:
 
 
 def test_the_table_of_messages_names_flags_that_there_are() -> None:
-    """Those of ``headwater land``, or of the command that is named with them."""
+    """The flags are those of ``headwater land``, or of the command that is named with them."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
     for line in page.read_text().splitlines():
         named = COMMANDS["decode" if "headwater decode" in line else "land"]
@@ -155,10 +155,10 @@ def test_the_table_of_messages_names_flags_that_there_are() -> None:
 
 
 def test_the_messages_of_the_table_are_said() -> None:
-    """Those that no story of the tests of landing says: their fixed parts stand in the sources."""
+    """For messages that no story of the tests of landing says: their fixed parts stand in the sources."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "messages.md").read_text()
-    said = "\n".join(text for path in PACKAGE.rglob("*.py") for _, text in messages(path))
+    texts = "\n".join(text for path in PACKAGE.rglob("*.py") for _, text in messages(path))
     shown = [line.split(" | ")[0].strip("| `") for line in page.split("\n\n|")[2].splitlines()[2:]]
     assert len(shown) > 5
     parts = [part.strip(" ,`") for message in shown for part in message.split("...")]
-    assert [part for part in parts if part not in said] == []
+    assert [part for part in parts if part not in texts] == []

@@ -1,4 +1,4 @@
-"""What a run of tests writes itself: seconds beside budgets, and texts of failures where files are kept."""
+"""Files that a run of tests writes itself: seconds beside budgets, and texts of failures where files are kept."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_rung_is_a_folder(file: str, rung: str) -> None:
 
 
 def test_what_a_test_fails_with_is_written_at_once(tmp_path: Path) -> None:
-    """Where the fixture keeps files, before the next test runs; not for tests that do without the fixture."""
+    """It is written where the fixture keeps files, before the next test runs; not for tests without the fixture."""
     (tmp_path / "test_failing.py").write_text(FAILING)
     (tmp_path / "conftest.py").write_text(
         "from failure_texts import FailureTexts\n\n"

@@ -36,7 +36,7 @@ MANY = {"rmgr": 40, "filters": 30}
 
 
 def module_names() -> dict[str, Path]:
-    """All modules of the package and their files; a folder is the module of its ``__init__.py``."""
+    """List all modules of the package and their files; a folder is the module of its ``__init__.py``."""
     names = {}
     for path in PACKAGE.rglob("*.py"):
         parts = (PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)
@@ -48,7 +48,7 @@ MODULES = module_names()
 
 
 def imports(path: Path) -> set[str]:
-    """The modules of the package that a file imports, wherever in it."""
+    """Find the modules of the package that a file imports, wherever in it."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -65,7 +65,7 @@ IMPORTS = {name: imports(path) if name != PACKAGE.name else set() for name, path
 
 
 def room_of(module: str) -> str:
-    """The folder that a module lies in."""
+    """Return the folder that a module lies in."""
     return MODULES[module].parent.relative_to(PACKAGE).as_posix().removeprefix(".")
 
 
@@ -117,7 +117,7 @@ def test_rooms_are_small() -> None:
 
 
 def test_kernels_live_in_kernel_files() -> None:
-    """Whoever looks for machine code looks into files named ``_*.py``; so does ``kernel_loading.py``."""
+    """Machine code is looked for in files named ``_*.py``; ``kernel_loading.py`` does so, too."""
     strays = []
     for path in PACKAGE.rglob("*.py"):
         if path.name.startswith("_") or path.name == "kernels.py":
@@ -133,7 +133,7 @@ WITH_KERNELS_OF_ROWS = {"rows", "filters", "existing"}
 
 
 def test_only_kernels_import_kernels_of_other_rooms() -> None:
-    """What a room needs of another's kernel is public beside it, under a name; rooms of one folder are one here."""
+    """A kernel that another room needs is public beside it, under a name; rooms of one folder are one here."""
     strays = []
     for module, others in IMPORTS.items():
         kernels = {other for other in others if is_kernel_file(other) and floor_of(other) != floor_of(module)}
@@ -142,18 +142,18 @@ def test_only_kernels_import_kernels_of_other_rooms() -> None:
 
 
 def floor_of(module: str) -> str:
-    """The topmost folder that a module lies in."""
+    """Return the topmost folder that a module lies in."""
     folder = module.partition(".")[2].partition(".")[0]
     return "rows" if folder in WITH_KERNELS_OF_ROWS else folder
 
 
 def is_kernel_file(module: str) -> bool:
-    """Whether a module has kernels, by its name."""
+    """Tell whether a module has kernels, by its name."""
     return module.rpartition(".")[2].startswith("_")
 
 
 def test_only_the_versions_compare_majors() -> None:
-    """What depends on the major version is a named trait of ``headwater.pg.version.Version``."""
+    """Differences of major versions are named traits of ``headwater.pg.version.Version``."""
     strays = []
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

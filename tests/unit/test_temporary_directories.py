@@ -1,4 +1,4 @@
-"""Directories that are removed by their process, or by whoever comes next."""
+"""Directories that are removed by their process, or by the process that comes next."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ own.close()
 
 
 def holder(parent: Path) -> tuple[subprocess.Popen[str], Path]:
-    """A process that has such a directory, and the directory."""
+    """Start a process that has such a directory, and return the directory, too."""
     command = [sys.executable, "-c", HOLD, str(parent)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -87,12 +87,12 @@ def test_what_may_be_in_use_elsewhere_stays(tmp_path: Path, lock: bytes | None) 
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.mkdir(mode=0o700)
-    (kept / "headwater.lock").write_bytes(os.uname().nodename.encode())
-    (tmp_path / "headwater-abcdefgh").symlink_to(kept)
+    target = tmp_path / "kept"
+    target.mkdir(mode=0o700)
+    (target / "headwater.lock").write_bytes(os.uname().nodename.encode())
+    (tmp_path / "headwater-abcdefgh").symlink_to(target)
     with OwnDirectory(tmp_path):
-        assert (kept / "headwater.lock").exists()
+        assert (target / "headwater.lock").exists()
 
 
 def test_what_others_can_write_to_stays(tmp_path: Path) -> None:

@@ -22,14 +22,14 @@ if AS_ROOT:
 
 
 def give_away(path: Path) -> None:
-    """To another user and another group, links themselves and not what they lead to."""
+    """Give a path to another user and another group; links themselves and not what they lead to."""
     account = pwd.getpwnam("nobody")
     os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """``top/bin/postgres``."""
+    """Make ``top/bin/postgres``."""
     program = tmp_path / "top" / "bin" / "postgres"
     make_directory(program.parent, 0o755)
     program.write_text("")
@@ -136,7 +136,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_a_trusted_beginning_is_not_looked_at(place: Path) -> None:
-    """Where this very program came from counts, whoever may write above it."""
+    """The place that this very program came from counts, whoever may write above it."""
     place.parents[2].chmod(0o777)
     assert check_path(place, beneath=place.parents[1]) == place
     place.chmod(0o777)
@@ -153,7 +153,7 @@ def test_private_is_what_nobody_else_may_enter(tmp_path: Path) -> None:
 
 
 def test_a_mode_that_is_not_kept(tmp_path: Path) -> None:
-    """Whose directory it is does not matter: on some file systems it is another user's than who made it."""
+    """Whose directory it is does not matter: on some file systems it is another user's than the one that made it."""
     (tmp_path / "made").mkdir(mode=0o700)
     check_mode(tmp_path / "made", 0o711, "")
     (tmp_path / "made").chmod(0o755)

@@ -14,7 +14,7 @@ from headwater.errors import HeadwaterWarning, held_warnings, warn
 def test_a_warning_is_one_line_with_its_place_and_what_to_do() -> None:
     with pytest.warns(HeadwaterWarning) as caught:
         warn("commits are left out", lsn=0x1_0000_0010, file="/backup", hint="begin later")
-    assert [str(one.message) for one in caught] == ["commits are left out (at 1/10, in /backup); begin later"]
+    assert [str(warning.message) for warning in caught] == ["commits are left out (at 1/10, in /backup); begin later"]
 
 
 def test_the_command_prints_ours_as_a_line_and_others_as_python_does() -> None:
@@ -29,11 +29,11 @@ def test_the_command_prints_ours_as_a_line_and_others_as_python_does() -> None:
 
 
 def test_held_warnings_are_ours_and_each_once() -> None:
-    with warnings.catch_warnings(record=True) as shown, held_warnings() as found:
+    with warnings.catch_warnings(record=True) as shown, held_warnings() as held:
         warnings.simplefilter("default")
         warn("something", file="f")
         warn("something", file="f")
         warn("else")
         warnings.warn("another's", RuntimeWarning, stacklevel=1)
-    assert [str(one) for one in found] == ["something (in f)", "else"]
-    assert [str(one.message) for one in shown] == ["another's"]
+    assert [str(warning) for warning in held] == ["something (in f)", "else"]
+    assert [str(warning.message) for warning in shown] == ["another's"]

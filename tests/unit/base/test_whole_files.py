@@ -19,14 +19,14 @@ def names(directory: Path) -> list[str]:
 
 
 def cut_off() -> Iterator[bytes]:
-    """Pieces of which the second cannot be made."""
+    """Give pieces of which the second cannot be made."""
     yield b"one"
     raise KeyboardInterrupt
 
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The calls that make files last, in their order; fsync with what it syncs."""
+    """Note the calls that make files last, in their order; fsync with what it syncs."""
     calls: list[str] = []
     fsync, replace, link = os.fsync, os.replace, os.link
 

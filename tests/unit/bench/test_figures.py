@@ -1,4 +1,4 @@
-"""What the benchmark makes of its runs: ratios in which more is better, and charts of what was measured."""
+"""The benchmark's figures of its runs: ratios in which more is better, and charts of what was measured."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from watched_landing import task_seconds
 
 
 def test_a_rate_is_divided_by_what_it_is_compared_with() -> None:
-    one = Result("a", "", "rows/s", (10.0, 30.0, 20.0), {"server": (5.0, 4.0, 10.0), "client": (1.0,)}, target=3)
-    assert one.as_json() == {
+    result = Result("a", "", "rows/s", (10.0, 30.0, 20.0), {"server": (5.0, 4.0, 10.0), "client": (1.0,)}, target=3)
+    assert result.as_json() == {
         "ours": 20.0,
         "server": 5.0,
         "client": 1.0,
@@ -26,19 +26,19 @@ def test_a_rate_is_divided_by_what_it_is_compared_with() -> None:
         "unit": "rows/s",
         "target": 3,
     }
-    assert one.is_reached
+    assert result.is_reached
 
 
 def test_a_cost_is_compared_the_other_way_about() -> None:
-    one = Result("a", "", "seconds", (4.0, 5.0, 8.0), {"bare": (5.0, 10.0, 20.0)}, is_cost=True)
-    assert (one.ratio, one.ratio_range) == (2.0, (0.625, 5.0))
+    result = Result("a", "", "seconds", (4.0, 5.0, 8.0), {"bare": (5.0, 10.0, 20.0)}, is_cost=True)
+    assert (result.ratio, result.ratio_range) == (2.0, (0.625, 5.0))
 
 
 @pytest.mark.parametrize(("peak", "is_reached"), [(999.0, True), (1001.0, False)])
 def test_a_cost_alone_has_a_bound(peak: float, is_reached: bool) -> None:
-    one = Result("a", "", "MB", (peak,), is_cost=True, target=1000, more={"wal_mb": 5.25})
-    assert one.is_reached is is_reached
-    assert one.as_json() == {
+    result = Result("a", "", "MB", (peak,), is_cost=True, target=1000, more={"wal_mb": 5.25})
+    assert result.is_reached is is_reached
+    assert result.as_json() == {
         "ours": round(peak),
         "range": [round(peak)] * 2,
         "unit": "MB",
@@ -57,10 +57,10 @@ def test_charts_of_figures(tmp_path: Path) -> None:
         results, tmp_path / "build" / "bench.json", kept={"before": {"ours": 1, "ratio": 2, "ratio_range": [1, 3]}}
     )
     charts = write_charts(tmp_path / "build" / "bench.json", tmp_path / "charts")
-    assert [one.name for one in charts] == [
+    assert [chart.name for chart in charts] == [
         f"bench-{of}.{kind}" for of in ("ratios", "rates") for kind in ("svg", "png")
     ]
-    assert all(one.stat().st_size for one in charts)
+    assert all(chart.stat().st_size for chart in charts)
 
 
 def landing(cores: int) -> dict[str, Any]:
@@ -110,5 +110,5 @@ def test_tasks_are_summed_by_step(tmp_path: Path) -> None:
             for stage in (0, 1, 2)
         ),
     ]
-    (tmp_path / "local-1.inprogress").write_text("".join(f"{json.dumps(one)}\n" for one in events))
+    (tmp_path / "local-1.inprogress").write_text("".join(f"{json.dumps(event)}\n" for event in events))
     assert task_seconds(tmp_path) == {"land": 1.0}

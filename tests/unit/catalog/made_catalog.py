@@ -31,12 +31,12 @@ Values = dict[str, int | bytes]
 
 
 def locator(oid: int) -> tuple[int, int, int]:
-    """Where a catalog lies in the store of :func:`make_store`."""
+    """Return the place of a catalog in the store of :func:`make_store`."""
     return (1664, 0, oid) if oid in SHARED_CATALOGS else (1663, DATABASE, oid)
 
 
 def row(oid: int, values: Mapping[str, int | bytes], major: int = MAJOR) -> TupleBytes:
-    """A row of a catalog: columns not named are zero, or NULL behind the fixed part."""
+    """Make a row of a catalog: columns not named are zero, or NULL after the fixed part."""
     layout = catalog_layout(major, oid)
     body, bitmap = b"", 0
     for number, column in enumerate(layout.columns):
@@ -55,7 +55,7 @@ def row(oid: int, values: Mapping[str, int | bytes], major: int = MAJOR) -> Tupl
 
 
 def class_row(oid: int, name: str, natts: int = 0, major: int = MAJOR, **more: int | bytes) -> TupleBytes:
-    """A row of ``pg_class`` in schema ``public``."""
+    """Make a row of ``pg_class`` in schema ``public``."""
     fixed: Values = {"relkind": b"r", "relpersistence": b"p", "relreplident": b"d", "relnamespace": 2200}
     values: Values = {"oid": oid, "relname": name.encode(), "relfilenode": oid, "relnatts": natts}
     return row(PG_CLASS, {**fixed, **values, **more}, major)
@@ -64,31 +64,31 @@ def class_row(oid: int, name: str, natts: int = 0, major: int = MAJOR, **more: i
 def attribute_row(
     relation: int, number: int, name: str, kind: int = 23, major: int = MAJOR, **more: int | bytes
 ) -> TupleBytes:
-    """A row of ``pg_attribute``: an int4 column."""
+    """Make a row of ``pg_attribute``: an int4 column."""
     fixed: Values = {"attlen": 4, "attalign": b"i", "atttypmod": -1}
     values: Values = {"attrelid": relation, "attname": name.encode(), "atttypid": kind, "attnum": number}
     return row(PG_ATTRIBUTE, {**fixed, **values, **more}, major)
 
 
 def type_row(oid: int, name: str, namespace: int = 11, **more: int | bytes) -> TupleBytes:
-    """A row of ``pg_type``."""
+    """Make a row of ``pg_type``."""
     values: Values = {"oid": oid, "typname": name.encode(), "typnamespace": namespace, "typlen": 4}
     return row(PG_TYPE, {**values, "typtype": b"b", "typalign": b"i", "typdelim": b",", "typstorage": b"p", **more})
 
 
 def namespace_row(oid: int, name: str) -> TupleBytes:
-    """A row of ``pg_namespace``."""
+    """Make a row of ``pg_namespace``."""
     return row(PG_NAMESPACE, {"oid": oid, "nspname": name.encode()})
 
 
 def tuple_image(data: TupleBytes, xmin: int, xmax: int = 0, hints: int = XMIN_COMMITTED | XMAX_INVALID) -> bytes:
-    """A tuple as it lies on a page."""
+    """Make a tuple as it lies on a page."""
     head = struct.pack("<III6xHHB", xmin, xmax, 0, data.infomask2, data.infomask | hints, data.hoff)
     return head + data.tail
 
 
 def page(tuples: Mapping[int, bytes], lsn: int = 0x1000) -> bytes:
-    """A heap page with tuples at offset numbers."""
+    """Make a heap page with tuples at offset numbers."""
     lines = bytearray(4 * max(tuples, default=0))
     upper, body = 8192, b""
     for offnum, image in tuples.items():
@@ -120,7 +120,7 @@ def make_store(
     extra: Iterable[tuple[int, int, int]] = (),
     places: Mapping[int, tuple[int, int, int]] | None = None,
 ) -> CatalogStore:
-    """A store whose catalogs have these pages; catalogs not named are empty.
+    """Make a store whose catalogs have these pages; catalogs not named are empty.
 
     Args:
         bases: pages by catalog.
@@ -139,7 +139,7 @@ def make_store(
 
 
 def system_pages() -> dict[int, bytes]:
-    """Two schemas and a type, from initdb."""
+    """Make pages of two schemas and a type, from initdb."""
     schemas = {1: namespace_row(11, "pg_catalog"), 2: namespace_row(2200, "public")}
     types = {1: type_row(23, "int4"), 2: type_row(25, "text", typlen=-1)}
     return {
@@ -149,11 +149,11 @@ def system_pages() -> dict[int, bytes]:
 
 
 class Log:
-    """Makes records one after the other, each of 256 bytes of log.
+    """A log of records, made one after the other, each of 256 bytes.
 
     Args:
         store: it applies them.
-        earlier: they lie before the store's LSN: it is given them together, by :meth:`flush`.
+        earlier: the records lie before the store's LSN: it gets them together, by :meth:`flush`.
 
     Attributes:
         store: the store.
@@ -179,7 +179,7 @@ class Log:
         return self.lsn
 
     def commit(self, *xids: int) -> int:
-        """These transactions commit; returns the LSN."""
+        """Commit these transactions; returns the LSN."""
         self.lsn += 0x100
         self.store.commit(xids, self.lsn)
         return self.lsn
@@ -193,7 +193,7 @@ class Log:
         cmax: int = 0xFFFFFFFF,
         where: tuple[int, int, int] | None = None,
     ) -> int:
-        """The next change at ``tid`` is made by these commands."""
+        """Write that the next change at ``tid`` is made by these commands."""
         block, offnum = tid
         main = struct.pack("<IIII", xid, cmin, cmax, 0xFFFFFFFF) + struct.pack("<III", *(where or locator(oid)))
         return self._apply(xid, 9, heap2.NEW_CID, main + struct.pack("<HHH", block >> 16, block & 0xFFFF, offnum))
@@ -208,14 +208,14 @@ class Log:
         image: bytes | None = None,
         where: tuple[int, int, int] | None = None,
     ) -> int:
-        """An insert, with the tuple, or with a page image only."""
+        """Write an insert, with the tuple, or with a page image only."""
         content = b"" if image else header(data) + data.tail
         block = Block(0, 0, *(where or locator(oid)), tid[0], content, full_image(image), init)
         main = struct.pack("<HB", tid[1], 0)
         return self._apply(xid, 10, heap.INSERT | (heap.INIT_PAGE if init else 0), main, [block])
 
     def delete(self, xid: int, oid: int, tid: tuple[int, int], image: bytes | None = None) -> int:
-        """A delete."""
+        """Write a delete."""
         block = Block(0, 0, *locator(oid), tid[0], b"", full_image(image))
         return self._apply(xid, 10, heap.DELETE, struct.pack("<IHBB", xid, tid[1], 0, 0), [block])
 
@@ -228,7 +228,7 @@ class Log:
         data: TupleBytes,
         shared: tuple[int, int] = (0, 0),
     ) -> int:
-        """An update; ``shared`` bytes at either end of the columns are left to the old tuple."""
+        """Write an update; ``shared`` bytes at either end of the columns are left to the old tuple."""
         prefix, suffix = shared
         flags = (heap.UPDATE_PREFIX_FROM_OLD if prefix else 0) | (heap.UPDATE_SUFFIX_FROM_OLD if suffix else 0)
         content = b"".join(length.to_bytes(2, "little") for length in shared if length) + header(data)
@@ -241,7 +241,7 @@ class Log:
         return self._apply(xid, 10, heap.HOT_UPDATE if len(blocks) == 1 else heap.UPDATE, main, blocks)
 
     def multi_insert(self, xid: int, oid: int, block: int, rows: Mapping[int, TupleBytes], init: bool = False) -> int:
-        """A multi-insert."""
+        """Write a multi-insert."""
         content = b""
         for data in rows.values():
             content += b"\0" * (len(content) & 1)
@@ -251,7 +251,7 @@ class Log:
         return self._apply(xid, 9, info, main, [Block(0, 0, *locator(oid), block, content, None, init)])
 
     def prune(self, oid: int, block: int, redirected: Mapping[int, int], unused: Sequence[int]) -> int:
-        """A prune, in the form of the store's major version."""
+        """Write a prune, in the form of the store's major version."""
         pairs = [offnum for pair in redirected.items() for offnum in pair]
         if self.store.major >= 17:
             main = bytes((0, (0x20 if pairs else 0) | (0x80 if unused else 0)))
@@ -263,40 +263,40 @@ class Log:
         return self._apply(0, 9, heap2.PRUNE, main, [Block(0, 0, *locator(oid), block, content)])
 
     def inplace(self, oid: int, tid: tuple[int, int], data: TupleBytes) -> int:
-        """An in-place update, in the form of the store's major version."""
+        """Write an in-place update, in the form of the store's major version."""
         main = struct.pack("<H", tid[1])
         if self.store.major >= 18:
             main += struct.pack("<2xII?3xi", DATABASE, 1663, False, 0)
         return self._apply(0, 10, heap.INPLACE, main, [Block(0, 0, *locator(oid), tid[0], data.body)])
 
     def full_page(self, where: tuple[int, int, int], block: int, image: bytes) -> int:
-        """A page written as a whole (XLOG_FPI)."""
+        """Write a page as a whole (XLOG_FPI)."""
         return self._apply(0, 0, 0xB0, b"", [Block(0, 0, *where, block, b"", full_image(image))])
 
     def truncate(self, oid: int, blocks: int) -> int:
-        """The file is cut."""
+        """Write that the file is cut."""
         return self._apply(0, 2, 0x20, struct.pack("<IIIIi", blocks, *locator(oid), 7))
 
     def create(self, oid: int, where: tuple[int, int, int] | None = None) -> int:
-        """The file is made."""
+        """Write that the file is made."""
         return self._apply(0, 2, 0x10, struct.pack("<IIIi", *(where or locator(oid)), 0))
 
     def copy_database(self, source: tuple[int, int], target: tuple[int, int]) -> int:
-        """A database's directory is copied; both are (database, tablespace)."""
+        """Write that a database's directory is copied; both are (database, tablespace)."""
         return self._apply(0, 4, 0x00, struct.pack("<IIII", *target, *source))
 
     def remap(self, mappings: Mapping[int, int]) -> int:
-        """The database's relation map changes."""
+        """Write that the database's relation map changes."""
         pairs = b"".join(struct.pack("<II", oid, number) for oid, number in mappings.items())
         content = (struct.pack("<ii", 0x592717, len(mappings)) + pairs).ljust(524, b"\0")
         return self._apply(0, 7, 0, struct.pack("<IIi", DATABASE, 1663, len(content)) + content)
 
 
 def header(data: TupleBytes) -> bytes:
-    """``xl_heap_header``."""
+    """Pack the ``xl_heap_header``."""
     return struct.pack("<HHB", data.infomask2, data.infomask, data.hoff)
 
 
 def full_image(content: bytes | None) -> Image | None:
-    """An image without a hole that redo applies."""
+    """Make an image without a hole that redo applies."""
     return None if content is None else Image(content, 0, 0, 0x02, 0)

@@ -26,7 +26,7 @@ STEPS = (
 
 @dataclass(eq=False)
 class Tuple:
-    """A tuple on the page: who made it and who deleted it, or tried to."""
+    """A tuple on the page, with its inserter, and the transactions that deleted it, or tried to."""
 
     oid: int
     name: str
@@ -45,12 +45,12 @@ class Transaction:
 
     @property
     def own(self) -> OwnCommands:
-        """What it sees of its own."""
+        """The changes of its own that it sees."""
         return OwnCommands(frozenset(self.xids), self.command)
 
 
 class History:
-    """One page of pg_class and those who change it.
+    """One page of pg_class and the transactions that change it.
 
     Args:
         logs: each gets all records.
@@ -60,7 +60,7 @@ class History:
         logs: the caller may put others in their place.
         next_xid: the next one to be given away.
         running: transactions.
-        seen: LSN, and what one sees there who has changed nothing: names by OID.
+        seen: LSN, and what a session sees there that has changed nothing: names by OID.
     """
 
     def __init__(self, logs: Sequence[Log], choose: Random) -> None:
@@ -86,19 +86,19 @@ class History:
         return range(FIRST_OID, self._next_oid)
 
     def step(self, name: str) -> None:
-        """One of :data:`STEPS` but a cut, if it can be."""
+        """Do one of :data:`STEPS` but a cut, if it can be done."""
         getattr(self, "_" + name.replace(" ", "_"))()
         self.seen.append((self.lsn + 1, self._committed()))
 
     def _committed(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {oid: [] for oid in self.oids}
-        for one in self._tuples.values():
-            if self._state[one.inserter] == "committed" and not self._is_deleted(one, "committed"):
-                found[one.oid].append(one.name)
-        return found
+        names: dict[int, list[str]] = {oid: [] for oid in self.oids}
+        for tuple_ in self._tuples.values():
+            if self._state[tuple_.inserter] == "committed" and not self._is_deleted(tuple_, "committed"):
+                names[tuple_.oid].append(tuple_.name)
+        return names
 
-    def _is_deleted(self, one: Tuple, *states: str) -> bool:
-        return any(self._state[xid] in states for xid in one.deleters)
+    def _is_deleted(self, tuple_: Tuple, *states: str) -> bool:
+        return any(self._state[xid] in states for xid in tuple_.deleters)
 
     def _stores(self) -> list[CatalogStore]:
         return [log.store for log in self.logs]
@@ -118,9 +118,9 @@ class History:
     def _changeable(self, actor: Transaction) -> list[int]:
         return [
             offnum
-            for offnum, one in sorted(self._tuples.items())
-            if (self._state[one.inserter] == "committed" or one.inserter in actor.xids)
-            and not self._is_deleted(one, "running", "committed")
+            for offnum, tuple_ in sorted(self._tuples.items())
+            if (self._state[tuple_.inserter] == "committed" or tuple_.inserter in actor.xids)
+            and not self._is_deleted(tuple_, "running", "committed")
         ]
 
     def _place(self) -> int:
@@ -134,54 +134,54 @@ class History:
         return Tuple(oid, name, class_row(oid, name), xid)
 
     def _image(self) -> bytes | None:
-        """Now and then the page as it is, with hints as far as someone has looked."""
+        """Return now and then the page as it is, with hints as far as someone has looked."""
         if self._choose.random() > 0.15:
             return None
-        return page({offnum: self._on_page(one) for offnum, one in self._tuples.items()}, self.lsn)
+        return page({offnum: self._on_page(tuple_) for offnum, tuple_ in self._tuples.items()}, self.lsn)
 
-    def _on_page(self, one: Tuple) -> bytes:
-        hints, xmax = 0, one.deleters[-1] if one.deleters else 0
-        if self._state[one.inserter] == "committed" and self._choose.random() < 0.5:
+    def _on_page(self, tuple_: Tuple) -> bytes:
+        hints, xmax = 0, tuple_.deleters[-1] if tuple_.deleters else 0
+        if self._state[tuple_.inserter] == "committed" and self._choose.random() < 0.5:
             hints |= XMIN_COMMITTED
         if not xmax or (self._state[xmax] in ENDED_IN_VAIN and self._choose.random() < 0.5):
             hints |= XMAX_INVALID
         elif self._state[xmax] == "committed" and self._choose.random() < 0.5:
             hints |= XMAX_COMMITTED
-        return tuple_image(one.data, one.inserter, xmax, hints)
+        return tuple_image(tuple_.data, tuple_.inserter, xmax, hints)
 
     def _insert(self) -> None:
         actor, offnum = self._actor(), self._place()
         is_first = not self._tuples and self._last_offnum == 1
-        one = self._tuples[offnum] = self._made(self._next_oid, actor.stack[-1])
+        tuple_ = self._tuples[offnum] = self._made(self._next_oid, actor.stack[-1])
         self._next_oid += 1
         image = None if is_first else self._image()
         for log in self.logs:
-            log.new_cid(one.inserter, PG_CLASS, (0, offnum), actor.command)
-            log.insert(one.inserter, PG_CLASS, (0, offnum), one.data, init=is_first, image=image)
+            log.new_cid(tuple_.inserter, PG_CLASS, (0, offnum), actor.command)
+            log.insert(tuple_.inserter, PG_CLASS, (0, offnum), tuple_.data, init=is_first, image=image)
         actor.command += 1
 
     def _update(self) -> None:
         actor = self._actor()
-        found = self._changeable(actor)
-        if not found:
+        offnums = self._changeable(actor)
+        if not offnums:
             return
-        old, new, xid = self._choose.choice(found), self._place(), actor.stack[-1]
-        one = self._made(self._tuples[old].oid, xid)
+        old, new, xid = self._choose.choice(offnums), self._place(), actor.stack[-1]
+        tuple_ = self._made(self._tuples[old].oid, xid)
         cmin = actor.command - 1 if self._tuples[old].inserter in actor.xids else 0xFFFFFFFF
         self._tuples[old].deleters.append(xid)
-        self._tuples[new] = one
+        self._tuples[new] = tuple_
         for log in self.logs:
             log.new_cid(xid, PG_CLASS, (0, old), cmin, actor.command)
             log.new_cid(xid, PG_CLASS, (0, new), actor.command)
-            log.update(xid, PG_CLASS, (0, old), (0, new), one.data)
+            log.update(xid, PG_CLASS, (0, old), (0, new), tuple_.data)
         actor.command += 1
 
     def _delete(self) -> None:
         actor = self._actor()
-        found = self._changeable(actor)
-        if not found:
+        offnums = self._changeable(actor)
+        if not offnums:
             return
-        offnum, xid = self._choose.choice(found), actor.stack[-1]
+        offnum, xid = self._choose.choice(offnums), actor.stack[-1]
         self._tuples[offnum].deleters.append(xid)
         image = self._image()
         for log in self.logs:
@@ -190,14 +190,14 @@ class History:
         actor.command += 1
 
     def _inplace(self) -> None:
-        found = [offnum for one in self.running for offnum in self._changeable(one)]
-        if not found:
+        offnums = [offnum for transaction in self.running for offnum in self._changeable(transaction)]
+        if not offnums:
             return
-        offnum = self._choose.choice(found)
-        one = self._tuples[offnum]
-        one.data = class_row(one.oid, one.name, relpages=self._choose.randrange(9))
+        offnum = self._choose.choice(offnums)
+        tuple_ = self._tuples[offnum]
+        tuple_.data = class_row(tuple_.oid, tuple_.name, relpages=self._choose.randrange(9))
         for log in self.logs:
-            log.inplace(PG_CLASS, (0, offnum), one.data)
+            log.inplace(PG_CLASS, (0, offnum), tuple_.data)
 
     def _savepoint(self) -> None:
         if self.running:
@@ -249,14 +249,14 @@ class History:
     def _oldest_running(self) -> int:
         return min((xid for actor in self.running for xid in actor.xids), default=self.next_xid)
 
-    def _is_dead(self, one: Tuple) -> bool:
-        if self._state[one.inserter] in ENDED_IN_VAIN:
+    def _is_dead(self, tuple_: Tuple) -> bool:
+        if self._state[tuple_.inserter] in ENDED_IN_VAIN:
             return True
         oldest = self._oldest_running()
-        return any(self._state[xid] == "committed" and xid < oldest for xid in one.deleters)
+        return any(self._state[xid] == "committed" and xid < oldest for xid in tuple_.deleters)
 
     def _prune(self) -> None:
-        dead = [offnum for offnum, one in sorted(self._tuples.items()) if self._is_dead(one)]
+        dead = [offnum for offnum, tuple_ in sorted(self._tuples.items()) if self._is_dead(tuple_)]
         if not dead:
             return
         gone = self._choose.sample(dead, self._choose.randint(1, len(dead)))

@@ -1,4 +1,4 @@
-"""Catalogs that go on behind an image."""
+"""Catalogs that go on after an image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unit.catalog.made_catalog import (
 
 
 def reopened(store: CatalogStore, log: Log, horizon: int, next_xid: int = 2000) -> tuple[CatalogStore, Log]:
-    """The store of an image that was written and read, and its log."""
+    """Open the store of an image that was written and read, and its log."""
     image = image_of(store, horizon, log.lsn + 0x80, next_xid)
     opened = store_of(read_value(CatalogImage, value_bytes(image)))
     assert same(image_of(opened, horizon, log.lsn + 0x80, next_xid), image)

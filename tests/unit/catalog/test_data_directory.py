@@ -18,7 +18,7 @@ IN_PRODUCTION, SHUTDOWNED = 6, 1
 
 
 def control_file(state: int = SHUTDOWNED) -> bytes:
-    """A control file of PostgreSQL 16 with a shutdown checkpoint at 0/1000028."""
+    """Make a control file of PostgreSQL 16 with a shutdown checkpoint at 0/1000028."""
     data = bytearray(8192)
     struct.pack_into("<QIIIxxxxqQ", data, 0, 77, 1300, 202307071, state, 0, 0x1000028)
     struct.pack_into("<QII", data, 40, 0x1000028, 1, 1)
@@ -138,7 +138,7 @@ def test_members_whose_numbers_begin_again(cluster: Path) -> None:
 
 
 def test_files_that_should_know_of_a_transaction(cluster: Path) -> None:
-    """What had begun when the copy was made is in its files; an online backup's may have been copied too early."""
+    """Transactions that had begun when the copy was made are in its files; an online backup's may come too early."""
     for folder in ("pg_xact", "pg_multixact/offsets", "pg_multixact/members"):
         (cluster / folder).mkdir(parents=True)
     directory = DataDirectory(cluster)

@@ -1,4 +1,4 @@
-"""Columns behind the fixed part of catalog rows, and pages that make no sense."""
+"""Columns after the fixed part of catalog rows, and pages that make no sense."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_missing_value(make: object, attlen: int, element: bytes) -> None:
     assert callable(make)
     value = make(array(0, element))
     rows = CatalogRows(16, "UTF8")
-    (found,) = rows.attributes([attribute_row(1, 1, "a", attlen=attlen, atthasmissing=1, attmissingval=value)])
-    assert found.missing == element
+    (present,) = rows.attributes([attribute_row(1, 1, "a", attlen=attlen, atthasmissing=1, attmissingval=value)])
+    assert present.missing == element
     (absent,) = rows.attributes([attribute_row(1, 1, "a", attlen=attlen, attmissingval=value)])
     assert absent.missing is None
 
@@ -66,8 +66,8 @@ def test_compressed_missing_value() -> None:
 def test_options_and_vectors() -> None:
     options = long_varlena(array(25, long_varlena(b"fillfactor=50"), long_varlena(b"user_catalog_table=ON")))
     rows = CatalogRows(16, "UTF8")
-    found = rows.classes([class_row(1, "a", reloptions=options), class_row(2, "b")])
-    assert [entry.is_user_catalog for entry in found] == [True, False]
+    entries = rows.classes([class_row(1, "a", reloptions=options), class_row(2, "b")])
+    assert [entry.is_user_catalog for entry in entries] == [True, False]
     numbers = b"".join(n.to_bytes(2, "little") for n in (3, 1))
     assert fields.int2vector(long_varlena(struct.pack("<iiIii", 1, 0, 21, 2, 0) + numbers)) == (3, 1)
     assert fields.int2vector(long_varlena(struct.pack("<iiI", 0, 0, 21))) == ()
@@ -112,9 +112,9 @@ def test_broken_rows_raise_our_errors_only(tail: bytes, infomask2: int, infomask
 def test_broken_pages_are_read_without_an_error(noise: bytes, at: int) -> None:
     good = page({n: tuple_image(class_row(n, "t"), 5) for n in range(1, 30)})
     broken = (good[:at] + noise + good[at + len(noise) :])[:8192]
-    found = dict(page_tuples(broken))
+    tuples = dict(page_tuples(broken))
     scan = scan_heap(broken + good, ATTRIBUTE.fixed_length)
-    assert len(found) < 2050
+    assert len(tuples) < 2050
     assert (scan.block == 1).sum() == 29
     assert (scan.start + scan.length <= 2 * 8192).all()
 

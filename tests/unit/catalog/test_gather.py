@@ -1,4 +1,4 @@
-"""The bytes of rows put one behind the other, beside plain slices."""
+"""The bytes of rows put one after the other, beside plain slices."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ T = 16384
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[CatalogStore, list[int], list[OwnCommands]]:
-    """A table renamed again and again by transactions that commit or not, with positions and own views to look from."""
+    """Draw a table renamed again and again by transactions that commit or not.
+
+    Positions and own views to look from come with it.
+    """
     store = make_store(system_pages())
     log = Log(store)
     log.insert(900, PG_CLASS, (0, 1), class_row(T, "start", 1), init=True)
@@ -116,12 +119,12 @@ def test_identity_columns() -> None:
         assert isinstance(values, dict)
         log.insert(900, PG_INDEX, (0, offnum), row(PG_INDEX, values), init=offnum == 1)
     default = log.commit(900)
-    found = [identity(store, default + 1)]
+    identities = [identity(store, default + 1)]
     for offnum, letter in enumerate((b"i", b"f", b"n"), 1):
         changed = class_row(T, "t", relreplident=letter)
         log.update(900 + offnum, PG_CLASS, (0, offnum), (0, offnum + 1), changed)
-        found.append(identity(store, log.commit(900 + offnum) + 1))
-    assert found == [((2, 1), (2, 1)), ((3,), (2, 1)), ((), (2, 1)), ((), (2, 1))]
+        identities.append(identity(store, log.commit(900 + offnum) + 1))
+    assert identities == [((2, 1), (2, 1)), ((3,), (2, 1)), ((), (2, 1)), ((), (2, 1))]
 
 
 def test_ancestors_stop_at_a_detaching_partition() -> None:
@@ -148,9 +151,14 @@ def test_publication_by_name() -> None:
         900, PG_PUBLICATION, (0, 1), row(PG_PUBLICATION, {"oid": T, "pubname": "größe".encode(), **flags}), init=True
     )
     view = store.view(log.commit(900) + 1)
-    found = view.publication("größe")
-    assert found is not None
-    assert (found.insert, found.update, found.truncate, found.generated) == (True, False, True, "n")
+    publication = view.publication("größe")
+    assert publication is not None
+    assert (publication.insert, publication.update, publication.truncate, publication.generated) == (
+        True,
+        False,
+        True,
+        "n",
+    )
     assert view.publication("grosse") is None
 
 

@@ -45,24 +45,24 @@ T = 16384
 
 
 def started() -> tuple[CatalogStore, Log]:
-    """A store with schemas and types, and a log."""
+    """Make a store with schemas and types, and a log."""
     store = make_store(system_pages())
     return store, Log(store)
 
 
 def rows_of(image: CatalogImage, oid: int) -> VersionRows:
-    """The versions of a catalog."""
+    """Return the versions of a catalog."""
     return dict(image.catalogs)[oid]
 
 
 def name_at(store: CatalogStore, lsn: int, own: OwnCommands | None = None) -> str | None:
-    """What the table is called at an LSN."""
+    """Return the name of the table at an LSN."""
     schema = store.view(lsn, own).relation(T)
     return schema.name if schema else None
 
 
 def renamed() -> tuple[CatalogStore, Log, list[int]]:
-    """A table made, renamed, and renamed again; LSNs of the commits."""
+    """Make a table, renamed, and renamed again; LSNs of the commits."""
     store, log = started()
     log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
     commits = [log.commit(900)]
@@ -104,8 +104,8 @@ def test_a_row_that_no_one_sees_stays_while_it_lies_on_a_page() -> None:
 def test_what_was_pruned_stays_until_the_horizon_has_passed() -> None:
     store, log, commits = renamed()
     log.prune(PG_CLASS, 0, {1: 3}, [2])
-    kept = [len(rows_of(image_of(store, lsn + 1, log.lsn, 2000), PG_CLASS)) for lsn in commits]
-    assert kept == [3, 2, 1]
+    counts = [len(rows_of(image_of(store, lsn + 1, log.lsn, 2000), PG_CLASS)) for lsn in commits]
+    assert counts == [3, 2, 1]
     opened, log = reopened(store, log, commits[0] + 1)
     opened, log = reopened(opened, log, commits[1])
     assert [name_at(opened, lsn) for lsn in (commits[1], commits[1] + 1, commits[2] + 1)] == ["one", "two", "three"]
@@ -118,9 +118,13 @@ def test_aborted_rows_go_with_their_places() -> None:
     log.update(901, PG_CLASS, (0, 1), (0, 2), class_row(T, "never"))
     store.abort([901])
     image = image_of(store, first, log.lsn, 2000)
-    found = rows_of(image, PG_CLASS)
-    assert (found.xmin.tolist(), found.inserter.tolist()) == ([900, 901], [900, 0])
-    assert (found.deleter_xid.tolist(), image.xids.tolist(), image.commits.tolist()) == ([], [900, 901], [first, NEVER])
+    versions = rows_of(image, PG_CLASS)
+    assert (versions.xmin.tolist(), versions.inserter.tolist()) == ([900, 901], [900, 0])
+    assert (versions.deleter_xid.tolist(), image.xids.tolist(), image.commits.tolist()) == (
+        [],
+        [900, 901],
+        [first, NEVER],
+    )
     log.prune(PG_CLASS, 0, {}, [2])
     assert rows_of(image_of(store, first, log.lsn, 2000), PG_CLASS).xmin.tolist() == [900]
 
@@ -194,9 +198,9 @@ def test_xids_outlive_two_to_the_32() -> None:
     log.update(last, PG_CLASS, (0, 1), (0, 2), class_row(T, "two"))
     log.insert(wrapped, PG_CLASS, (0, 3), class_row(T + 1, "other"))
     image = image_of(store, first, log.lsn, (7 << 32) + 10)
-    found = rows_of(image, PG_CLASS)
-    assert found.inserter.tolist() == [(7 << 32) - 2, (7 << 32) - 1, (7 << 32) + 5]
-    assert found.deleter_xid.tolist() == [(7 << 32) - 1]
+    versions = rows_of(image, PG_CLASS)
+    assert versions.inserter.tolist() == [(7 << 32) - 2, (7 << 32) - 1, (7 << 32) + 5]
+    assert versions.deleter_xid.tolist() == [(7 << 32) - 1]
     assert image.xids.tolist() == [(7 << 32) - 2]
     store, log = reopened(store, log, first, (7 << 32) + 10)
     second = log.commit(last)
@@ -307,23 +311,23 @@ def test_views_forget_only_what_changes() -> None:
     store, log, commits = renamed()
     log.insert(910, PG_CLASS, (0, 9), class_row(T + 1, "other"))
     lsn = log.commit(910)
-    kept = store.view(lsn + 1).relation(T)
+    cached = store.view(lsn + 1).relation(T)
     other = store.view(lsn + 1).relation(T + 1)
     log.update(911, PG_CLASS, (0, 9), (0, 10), class_row(T + 1, "another"))
     lsn = log.commit(911)
-    assert store.view(lsn + 1).relation(T) is kept
-    found = store.view(lsn + 1).relation(T + 1)
+    assert store.view(lsn + 1).relation(T) is cached
+    renamed_relation = store.view(lsn + 1).relation(T + 1)
     assert other is not None
-    assert found is not None
-    assert (other.name, found.name) == ("other", "another")
+    assert renamed_relation is not None
+    assert (other.name, renamed_relation.name) == ("other", "another")
     image = image_of(store, lsn + 1, log.lsn, 2000)
     store = store_of(image, store)
-    assert store.view(lsn + 1).relation(T) is kept
+    assert store.view(lsn + 1).relation(T) is cached
     # What nobody asks for between two images is forgotten.
     store = store_of(image_of(store, lsn + 1, log.lsn, 2000), store)
     store = store_of(image_of(store, lsn + 1, log.lsn, 2000), store)
-    assert store.view(lsn + 1).relation(T) == kept
-    assert store.view(lsn + 1).relation(T) is not kept
+    assert store.view(lsn + 1).relation(T) == cached
+    assert store.view(lsn + 1).relation(T) is not cached
     assert name_at(store, lsn + 1) == "three"
     assert commits[2] < lsn
 
@@ -338,7 +342,7 @@ def test_a_fate_told_behind_an_image_is_seen_by_views_that_remember() -> None:
 
 
 def rewritten(named_early: bool) -> tuple[CatalogStore, int]:
-    """A catalog written to another file by a transaction that runs across an image; LSN of its commit."""
+    """Have a catalog written to another file by a transaction that runs across an image; LSN of its commit."""
     store, log = started()
     log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
     log.commit(900)
@@ -369,7 +373,7 @@ def test_a_file_that_turns_out_later_to_be_a_catalogs() -> None:
     assert len(store.versions(("pg_class", "oid", T))) == 1
     image = image_of(store, lsn + 1, lsn + 0x80, 2000)
     assert [heap.locator[2] for heap in image.heaps if heap.catalog == PG_CLASS] == [20000]
-    assert {one.number: one.left_lsn for one in image.mapped if one.oid == PG_CLASS} == {20000: NEVER}
+    assert {mapped.number: mapped.left_lsn for mapped in image.mapped if mapped.oid == PG_CLASS} == {20000: NEVER}
 
 
 def test_earlier_records_change_only_the_files_that_were_added() -> None:
@@ -388,7 +392,7 @@ def test_earlier_records_change_only_the_files_that_were_added() -> None:
     earlier.full_page(known, 0, old)
     earlier.full_page(other, 0, old)
     earlier.flush()
-    assert [sorted(store.files.heaps[one].page(0).slots) for one in (known, other)] == [[1, 2], [1]]
+    assert [sorted(store.files.heaps[place].page(0).slots) for place in (known, other)] == [[1, 2], [1]]
 
 
 def test_a_file_that_no_record_names_yet_is_not_in_an_image() -> None:
@@ -399,7 +403,7 @@ def test_a_file_that_no_record_names_yet_is_not_in_an_image() -> None:
 
 
 def rows_at(store: CatalogStore, lsn: int, oid: int, own: OwnCommands | None = None) -> list[bytes]:
-    """The names of the visible versions of a row."""
+    """Return the names of the visible versions of a row."""
     versions = store.versions(("pg_class", "oid", oid))
     seen = own or OwnCommands(frozenset(), 0)
     return sorted(v.data.body[4:68].rstrip(b"\0") for v in versions if visible_to(v, lsn, seen, store.fates))
@@ -419,10 +423,10 @@ def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose:
         else:
             history.step(step)
     end = choose.randint(horizon, log.lsn + 1)
-    expected, found = (image_of(one, end, log.lsn + 0x80, history.next_xid) for one in (once, often))
-    assert same(found, expected)
-    assert same(image_of(store_of(found), end, log.lsn + 0x80, history.next_xid), expected)
-    last = store_of(found)
+    expected, actual = (image_of(store_, end, log.lsn + 0x80, history.next_xid) for store_ in (once, often))
+    assert same(actual, expected)
+    assert same(image_of(store_of(actual), end, log.lsn + 0x80, history.next_xid), expected)
+    last = store_of(actual)
     for lsn, seen in history.seen:
         for oid, names in seen.items() if lsn >= end else ():
             for store in (once, often, last):

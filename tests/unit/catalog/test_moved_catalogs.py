@@ -28,7 +28,7 @@ FUTURE = START + 0x100000
 
 
 def reopened(store: CatalogStore, log: Log) -> tuple[CatalogStore, Log]:
-    """The store of an image that was written and read, and its log."""
+    """Open the store of an image that was written and read, and its log."""
     image = image_of(store, 0, log.lsn + 0x80, 2000)
     more = Log(store_of(read_value(CatalogImage, value_bytes(image))))
     more.lsn = log.lsn
@@ -36,38 +36,38 @@ def reopened(store: CatalogStore, log: Log) -> tuple[CatalogStore, Log]:
 
 
 def names(store: CatalogStore, lsn: int) -> list[str]:
-    """What all visible versions of the table's row call it."""
+    """Return the names of the table in all visible versions of its row."""
     rows = store.rows.classes(v.data for v in store.timeline_of(("pg_class", "oid", T)).rows[-1])
     assert store.fates.commit_lsn(900) < lsn
-    return [one.name for one in rows]
+    return [row.name for row in rows]
 
 
 def label(oid: int, text: bytes) -> TupleBytes:
-    """A label of the enum type."""
+    """Make a label of the enum type."""
     return row(PG_ENUM, {"oid": oid, "enumtypid": T, "enumlabel": text, "enumsortorder": b"\0\0\x80\x3f"})
 
 
 def labels(store: CatalogStore) -> list[str]:
-    """Those of the enum type at the end."""
+    """Return the labels of the enum type at the end."""
     return [text for _, text in store.view(FUTURE).type_info(T).labels]
 
 
 def test_an_old_file_that_an_image_has_found_is_joined_once() -> None:
     """The copy has the new file and its map only; NEW_CID records name the old one."""
-    one, two = class_row(T, "one"), class_row(T, "two")
-    future = page({1: tuple_image(two, 900)}, lsn=FUTURE)
+    first, second = class_row(T, "one"), class_row(T, "two")
+    future = page({1: tuple_image(second, 900)}, lsn=FUTURE)
     store = make_store(
         {**system_pages(), PG_CLASS: future}, is_online=True, extra=[locator(PG_CLASS)], places={PG_CLASS: OTHER}
     )
     log = Log(store)
     log.new_cid(900, PG_CLASS, (0, 1), 0)
-    log.insert(900, PG_CLASS, (0, 1), one, init=True)
+    log.insert(900, PG_CLASS, (0, 1), first, init=True)
     log.new_cid(900, PG_CLASS, (0, 1), 0, 1)
     log.new_cid(900, PG_CLASS, (0, 2), 1)
-    log.update(900, PG_CLASS, (0, 1), (0, 2), two)
+    log.update(900, PG_CLASS, (0, 1), (0, 2), second)
     log.commit(900)
     store, log = reopened(store, log)
-    log.full_page(OTHER, 0, page({1: tuple_image(two, 900)}))
+    log.full_page(OTHER, 0, page({1: tuple_image(second, 900)}))
     store, log = reopened(store, log)
     for number in (PG_TYPE, 20001):
         if number == 20001:
@@ -81,15 +81,15 @@ def test_an_old_file_that_an_image_has_found_is_joined_once() -> None:
 
 def test_an_old_file_is_joined_when_a_record_names_it_and_not_before() -> None:
     """An image is the same whether it was known beforehand which files there will be, or not."""
-    one = class_row(T, "one")
-    future = page({1: tuple_image(one, 800)}, lsn=FUTURE)
+    table_row = class_row(T, "one")
+    future = page({1: tuple_image(table_row, 800)}, lsn=FUTURE)
     store = make_store({**system_pages(), PG_CLASS: future}, is_online=True, places={PG_CLASS: OTHER})
-    store.files.add_extra(locator(PG_CLASS), page({1: tuple_image(one, 800)}))
+    store.files.add_extra(locator(PG_CLASS), page({1: tuple_image(table_row, 800)}))
     log = Log(store)
     assert [heap.locator for heap in image_of(store, 0, START, 2000).heaps if heap.catalog == PG_CLASS] == [OTHER]
     log.new_cid(900, PG_CLASS, (0, 1), 0xFFFFFFFF, 0)
-    found = [heap.locator for heap in image_of(store, 0, log.lsn, 2000).heaps if heap.catalog == PG_CLASS]
-    assert found == [locator(PG_CLASS), OTHER]
+    places = [heap.locator for heap in image_of(store, 0, log.lsn, 2000).heaps if heap.catalog == PG_CLASS]
+    assert places == [locator(PG_CLASS), OTHER]
 
 
 def test_what_the_copy_has_behind_the_end_of_a_cut_file_is_brought_by_the_log() -> None:
@@ -109,7 +109,7 @@ def test_what_the_copy_has_behind_the_end_of_a_cut_file_is_brought_by_the_log() 
 
 
 def moving(new: bytes, is_certain: bool) -> Log:
-    """A log for a store that has two files of pg_enum: the catalog lay in one, and moves, or moved, to the other."""
+    """Make a log for a store with two files of pg_enum: the catalog lay in one, and moves, or moved, to the other."""
     types = page({1: tuple_image(type_row(T, "mood", 2200, typtype=b"e"), 1)})
     store = make_store({**system_pages(), PG_TYPE: types}, is_online=True, places={PG_ENUM: OTHER})
     del store.files.heaps[OTHER]
@@ -128,14 +128,14 @@ def test_a_file_that_was_written_before_the_copy_began_holds_copies() -> None:
 
 
 def test_a_page_from_the_future_holds_copies_once_the_log_has_shown_it() -> None:
-    kept = {1: tuple_image(label(T + 1, b"a"), 800), 2: tuple_image(label(T + 2, b"b"), 800)}
+    old = {1: tuple_image(label(T + 1, b"a"), 800), 2: tuple_image(label(T + 2, b"b"), 800)}
     added = {3: tuple_image(label(T + 3, b"c"), 902, hints=XMAX_INVALID)}
     more = {4: tuple_image(label(T + 4, b"d"), 903, hints=XMAX_INVALID)}
     for is_reopened in (False, True):
-        log = moving(page(kept | added | more, lsn=FUTURE), is_certain=True)
+        log = moving(page(old | added | more, lsn=FUTURE), is_certain=True)
         if is_reopened:
             _, log = reopened(log.store, log)
-        log.insert(902, PG_ENUM, (0, 3), label(T + 3, b"c"), image=page(kept | added), where=OTHER)
+        log.insert(902, PG_ENUM, (0, 3), label(T + 3, b"c"), image=page(old | added), where=OTHER)
         log.commit(902)
         log.store.files.complete()
         assert labels(log.store) == ["a", "b", "c"]

@@ -30,13 +30,13 @@ T = 16384
 
 
 def started(major: int = MAJOR) -> tuple[CatalogStore, Log]:
-    """A store with schemas and types, and a log."""
+    """Make a store with schemas and types, and a log."""
     store = make_store(system_pages(), major)
     return store, Log(store)
 
 
 def name_at(store: CatalogStore, lsn: int, own: OwnCommands | None = None) -> str | None:
-    """What the table is called at an LSN."""
+    """Return the name of the table at an LSN."""
     schema = store.view(lsn, own).relation(T)
     return schema.name if schema else None
 
@@ -213,7 +213,7 @@ def test_page_ahead_of_the_log_is_refused() -> None:
 
 
 def rewritten(extra: frozenset[tuple[int, int, int]]) -> tuple[CatalogStore, int]:
-    """A row changed there and back by one transaction, then its catalog written to a new file; LSN of the commit."""
+    """Have a row changed there and back by one transaction, then its catalog rewritten; LSN of the commit."""
     store = make_store(system_pages(), extra=extra)
     log = Log(store)
     log.new_cid(900, PG_CLASS, (0, 1), 1)

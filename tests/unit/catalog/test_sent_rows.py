@@ -38,7 +38,7 @@ def array(element: int, *values: bytes) -> bytes:
 
 
 def row_of(major: int, catalog: int, /, **values: bytes | None) -> list[bytes | None]:
-    """A row with these values as sent, and zeros or NULL in the other columns."""
+    """Make a row with these values as sent, and zeros or NULL in the other columns."""
     columns = catalog_layout(major, catalog).columns
     plain = {c.name: b"" if c.length == 64 else bytes(c.length) if c.length > 0 else None for c in columns}
     return [tid(3, 7), (1000).to_bytes(4, "big"), *{**plain, **values}.values()]
@@ -60,9 +60,9 @@ def test_a_table_with_options(major: int) -> None:
         reloptions=array(25, b"fillfactor=70", b"user_catalog_table=true"),
     )
     types = types_of(major, PG_CLASS, relacl=ACL, reloptions=TEXT_ARRAY)
-    (found,) = sent_rows(copy_of(sent), catalog_layout(major, PG_CLASS), types, {})
-    (row,) = CatalogRows(major, "UTF8").classes([found.data])
-    assert (found.block, found.offnum, found.xmin) == (3, 7, 1000)
+    (version,) = sent_rows(copy_of(sent), catalog_layout(major, PG_CLASS), types, {})
+    (row,) = CatalogRows(major, "UTF8").classes([version.data])
+    assert (version.block, version.offnum, version.xmin) == (3, 7, 1000)
     assert (row.oid, row.name, row.natts, row.kind, row.is_user_catalog) == (16384, "t", 3, "r", True)
 
 
@@ -71,12 +71,12 @@ def test_vectors_and_trees() -> None:
     numbers = [n.to_bytes(2, "big", signed=True) for n in (2, 0, 5)]
     sent = row_of(16, PG_INDEX, indkey=array(21, *numbers), indpred=b"{OPEXPR}")
     types = types_of(16, PG_INDEX, indkey=INT2VECTOR)
-    (found,) = sent_rows(copy_of(sent), layout, types, {})
-    key, tree = (fields.column(layout, found.data, name) for name in ("indkey", "indpred"))
+    (version,) = sent_rows(copy_of(sent), layout, types, {})
+    key, tree = (fields.column(layout, version.data, name) for name in ("indkey", "indpred"))
     assert key is not None
     assert fields.int2vector(key) == (2, 0, 5)
     assert fields.payload(tree or b"") == b"{OPEXPR}"
-    assert fields.column(layout, found.data, "indexprs") is None
+    assert fields.column(layout, version.data, "indexprs") is None
 
 
 def test_a_value_that_is_stored_already() -> None:
@@ -98,21 +98,21 @@ def test_a_value_that_is_stored_already() -> None:
     stored = varlena(struct.pack("<5i", 1, 0, 23, 1, 1) + (7).to_bytes(4, "little"))
     types = types_of(18, PG_ATTRIBUTE, attacl=ACL, attoptions=TEXT_ARRAY, attfdwoptions=TEXT_ARRAY)
     assert row_key(layout, sent[2:]) == tuple(key.values())
-    (found,) = sent_rows(copy_of(sent), layout, types, {tuple(key.values()): stored})
-    (row,) = CatalogRows(18, "UTF8").attributes([found.data])
+    (version,) = sent_rows(copy_of(sent), layout, types, {tuple(key.values()): stored})
+    (row,) = CatalogRows(18, "UTF8").attributes([version.data])
     assert (row.name, row.number, row.missing) == ("added", 2, b"\7\0\0\0")
-    assert fields.column(layout, found.data, "attmissingval") == stored
+    assert fields.column(layout, version.data, "attmissingval") == stored
 
 
 def test_empty_array() -> None:
     layout = catalog_layout(16, PG_PUBLICATION_REL)
-    (found,) = sent_rows(
+    (version,) = sent_rows(
         copy_of(row_of(16, PG_PUBLICATION_REL, prattrs=array(21))),
         layout,
         types_of(16, PG_PUBLICATION_REL, prattrs=INT2VECTOR),
         {},
     )
-    assert fields.int2vector(fields.column(layout, found.data, "prattrs") or b"") == ()
+    assert fields.int2vector(fields.column(layout, version.data, "prattrs") or b"") == ()
 
 
 def test_what_cannot_be_stored() -> None:

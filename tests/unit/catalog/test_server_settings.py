@@ -34,8 +34,8 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "expected"), LINES)
 def test_one_line(line: str, expected: tuple[str, str] | None) -> None:
-    found = [(name, value) for _, name, value in parse_configuration(line)]
-    assert ([] if expected is None else [expected]) == found
+    settings = [(name, value) for _, name, value in parse_configuration(line)]
+    assert ([] if expected is None else [expected]) == settings
 
 
 def test_later_lines_and_auto_conf_win(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_included_files(tmp_path: Path) -> None:
-    """Patroni's postgresql.conf includes the one that initdb has made, and says more behind it."""
+    """Patroni's postgresql.conf includes the one that initdb has made, and has more settings after it."""
     conf, base, more = tmp_path / "postgresql.conf", tmp_path / "postgresql.base.conf", tmp_path / "conf.d"
     more.mkdir()
     conf.write_text("include 'postgresql.base.conf'\nbytea_output = escape\ninclude_dir = 'conf.d'\n")

@@ -67,8 +67,8 @@ def test_files_by_name(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", FORMS)
 def test_configuration_that_is_included(tmp_path: Path, suffix: str) -> None:
     archive(tmp_path / f"base.tar{suffix}", FILES, FORMS[suffix])
-    found = {name: setting.value for name, setting in read_server_settings(tmp_path).items()}
-    assert found == {"timezone": "UTC", "bytea_output": "escape"}
+    settings = {name: setting.value for name, setting in read_server_settings(tmp_path).items()}
+    assert settings == {"timezone": "UTC", "bytea_output": "escape"}
 
 
 def test_an_archive_that_was_replaced_is_read_again(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_cut(tmp_path: Path, suffix: str, keep: float) -> None:
 
 
 def header_with_size(kind: bytes, size: int) -> bytes:
-    """A header, with a size in binary."""
+    """Make a header, with a size in binary."""
     member = tarfile.TarInfo("base/5/1249")
     member.type = kind
     data = bytearray(member.tobuf(tarfile.USTAR_FORMAT))
@@ -133,7 +133,7 @@ def test_sizes_that_cannot_be(tmp_path: Path, suffix: str, kind: bytes, size: in
 @pytest.mark.parametrize("suffix", FORMS)
 @pytest.mark.parametrize("how", ["broken", "cut before", "cut inside"])
 def test_a_header_that_is_not_whole_is_not_the_end(tmp_path: Path, suffix: str, how: str) -> None:
-    """Members behind it are missing: an archive ends with blocks of zeros only."""
+    """Members after it are missing: an archive ends with blocks of zeros only."""
     data = archive(tmp_path / "whole", FILES).read_bytes()
     at = data.index(b"base/5/16401")
     changed = {"broken": data[:at] + b"c" + data[at + 1 :], "cut before": data[:at], "cut inside": data[: at + 100]}

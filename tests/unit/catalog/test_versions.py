@@ -1,4 +1,4 @@
-"""Who sees which version, against the rule spelled out."""
+"""Visibility of versions, against the rule spelled out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a store looks for its catalogs' files when a database moves to another tablespace, or is a copy of another."""
+"""Places of a store's catalog files when a database moves to another tablespace, or is a copy of another."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def started(extra: Sequence[tuple[int, int, int]] = FILES_THERE) -> tuple[Catalo
 
 
 def page_with(name: str, xid: int, lsn: int) -> bytes:
-    """The page of pg_class with a second table."""
+    """Make the page of pg_class with a second table."""
     made = tuple_image(class_row(T + 1, name, relfilenode=T + 1), xid, hints=0)
     return page({1: tuple_image(class_row(T, "t", relfilenode=T), 1), 2: made}, lsn)
 
 
 def place_of(store: CatalogStore, lsn: int, filenode: int = T) -> list[int]:
-    """In which tablespaces a relation that names none is found."""
+    """List the tablespaces in which a relation that names none is found."""
     view = store.view(lsn)
     return [spc for spc in (HERE, THERE) if view.relation_by_filenode(spc, filenode) is not None]
 
 
 def cut(store: CatalogStore, log: Log, is_cut: bool) -> tuple[CatalogStore, Log]:
-    """Now and then an image takes the store's place; its horizon is the beginning of the log."""
+    """Put now and then an image in the store's place; its horizon is the beginning of the log."""
     if is_cut:
         known = [*store.files.heaps]
         store, log = reopened(store, log, 0)
@@ -131,7 +131,7 @@ def test_files_that_nobody_knew_of_are_missing() -> None:
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_copy_of_another_database(is_cut: bool) -> None:
-    """What happens to the other one later is nothing to it, nor are copies of other databases."""
+    """Later changes of the other database are nothing to the copy, nor are copies of other databases."""
     store, log = started(extra=[(THERE, NEW, oid) for oid in LOCAL])
     store.files.whereabouts = Whereabouts(DATABASE, HERE, (NEW,))
     log.copy_database((4, HERE), (NEW + 1, HERE))

@@ -34,7 +34,7 @@ WITHOUT_FLAGS = {
 
 
 def _commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    """All commands by their words, those of groups inside included."""
+    """Give all commands by their words, those of groups inside included."""
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from _commands(command, f"{above}{name} ")
@@ -61,7 +61,7 @@ def _parsed(command: click.Command, environment: dict[str, str], monkeypatch: py
 
 
 def _needed(command: click.Command) -> dict[str, str]:
-    """A value for each flag that must be there."""
+    """Return a value for each flag that must be there."""
     return {str(flag.envvar): "x" for flag in command.params if isinstance(flag, click.Option) and flag.required}
 
 
@@ -101,7 +101,7 @@ def _flat(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value(parsed: click.Context, name: str) -> object:
-    """Of a flag; of one of an output's, where there is one output."""
+    """Return the value of a flag; of one of an output's, where there is one output."""
     if name in parsed.params:
         return parsed.params[name]
     (output,) = parsed.params["outputs"]

@@ -1,4 +1,4 @@
-"""What ``headwater land`` says of itself: figures of windows, as JSON and in words."""
+"""The progress of ``headwater land``: figures of windows, as JSON and in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEGMENT = 1 << 20
 
 
 class Clock:
-    """Stands still until it is told."""
+    """A clock that stands still until it is set."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -50,11 +50,11 @@ def test_words() -> None:
     landed = Landed(clock)
     landed.begins(0, 4_000_000)
     clock.now += 2
-    one = window(0, 1_000_000, 4_000_000)
-    landed.passed(one)
+    landed_window = window(0, 1_000_000, 4_000_000)
+    landed.passed(landed_window)
     words = "1.0 MB of 4.0 MB of WAL, 10 rows, 500.0 kB/s, 6s left"
-    assert landed.line(one, follows=False) == words
-    assert landed.line(one, follows=True) == f"{words}, lag 3000000 bytes, 2.5s behind its last commit"
+    assert landed.line(landed_window, follows=False) == words
+    assert landed.line(landed_window, follows=True) == f"{words}, lag 3000000 bytes, 2.5s behind its last commit"
     assert lag_of(window(0, 1, 1, None)) == "lag 0 bytes"
 
 

@@ -21,7 +21,7 @@ class Run:
         self.report = ProgressLines(self.out, lambda: self.now, first_seconds=10, most_seconds=60)
 
     def at(self, seconds: float, name: str, done: int, total: int) -> list[str]:
-        """What is written at a moment after the start."""
+        """Return what is written at a moment after the start."""
         self.now = 1000.0 + seconds
         before = len(self.out.getvalue())
         self.report(name, done, total)
@@ -36,9 +36,9 @@ def test_a_short_run_says_nothing() -> None:
 
 def test_lines_come_at_growing_distances() -> None:
     run = Run()
-    told = {second: run.at(second, "decode", second, 1000) for second in range(400)}
-    assert [second for second, lines in told.items() if lines] == [10, 20, 40, 80, 140, 200, 260, 320, 380]
-    assert told[80] == ["headwater: decode: 80 of 1000 tasks, 1m20s"]
+    lines_by_second = {second: run.at(second, "decode", second, 1000) for second in range(400)}
+    assert [second for second, lines in lines_by_second.items() if lines] == [10, 20, 40, 80, 140, 200, 260, 320, 380]
+    assert lines_by_second[80] == ["headwater: decode: 80 of 1000 tasks, 1m20s"]
     assert run.at(7384, "decode", 5000, 9000) == ["headwater: decode: 5000 of 9000 tasks, 2h03m04s"]
 
 

@@ -1,4 +1,4 @@
-"""A command that is told to end does so, whatever it was doing."""
+"""A command that gets a signal to end does so, whatever it was doing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.cli.signals import ending_cleanly
 
 
 class Freed:
-    """Tells the process to end while it is freed."""
+    """An object that tells the process to end while it is freed."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGTERM)
@@ -34,14 +34,14 @@ def _go_on_after(ends: Callable[[], None]) -> None:
 
 
 def _free() -> None:
-    one = Freed()
-    del one
+    freed = Freed()
+    del freed
 
 
 def _free_what_is_referred_to() -> None:
-    one = Referred()
-    reference = ref(one, lambda _: signal.raise_signal(signal.SIGTERM))
-    del one
+    referred = Referred()
+    reference = ref(referred, lambda _: signal.raise_signal(signal.SIGTERM))
+    del referred
     assert reference() is None
 
 
@@ -65,7 +65,7 @@ def test_an_end_is_not_lost(ends: Callable[[], None], capfd: pytest.CaptureFixtu
 def test_an_end_that_comes_again_too_early_is_not_lost(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine the signal may come while Python still tells of the exception that it has dropped."""
+    """On a busy machine the signal may come while Python still reports the exception that it has dropped."""
     start = threading.Thread.start
 
     def start_slowly(thread: threading.Thread) -> None:

@@ -1,4 +1,4 @@
-"""Which table of the source lands under which name: bound anew in one step, and the same again does nothing."""
+"""Names under which tables of the source land: bound again in one step, and the same again does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What footers of files say of their values is what the values say."""
+"""Footers of files: their bounds are those of the values."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ VALUES = {
 
 def test_bounds_are_those_of_the_values(tmp_path: Path) -> None:
     rows = pa.table(VALUES)
-    found = write_data_file(rows, str(tmp_path), "x.parquet")
+    file = write_data_file(rows, str(tmp_path), "x.parquet")
     simple = [name for name in VALUES if name not in ("nested", "list")]
     extremes = {name: pc.min_max(rows[name]) for name in simple}
-    assert found.lower == {name: one["min"].as_py() for name, one in extremes.items()}
-    assert found.upper == {name: one["max"].as_py() for name, one in extremes.items()}
-    assert found.nulls == {name: rows[name].null_count for name in simple}
-    assert (found.rows, found.size) == (3, (tmp_path / "x.parquet").stat().st_size)
+    assert file.lower == {name: bounds["min"].as_py() for name, bounds in extremes.items()}
+    assert file.upper == {name: bounds["max"].as_py() for name, bounds in extremes.items()}
+    assert file.nulls == {name: rows[name].null_count for name in simple}
+    assert (file.rows, file.size) == (3, (tmp_path / "x.parquet").stat().st_size)
 
 
 def test_bounds_of_uuids(tmp_path: Path) -> None:
     values = [uuid.UUID(int=number) for number in (5, 2, 1 << 127)]
-    rows = pa.table({"u": pa.array([one.bytes for one in values], pa.uuid())})
-    found = write_data_file(rows, str(tmp_path), "x.parquet")
-    assert (found.lower["u"], found.upper["u"]) == (min(values), max(values))
+    rows = pa.table({"u": pa.array([value.bytes for value in values], pa.uuid())})
+    file = write_data_file(rows, str(tmp_path), "x.parquet")
+    assert (file.lower["u"], file.upper["u"]) == (min(values), max(values))
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_bounds_of_uuids(tmp_path: Path) -> None:
     ],
 )
 def test_columns_without_bounds(tmp_path: Path, values: pa.Array) -> None:
-    found = write_data_file(pa.table({"x": values, "y": [1, 2]}), str(tmp_path), "x.parquet")
-    assert (found.lower, found.upper) == ({"y": 1}, {"y": 2})
+    file = write_data_file(pa.table({"x": values, "y": [1, 2]}), str(tmp_path), "x.parquet")
+    assert (file.lower, file.upper) == ({"y": 1}, {"y": 2})
 
 
 def test_several_groups_of_rows(tmp_path: Path) -> None:
     count = (1 << 20) + 5
     numbers = pa.array(range(count)).take(pa.array(range(count - 1, -1, -1)))
     late = pc.if_else(pc.less(numbers, 3), numbers, None)
-    found = write_data_file(pa.table({"n": numbers, "late": late}), str(tmp_path), "x.parquet")
-    assert (found.lower, found.upper) == ({"n": 0, "late": 0}, {"n": count - 1, "late": 2})
-    assert found.nulls == {"n": 0, "late": count - 3}
+    file = write_data_file(pa.table({"n": numbers, "late": late}), str(tmp_path), "x.parquet")
+    assert (file.lower, file.upper) == ({"n": 0, "late": 0}, {"n": count - 1, "late": 2})
+    assert file.nulls == {"n": 0, "late": count - 3}
 
 
 @pytest.mark.parametrize(("limit", "groups"), [(1 << 20, 1), (1, 3)])
@@ -86,8 +86,8 @@ def test_small_batches_share_groups_of_rows(
         pa.table({"n": [3 * place, 3 * place + 1, 3 * place + 2], "name": pa.array(own).dictionary_encode()})
         for place, own in enumerate(names)
     ]
-    found = write_batches(iter(batches), schema, str(tmp_path), "x.parquet")
+    file = write_batches(iter(batches), schema, str(tmp_path), "x.parquet")
     assert pq.read_table(tmp_path / "x.parquet").to_pydict() == {"n": list(range(9)), "name": list(chain(*names))}
     assert pq.read_metadata(tmp_path / "x.parquet").num_row_groups == groups
-    assert (found.rows, found.lower, found.upper) == (9, {"n": 0, "name": "a"}, {"n": 8, "name": "d"})
-    assert found.nulls == {"n": 0, "name": 1}
+    assert (file.rows, file.lower, file.upper) == (9, {"n": 0, "name": "a"}, {"n": 8, "name": "d"})
+    assert file.nulls == {"n": 0, "name": 1}

@@ -69,9 +69,9 @@ def test_snapshots_say_what_was_landed(tmp_path: Path, format: IcebergFormat) ->
     snapshot = loaded(format).current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
-    found = snapshot.summary.additional_properties
-    assert found["headwater.commit-lsn"] == found["headwater.first-commit-lsn"] == str(Lsn(200))
-    assert found["headwater.source"] == SOURCE
+    properties = snapshot.summary.additional_properties
+    assert properties["headwater.commit-lsn"] == properties["headwater.first-commit-lsn"] == str(Lsn(200))
+    assert properties["headwater.source"] == SOURCE
     assert table.version == snapshot.snapshot_id
 
 
@@ -122,8 +122,8 @@ def test_columns_are_widened_by_icebergs_own_promotion(tmp_path: Path, format: I
     table = opened(format, tmp_path)
     add(table, 100, *narrow, id=[1], f=[1.5], n=[Decimal("1.25")])
     add(table, 200, *wide, id=[1 << 40], f=[1e300], n=[Decimal("1234567.25")])
-    found = loaded(format).scan().to_arrow().sort_by("id")
-    assert [found[name].to_pylist() for name in ("id", "f", "n")] == [
+    rows = loaded(format).scan().to_arrow().sort_by("id")
+    assert [rows[name].to_pylist() for name in ("id", "f", "n")] == [
         [1, 1 << 40],
         [1.5, 1e300],
         [Decimal("1.25"), Decimal("1234567.25")],
@@ -143,10 +143,10 @@ def test_nested_fields_have_ids_in_files(tmp_path: Path, format: IcebergFormat) 
     field = pq.read_schema(path).field("parts")
     element = field.type.value_field
     inner = [element, *element.type, element.type.field("b").type.value_field]
-    found = [int(one.metadata[b"PARQUET:field_id"]) for one in (field, *inner)]
+    ids = [int(part.metadata[b"PARQUET:field_id"]) for part in (field, *inner)]
     fields = loaded(format).schema()
     wanted = [fields.find_field(f"parts{name}").field_id for name in ("", ".element", ".element.a", ".element.b")]
-    assert found == [*wanted, fields.find_field("parts.element.b.element").field_id]
+    assert ids == [*wanted, fields.find_field("parts.element.b.element").field_id]
     assert loaded(format).scan("id = 2").to_arrow()["parts"].to_pylist() == [value]
 
 
@@ -183,7 +183,7 @@ def test_how_far_a_table_is_outlives_its_snapshots(tmp_path: Path, format: Icebe
     table.append(pa.table({"_commit_lsn": [0], "id": [9]}, columns))
     assert opened(format, tmp_path).landed.commit_lsn == 100
     table.maintenance.expire_snapshots().by_ids(
-        [one.snapshot_id for one in table.snapshots() if one != table.current_snapshot()]
+        [snapshot.snapshot_id for snapshot in table.snapshots() if snapshot != table.current_snapshot()]
     ).commit()
     assert opened(format, tmp_path).landed.commit_lsn == 100
 
@@ -246,5 +246,5 @@ def test_names_are_what_they_are(tmp_path: Path) -> None:
         add(opened(format, place, "public.t.ä b#c"), 100, *columns, **{"id": [1], "x.y": [2]})
     catalog: Catalog = own_catalog(place)
     with closing(catalog):
-        found = catalog.load_table(("public", "t.ä b#c")).scan().to_arrow()
-    assert found.to_pylist() == [{"_commit_lsn": 100, "id": 1, "x.y": 2}]
+        rows = catalog.load_table(("public", "t.ä b#c")).scan().to_arrow()
+    assert rows.to_pylist() == [{"_commit_lsn": 100, "id": 1, "x.y": 2}]

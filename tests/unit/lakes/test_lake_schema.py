@@ -15,8 +15,8 @@ RESERVED = ("_op", "_lsn")
 def follow(
     lake: LakeSchema | None, *columns: tuple[str, int, pa.DataType], policy: str = EVOLVE, widens: bool = True
 ) -> LakeSchema:
-    found = [LakeColumn(*column) for column in columns]
-    return evolved(lake, 16384, found, RESERVED, policy, "public.t", widens=widens)
+    lake_columns = [LakeColumn(*column) for column in columns]
+    return evolved(lake, 16384, lake_columns, RESERVED, policy, "public.t", widens=widens)
 
 
 def names(lake: LakeSchema) -> dict[str, tuple[int, pa.DataType]]:

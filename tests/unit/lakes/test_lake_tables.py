@@ -126,9 +126,9 @@ def test_commits_are_read_and_say_how_far_the_table_has_come(tmp_path: Path, ope
     with open_table(tmp_path / "t") as table:
         assert said(table) == (200, ONE)
         add(table, 300, TWO, id=[4], note=["new"])
-    found = read(tmp_path / "t").sort_by("id").to_pylist()
-    assert [row["id"] for row in found] == [1, 2, 3, 4]
-    assert [row["note"] for row in found] == [None, None, None, "new"]
+    rows = read(tmp_path / "t").sort_by("id").to_pylist()
+    assert [row["id"] for row in rows] == [1, 2, 3, 4]
+    assert [row["note"] for row in rows] == [None, None, None, "new"]
     with open_table(tmp_path / "t") as table:
         assert said(table) == (300, TWO)
 
@@ -195,7 +195,7 @@ def test_two_writers_of_a_parquet_table(tmp_path: Path) -> None:
         with pytest.raises(LakeConflictError, match="another process lands"):
             open_parquet(tmp_path / "t")
         add(table, 100, id=[1])
-        # One on another machine, which no lock tells of.
+        # A writer on another machine, which no lock shows.
         log = tmp_path / "t" / "_headwater"
         shutil.copy(log / f"{1:020}.json", log / f"{2:020}.json")
         with pytest.raises(LakeConflictError, match="commit 2 was made by somebody else"):

@@ -1,4 +1,4 @@
-"""What a target notes of tables that are paused."""
+"""Notes of a target about tables that are paused."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def made(place: Path) -> ResolvedLog:
 
 def test_what_belongs_together_by_lsn_and_by_time(tmp_path: Path) -> None:
     made(tmp_path)
-    assert [dict(one.tables) for one in resolved_states(tmp_path)] == [{"a": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2}]
+    assert [dict(state.tables) for state in resolved_states(tmp_path)] == [{"a": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2}]
     assert resolved_at(tmp_path).lsn == 300
     assert resolved_at(tmp_path, lsn=299).lsn == 200
     assert resolved_at(tmp_path, time=DAY + timedelta(days=1)).lsn == 200
@@ -42,7 +42,7 @@ def test_a_line_that_was_cut_off_is_none(tmp_path: Path) -> None:
         path.write_bytes(text[:length])
         assert resolved_at(tmp_path).lsn == 200
         ResolvedLog(tmp_path).add(300, None, {"b": 2}, {})
-        assert [one.lsn for one in resolved_states(tmp_path)] == [100, 200, 300]
+        assert [state.lsn for state in resolved_states(tmp_path)] == [100, 200, 300]
 
 
 def test_a_damaged_line(tmp_path: Path) -> None:
@@ -59,10 +59,10 @@ def test_what_is_forgotten(tmp_path: Path) -> None:
     log.forget(second)
     assert resolved_at(tmp_path, lsn=100).lsn == 100  # it was so until then
     log.forget(second + timedelta(microseconds=1))
-    assert [dict(one.tables) for one in resolved_states(tmp_path)] == [{"a": 1, "b": 1}, {"a": 1, "b": 2}]
+    assert [dict(state.tables) for state in resolved_states(tmp_path)] == [{"a": 1, "b": 1}, {"a": 1, "b": 2}]
     log.forget(datetime.now(UTC) + timedelta(days=1))
     log.add(400, None, {"a": 5}, {})
-    assert [dict(one.tables) for one in resolved_states(tmp_path)] == [{"a": 1, "b": 2}, {"a": 5, "b": 2}]
+    assert [dict(state.tables) for state in resolved_states(tmp_path)] == [{"a": 1, "b": 2}, {"a": 5, "b": 2}]
 
 
 def test_tables_that_are_paused_are_named_with_where_they_stand(tmp_path: Path) -> None:
@@ -70,6 +70,6 @@ def test_tables_that_are_paused_are_named_with_where_they_stand(tmp_path: Path) 
     log.add(0x100, None, {"a": 1, "b": 1}, {})
     log.add(0x200, None, {"a": 2}, {"b": 0x100})
     log.add(0x300, None, {"b": 2}, {})
-    assert [one.paused for one in resolved_states(tmp_path)] == [{}, {"b": 0x100}, {}]
+    assert [state.paused for state in resolved_states(tmp_path)] == [{}, {"b": 0x100}, {}]
     assert resolved_at(tmp_path, 0x250).tables == {"a": 2, "b": 1}
     assert "paused" not in (tmp_path / NAME).read_text().splitlines()[0]  # as all lines were before there were any

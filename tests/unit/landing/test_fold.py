@@ -80,7 +80,7 @@ class Twin:
 
 
 def _clear_of_events(kills: dict[int, set[int]], changes: list[tuple[int, int, int]]) -> dict[int, set[int]]:
-    """Kills have places of their own: no event stands there."""
+    """Give kills places of their own: no event stands there."""
     free = {place for place, (kind, _, _) in enumerate(changes) if kind == NOTHING} | set(range(len(changes), 31))
     return {oid: places & free for oid, places in kills.items()}
 
@@ -99,7 +99,7 @@ def _compare(folded: Folded, twin: Twin) -> None:
     ends = {number: end for number, end in enumerate(folded.end.tolist()) if end}
     # A row that came and went at place 0 has ended there.
     assert ends == {number: end for number, end in twin.end.items() if end}
-    assert {number: found for number, found in enumerate(folded.found.tolist()) if found >= 0} == twin.found
+    assert {number: place for number, place in enumerate(folded.found.tolist()) if place >= 0} == twin.found
     assert folded.wrong.tolist() == twin.wrong
 
 
@@ -109,7 +109,7 @@ def test_wholes_are_folded_as_a_bag_is(
 ) -> None:
     kills = _clear_of_events(kills, changes)
     known = [(PUT if kind == CHANGED else kind, code, relation) for kind, code, relation in changes]
-    # The relation is a part of what rows are told apart by.
+    # The relation is a part of what distinguishes rows.
     made = _events(
         [(2 * code + relation, relation) for code, relation in old],
         [(kind, 2 * code + relation, relation) for kind, code, relation in known],
@@ -135,15 +135,15 @@ def test_wholes_are_folded_as_a_bag_is(
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-1, 40)), max_size=40))
 def test_a_value_that_was_not_written_again_is_that_of_the_row_before(chain: list[tuple[bool, int]]) -> None:
-    unchanged = np.array([one for one, _ in chain], np.bool_)
-    found = np.array([min(at, number - 1) for number, (_, at) in enumerate(chain)], np.int64)
+    unchanged = np.array([is_unchanged for is_unchanged, _ in chain], np.bool_)
+    places = np.array([min(at, number - 1) for number, (_, at) in enumerate(chain)], np.int64)
     wanted = []
     for number in range(len(chain)):
         at = number
         while at >= 0 and unchanged[at]:
-            at = int(found[at])
+            at = int(places[at])
         wanted.append(at)
-    assert sources(unchanged, found).tolist() == wanted
+    assert sources(unchanged, places).tolist() == wanted
 
 
 VALUES = st.none() | st.integers(-3, 3)

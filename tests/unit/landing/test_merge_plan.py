@@ -40,13 +40,13 @@ def test_each_change_meets_the_files_that_it_may_concern(
         patch.setattr(merge_plan, "GROUP_BYTES", 2 * BIG)
         patch.setattr(merge_plan, "GROUP_VALUES", 3)
         files = _files(intervals)
-        found = groups(files, "id", pa.chunked_array([values], pa.int64()), touches_all=touches_all)
+        all_groups = groups(files, "id", pa.chunked_array([values], pa.int64()), touches_all=touches_all)
     for value in values:
-        own = [one for one in found if _is_in(value, one.above, one.upto)]
+        own = [candidate for candidate in all_groups if _is_in(value, candidate.above, candidate.upto)]
         assert len(own) == 1
-        concerned = {path for path, one in files.items() if one.lower["id"] <= value <= one.upper["id"]}
-        assert concerned <= {one.path for one in own[0].files}
-    paths = [one.path for group in found for one in group.files]
+        concerned = {path for path, file in files.items() if file.lower["id"] <= value <= file.upper["id"]}
+        assert concerned <= {file.path for file in own[0].files}
+    paths = [file.path for group in all_groups for file in group.files]
     assert len(paths) == len(set(paths))
     assert not touches_all or set(paths) == set(files)
 
@@ -59,8 +59,8 @@ def _is_in(value: int, above: pa.Scalar | None, upto: pa.Scalar | None) -> bool:
 def test_a_file_without_one_of_its_bounds_may_be_concerned(lacking: str) -> None:
     files = _files([(0, 5, BIG), (10, 5, BIG)])
     del getattr(files["1"], lacking)["id"]
-    (found,) = groups(files, "id", pa.chunked_array([[1]], pa.int64()), touches_all=False)
-    assert [one.path for one in found.files] == ["0", "1"]
+    (group,) = groups(files, "id", pa.chunked_array([[1]], pa.int64()), touches_all=False)
+    assert [file.path for file in group.files] == ["0", "1"]
 
 
 def test_the_end_of_time_has_no_upper_bound_in_delta(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_the_end_of_time_has_no_upper_bound_in_delta(tmp_path: Path) -> None:
         file = write_data_file(rows, table.staging, "x.parquet")
         table.commit([file], Landed(1, rows.schema, "1/5"))
     with DeltaLakeTable(tmp_path, "1/5", "public.t") as table:
-        (found,) = groups(table.files, "until", rows["until"], touches_all=False)
-    assert [one.path for one in found.files] == ["x.parquet"]
+        (group,) = groups(table.files, "until", rows["until"], touches_all=False)
+    assert [concerned.path for concerned in group.files] == ["x.parquet"]
 
 
 @pytest.mark.parametrize(

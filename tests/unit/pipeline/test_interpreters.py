@@ -1,4 +1,4 @@
-"""Which names are one Python, and what an object of ours says where there is no Headwater."""
+"""Names of one Python, and the error of an object of ours where there is no Headwater."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READER = HeadwaterReader(SourceOptions.parse({"path": "wal", "catalog": "backup"
 
 
 def _load_elsewhere(pickled: bytes, then: str) -> str:
-    """What a Python that has PySpark but no Headwater says last."""
+    """Return the last line of a Python that has PySpark but no Headwater."""
     code = f"import pickle, sys; loaded = pickle.load(sys.stdin.buffer); {then}"
     run = subprocess.run(
         [str(Path(sys.base_prefix) / "bin" / "python3"), "-S", "-c", code],
@@ -40,9 +40,9 @@ def test_a_reader_pickles() -> None:
 
 def test_a_python_without_headwater_is_named() -> None:
     for pickled, then in ((READER, "pass"), (PickledSource, "loaded(options={})")):
-        told = _load_elsewhere(cloudpickle.dumps(pickled), then)
-        assert told.startswith("ImportError: headwater cannot be imported by ")
-        assert "install it there, or name a Python that has it with PYSPARK_PYTHON" in told
+        error = _load_elsewhere(cloudpickle.dumps(pickled), then)
+        assert error.startswith("ImportError: headwater cannot be imported by ")
+        assert "install it there, or name a Python that has it with PYSPARK_PYTHON" in error
 
 
 def test_names_of_one_python(tmp_path: Path) -> None:

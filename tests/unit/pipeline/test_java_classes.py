@@ -16,14 +16,14 @@ LONG_AGO = 1_600_000_000
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where archives are kept; the session that other tests share is none of theirs."""
+    """Return the directory of kept archives; the session that other tests share uses none of them."""
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     monkeypatch.setenv("HEADWATER_CACHE_DIR", str(tmp_path))
     return tmp_path / "java"
 
 
 def _run(archive: ClassArchive, *flags: str) -> subprocess.CompletedProcess[str]:
-    """A Java process with the archive's options, and what it says."""
+    """Run a Java process with the archive's options, and return its output."""
     options = [option.strip('"') for option in archive.options]
     return subprocess.run(["java", *options, *flags, "-version"], capture_output=True, text=True)
 
@@ -39,9 +39,9 @@ def test_the_first_process_makes_it_and_the_next_maps_it(directory: Path) -> Non
     first = ClassArchive("")
     assert "ArchiveClassesAtExit" in first.options[0]
     _made(first)
-    (kept,) = directory.iterdir()
+    (archive,) = directory.iterdir()
     again = ClassArchive("")
-    assert again.options[0] == f'"-XX:SharedArchiveFile={kept}"'
+    assert again.options[0] == f'"-XX:SharedArchiveFile={archive}"'
     assert "shared objects file" in _run(again, "-Xshare:on", "-Xlog:class+load:stderr").stderr
     assert "ArchiveClassesAtExit" in ClassArchive("-Xmx1g").options[0]
 
@@ -49,7 +49,7 @@ def test_the_first_process_makes_it_and_the_next_maps_it(directory: Path) -> Non
 def test_where_java_refuses_nobody_tries_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xshare:off")
     assert ClassArchive("").options == ()
-    assert [one.suffix for one in directory.iterdir()] == [".none"]
+    assert [file.suffix for file in directory.iterdir()] == [".none"]
     assert ClassArchive("").options == ()
     monkeypatch.delenv("JAVA_TOOL_OPTIONS")
     assert "ArchiveClassesAtExit" in ClassArchive("").options[0]
@@ -59,7 +59,7 @@ def test_where_java_made_none_nobody_tries_again(directory: Path) -> None:
     archive = ClassArchive("")
     process = subprocess.Popen(["true"], stdin=subprocess.PIPE)
     archive.keep(process)
-    assert [one.suffix for one in directory.iterdir()] == [".none"]
+    assert [file.suffix for file in directory.iterdir()] == [".none"]
     assert ClassArchive("").options == ()
 
 
@@ -76,8 +76,8 @@ def test_what_nobody_used_for_long_goes_when_another_is_made(directory: Path) ->
     for flags in ("-Xmx1g", "-Xmx2g"):
         _made(ClassArchive(flags))
     old = Path(ClassArchive("-Xmx1g").options[0].strip('"').partition("=")[2])
-    for one in directory.iterdir():
-        os.utime(one, (LONG_AGO, LONG_AGO))
+    for file in directory.iterdir():
+        os.utime(file, (LONG_AGO, LONG_AGO))
     ClassArchive("-Xmx1g")
     _made(ClassArchive("-Xmx3g"))
     assert old in directory.iterdir()

@@ -1,4 +1,4 @@
-"""Work one behind: in order, one at a time, its errors before later ones, and ended where the run is interrupted."""
+"""Work behind: in order, one at a time, its errors before later ones, and ended where the run is interrupted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.jobs.background_step import BackgroundStep
 
 
 class Refused(Exception):
-    """What a piece of work raises here."""
+    """The error that a piece of work raises here."""
 
 
 def refuse() -> None:
@@ -20,7 +20,7 @@ def refuse() -> None:
 
 
 def nothing() -> None:
-    """What ends nothing, and gives nothing up."""
+    """Do nothing: end nothing, and give nothing up."""
 
 
 def do(
@@ -29,7 +29,7 @@ def do(
     then: BaseException | None = None,
     give_up: Callable[[], None] = nothing,
 ) -> None:
-    """Pieces one after the other; and then an error of who begins them."""
+    """Do pieces one after the other; and then raise an error of the caller's."""
     with BackgroundStep(stop) as behind:
         for piece in pieces:
             behind.begin(piece, give_up)

@@ -1,4 +1,4 @@
-"""Windows of runs: how large they are, that nothing is left out, and which runs are indexed anew."""
+"""Windows of runs: how large they are, that nothing is left out, and which runs are indexed again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUEST = Request((5,), (), 16)
 
 
 class Indexing:
-    """Stands for the tasks: an index without rows of each run.
+    """A stand-in for the tasks: an index without rows of each run.
 
     Args:
         end: LSN where the log ends; broken_at: LSN of a damaged page.
@@ -51,47 +51,47 @@ class Indexing:
     def _index(self, task: IndexTask) -> WalIndex:
         if self.broken_at is not None and task.lo <= self.broken_at < task.hi:
             raise PageError("broken")
-        found = replace(no_index(task.lo), hi=task.hi)
+        index = replace(no_index(task.lo), hi=task.hi)
         if self.end is not None and self.end < task.hi:
-            return replace(found, end=EndOfWal(max(task.lo, self.end), "zero"))
-        return found
+            return replace(index, end=EndOfWal(max(task.lo, self.end), "zero"))
+        return index
 
 
 def windows(indexing: Indexing, lo: int, hi: int, bounds: WindowBounds, **more: Any) -> list[list[tuple[int, int]]]:
     indexer = RunIndexer(DIRECTORY, lo, hi, indexing, 2, bounds)
-    found, is_last = [], False
+    all_runs, is_last = [], False
     try:
         while not is_last:
             runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda _runs: True))
-            found.append([(run.task.lo, run.task.hi) for run in runs])
+            all_runs.append([(run.task.lo, run.task.hi) for run in runs])
     finally:
         indexer.close()
         assert not indexing.running
-    return found
+    return all_runs
 
 
 @given(st.integers(0, 40 * SEGMENT), st.integers(0, 60 * SEGMENT), st.integers(1, 30 * SEGMENT))
 def test_windows_have_all_of_the_wal_once(lo: int, length: int, size: int) -> None:
-    found = windows(Indexing(), lo, lo + length, WindowBounds(size))
-    places = [lo, *(hi for runs in found for _, hi in runs)]
-    assert [low for runs in found for low, _ in runs] == places[:-1]
+    taken = windows(Indexing(), lo, lo + length, WindowBounds(size))
+    places = [lo, *(hi for runs in taken for _, hi in runs)]
+    assert [low for runs in taken for low, _ in runs] == places[:-1]
     assert places[-1] == lo + length
-    for runs in found:
+    for runs in taken:
         assert len(runs) <= 1 or runs[-1][1] - runs[0][0] <= size
 
 
 def test_nothing_follows_the_end_of_the_log() -> None:
-    found = windows(Indexing(end=5 * SEGMENT + 10), SEGMENT, 40 * SEGMENT, WindowBounds(2 * SEGMENT))
-    last = found[-1][-1]
+    taken = windows(Indexing(end=5 * SEGMENT + 10), SEGMENT, 40 * SEGMENT, WindowBounds(2 * SEGMENT))
+    last = taken[-1][-1]
     assert last[0] <= 5 * SEGMENT + 10 < last[1]
 
 
 def test_a_window_is_as_large_as_it_must_be() -> None:
-    found = windows(
+    taken = windows(
         Indexing(), 0, 20 * SEGMENT, WindowBounds(SEGMENT), is_enough=lambda runs: runs[-1].task.hi >= 9 * SEGMENT
     )
-    assert found[0][-1][1] >= 9 * SEGMENT
-    assert all(len(runs) == 1 for runs in found[1:])
+    assert taken[0][-1][1] >= 9 * SEGMENT
+    assert all(len(runs) == 1 for runs in taken[1:])
 
 
 def test_runs_that_lack_something_are_indexed_anew() -> None:

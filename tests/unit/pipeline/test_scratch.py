@@ -41,17 +41,17 @@ def store(value: Value, path: Path, mode: int = 0o600) -> None:
 def test_arrays_come_back(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.int64]]) -> None:
     path = tmp_path_factory.mktemp("scratch") / "value"
     store(Value("x" * 100, tuple(values)), path)
-    found = load_value(str(path), Value)
-    assert found.name == "x" * 100
-    assert [v.tolist() for v in values] == [f.tolist() for f in found.arrays]
+    loaded = load_value(str(path), Value)
+    assert loaded.name == "x" * 100
+    assert [v.tolist() for v in values] == [f.tolist() for f in loaded.arrays]
 
 
 def test_arrays_outlive_their_file(tmp_path: Path) -> None:
     store(Value("", (np.arange(100_000)[::2],)), tmp_path / "value")
-    (found,) = load_value(str(tmp_path / "value"), Value).arrays
+    (loaded,) = load_value(str(tmp_path / "value"), Value).arrays
     (tmp_path / "value").unlink()
-    found[0] = 7
-    assert found[[0, 1, -1]].tolist() == [7, 2, 99_998]
+    loaded[0] = 7
+    assert loaded[[0, 1, -1]].tolist() == [7, 2, 99_998]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
@@ -66,7 +66,7 @@ def test_who_may_read_does_not_depend_on_the_umask(tmp_path: Path, mode: int) ->
 
 
 class Mark:
-    """Leaves a file when it is loaded, as a planted pickle could do anything."""
+    """An object that leaves a file when it is loaded, as a planted pickle could do anything."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Where the settings come from that values are printed under."""
+"""Origins of the settings that values are printed under."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_wrong_value_in_the_request(tmp_path: Path) -> None:
 
 
 def test_a_setting_of_a_role_that_cannot_be_printed() -> None:
-    found = {"datestyle": ServerSetting("Julian", "global/2964", 0)}
+    settings = {"datestyle": ServerSetting("Julian", "global/2964", 0)}
     with pytest.raises(CatalogError, match="set in ALTER DATABASE or ALTER ROLE"):
-        server_settings(DecodeRequest(wal="", catalog=""), found, 16)
+        server_settings(DecodeRequest(wal="", catalog=""), settings, 16)
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_a_setting_of_a_role_that_cannot_be_printed() -> None:
     ],
 )
 def test_a_datestyle_of_a_role_leaves_what_it_does_not_name(value: str, over: str, expected: str) -> None:
-    found = {"datestyle": ServerSetting(value, "global/2964", 0, over)}
-    assert (("datestyle", expected),) == server_settings(DecodeRequest(wal="", catalog=""), found, 16)
+    settings = {"datestyle": ServerSetting(value, "global/2964", 0, over)}
+    assert (("datestyle", expected),) == server_settings(DecodeRequest(wal="", catalog=""), settings, 16)

@@ -33,7 +33,7 @@ SESSIONS = st.lists(GROUPS, max_size=5)
 
 
 def slice_of(groups: list[Group], first: int) -> Messages:
-    """The messages of a slice, each with a text of its own."""
+    """Make the messages of a slice, each with a text of its own."""
     counts = [0 if kind == COUNTED else more for kind, _, more in groups]
     count = sum(counts)
     texts = [f"message {first + number}\n{'x' * (number % 4)}".encode() for number in range(count)]
@@ -51,9 +51,9 @@ def slice_of(groups: list[Group], first: int) -> Messages:
 
 
 def said(session: list[list[Group]]) -> list[int]:
-    """LSNs of what goes out, one message after the other."""
+    """List the LSNs of what goes out, one message after the other."""
     given_before: set[int] = set()
-    found, first = [], 1
+    lsns, first = [], 1
     for groups in session:
         for kind, number, count in groups:
             if kind == COUNTED:
@@ -62,13 +62,13 @@ def said(session: list[list[Group]]) -> list[int]:
             goes_out = kind in (-1, GIVEN) or (number in given_before) == (kind == DEPENDENT)
             if kind in (GIVEN, HELD):
                 given_before.add(number)
-            found += list(range(first, first + count)) if goes_out else []
+            lsns += list(range(first, first + count)) if goes_out else []
             first += count
-    return found
+    return lsns
 
 
 def slices_of(session: list[list[Group]]) -> list[Messages]:
-    """The slices of a session."""
+    """Make the slices of a session."""
     firsts = np.cumsum([1, *(sum(count for kind, _, count in groups if kind != COUNTED) for groups in session)])
     return [slice_of(groups, int(first)) for groups, first in zip(session, firsts, strict=False)]
 
@@ -76,8 +76,8 @@ def slices_of(session: list[list[Group]]) -> list[Messages]:
 @given(SESSIONS)
 def test_what_goes_out(session: list[list[Group]]) -> None:
     settlement = Settlement()
-    found = [settlement.settled(one) for one in slices_of(session)]
-    assert [lsn for one in found for lsn in one.lsn.tolist()] == said(session)
+    settled = [settlement.settled(messages) for messages in slices_of(session)]
+    assert [lsn for messages in settled for lsn in messages.lsn.tolist()] == said(session)
 
 
 @pytest.mark.parametrize("form", list(MessageForm))
@@ -101,17 +101,17 @@ def test_files_are_those_of_what_goes_out(form: MessageForm, tmp_path_factory: p
 
 
 def content(path: str, form: MessageForm) -> bytes | list[dict[str, object]]:
-    """What is in a file."""
+    """Read what is in a file."""
     if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN):
         return Path(path).read_bytes()
     table: pa.Table = message_table(path) if form is MessageForm.ARROW else pq.read_table(path)
-    found: list[dict[str, object]] = table.to_pylist()
-    return found
+    rows: list[dict[str, object]] = table.to_pylist()
+    return rows
 
 
 def test_nothing_is_set_apart_without_conditions() -> None:
     messages = slice_of([(-1, 0, 3)], 1)
-    kept, told = set_apart(messages)
-    assert kept is messages
-    assert told == ()
-    assert sum(len(batch) for batch in message_batches(kept, True)) == 3
+    rest, tentative = set_apart(messages)
+    assert rest is messages
+    assert tentative == ()
+    assert sum(len(batch) for batch in message_batches(rest, True)) == 3

@@ -63,13 +63,13 @@ def test_options_that_are_missing_or_unknown(options: dict[str, str]) -> None:
 )
 def test_options_of_some_words(option: str, given: dict[str, str], value: object) -> None:
     parsed = SourceOptions.parse({**NEEDED, **given})
-    found = {
+    values = {
         "onUnrepresentable": parsed.on_unrepresentable,
         "onLevelGap": parsed.request.on_level_gap,
         "onTableReplaced": parsed.on_table_replaced,
         "pushFilters": parsed.push_filters,
     }
-    assert found[option] == value
+    assert values[option] == value
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is looked at before Spark's Java process is started."""
+"""Needs of Spark that are looked at before its Java process is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which master is meant, and which settings are ours to make."""
+"""The master that is meant, and the settings that are ours to make."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def test_what_the_user_has_set_stays() -> None:
 
 
 def test_what_spark_submit_makes_up_is_not_the_users_word(configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"spark.app.name": "PySparkShell", "spark.ui.showConsoleProgress": "true", "spark.one": "1"}
-    assert without_submits_own(found) == {"spark.one": "1"}
+    settings = {"spark.app.name": "PySparkShell", "spark.ui.showConsoleProgress": "true", "spark.one": "1"}
+    assert without_submits_own(settings) == {"spark.one": "1"}
     configuration.write_text("spark.ui.showConsoleProgress true")
-    assert without_submits_own(found) == {"spark.ui.showConsoleProgress": "true", "spark.one": "1"}
+    assert without_submits_own(settings) == {"spark.ui.showConsoleProgress": "true", "spark.one": "1"}
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert without_submits_own(found) == found
+    assert without_submits_own(settings) == settings

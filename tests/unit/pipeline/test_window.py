@@ -1,4 +1,4 @@
-"""Which records the server reads before it stops at ``upto_lsn``: those whose predecessor ended before it."""
+"""Records that the server reads before it stops at ``upto_lsn``: those whose predecessor ended before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What wal2json makes of a slice, in plain Python: both formats value by value, as its source has them."""
+"""The messages of wal2json for a slice, in plain Python: both formats value by value, as its source has them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SHORT = {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 
 
 
 def escaped(text: bytes) -> bytes:
-    """escape_json of json.c."""
+    """Escape a text as escape_json of json.c does."""
     made = (_SHORT.get(byte, b"\\u%04x" % byte if byte < 32 else bytes([byte])) for byte in text)
     return b'"' + b"".join(made) + b'"'
 
 
 def value_text(oid: int, value: bytes | int) -> bytes:
-    """pg_decode_write_value."""
+    """Write a value as pg_decode_write_value does."""
     if not isinstance(value, bytes):
         return b"null"
     if oid in (20, 21, 23, 26, 700, 701, 1700):
@@ -34,14 +34,14 @@ def value_text(oid: int, value: bytes | int) -> bytes:
 
 
 def lsn_text(lsn: int) -> bytes:
-    """pg_lsn_out."""
+    """Print an LSN as pg_lsn_out does."""
     return b"%X/%X" % (lsn >> 32, lsn & 0xFFFFFFFF)
 
 
 def shown(
     schema: RelationSchema, values: Values | None, only: tuple[int, ...], skip_nulls: bool
 ) -> Iterator[tuple[Column, bytes | int]]:
-    """The columns that are printed; of those whose numbers are given, if there are any."""
+    """Give the columns that are printed; of those whose numbers are given, if there are any."""
     for place, column in enumerate(schema.columns):
         value: bytes | int = b"" if values is None else values[place]
         if column.type is None or (only and column.number not in only) or value == it.UNCHANGED:
@@ -51,13 +51,13 @@ def shown(
 
 
 def oid_of(column: Column) -> int:
-    """Of a column's type."""
+    """Return the OID of a column's type."""
     assert column.type is not None
     return column.type.oid
 
 
 def type_text(column: Column) -> bytes:
-    """A type's name, for types without modifiers."""
+    """Return a type's name, for types without modifiers."""
     assert column.type is not None
     return escaped(column.type.display_name.encode())
 
@@ -75,11 +75,11 @@ class Plain:
         self.tab, self.line, self.space = (b"\t", b"\n", b" ") if pretty else (b"", b"", b"")
 
     def rows(self) -> list[Row]:
-        """All messages."""
+        """Make all messages."""
         return self.rows_1() if self.options.format_version == 1 else self.rows_2()
 
     def is_sent(self, change: Change) -> bool:
-        """Whether it gives a message."""
+        """Tell whether a change gives a message."""
         if change.kind == it.LITERAL:
             return bool(self.part.literals[change.layout])
         if change.kind >= it.TOAST:
@@ -87,19 +87,19 @@ class Plain:
         return (change.old if change.kind == it.DELETE else change.new) is not None
 
     def origin(self, txn: Txn) -> bytes:
-        """Its id."""
+        """Return the id of a transaction's origin."""
         return self.part.literals[txn.origin - 1][0] if txn.origin else b"0"
 
     # -- format 1
 
     def rows_1(self) -> list[Row]:
-        """Messages of format 1."""
-        found: list[Row] = []
+        """Make messages of format 1."""
+        rows: list[Row] = []
         counted = 2 if self.many_before else 0
         for txn in self.part.txns:
             changes = [change for change in txn.changes if self.is_sent(change)]
             if txn.flags & unit_flags.BARE:
-                found += [(change.lsn, txn.xid, self.bare_1(change, counted > 1)) for change in changes]
+                rows += [(change.lsn, txn.xid, self.bare_1(change, counted > 1)) for change in changes]
                 continue
             pieces = [(txn.first_lsn, self.begin_1(txn))]
             for counted, change in enumerate(changes, 1):
@@ -110,17 +110,17 @@ class Plain:
             end = b"" if self.options.write_in_chunks else self.line
             pieces.append((txn.end_lsn, end + self.tab + b"]" + self.line + b"}"))
             if self.options.write_in_chunks:
-                found += [(lsn, txn.xid, text) for lsn, text in pieces]
+                rows += [(lsn, txn.xid, text) for lsn, text in pieces]
             else:
-                found.append((txn.end_lsn, txn.xid, b"".join(text for _, text in pieces)))
-        return found
+                rows.append((txn.end_lsn, txn.xid, b"".join(text for _, text in pieces)))
+        return rows
 
     def field(self, depth: int, name: bytes, value: bytes, end: bytes = b",") -> bytes:
-        """A field on a line of its own."""
+        """Write a field on a line of its own."""
         return depth * self.tab + b'"' + name + b'":' + self.space + value + end + self.line
 
     def begin_1(self, txn: Txn) -> bytes:
-        """pg_decode_begin_txn_v1."""
+        """Begin a transaction as pg_decode_begin_txn_v1 does."""
         text = b"{" + self.line
         if self.options.include_xids:
             text += self.field(1, b"xid", b"%d" % txn.xid)
@@ -131,13 +131,13 @@ class Plain:
         return text + self.tab + b'"change":' + self.space + b"["
 
     def bare_1(self, change: Change, comma: bool) -> bytes:
-        """A message that is in no transaction."""
+        """Write a message that is in no transaction."""
         lead = b"{" + self.line + self.tab + b'"change":' + self.space + b"[" + self.line + 2 * self.tab
         body = (b"," if comma else b"") + self.part.literals[change.layout][0]
         return lead + body + self.tab + b"]" + self.line + b"}"
 
     def change_1(self, change: Change) -> bytes:
-        """pg_decode_change_v1, or a message."""
+        """Write a change as pg_decode_change_v1 does, or a message."""
         if change.kind == it.LITERAL:
             return self.part.literals[change.layout][0]
         schema, options = self.part.schemas[change.layout], self.options
@@ -160,77 +160,77 @@ class Plain:
         return text + 2 * self.tab + b"}"
 
     def listed(self, parts: list[bytes]) -> bytes:
-        """A list."""
+        """Write a list."""
         return b"[" + (b"," + self.space).join(parts) + b"]"
 
     def lists_1(
         self, schema: RelationSchema, values: Values | None, only: tuple[int, ...], word: str, more: bool
     ) -> bytes:
-        """tuple_to_stringinfo."""
+        """Write the lists of a tuple as tuple_to_stringinfo does."""
         is_key, options, name = word == "key", self.options, word.encode()
-        found = list(shown(schema, values, only, is_key))
+        pairs = list(shown(schema, values, only, is_key))
         depth = 4 if is_key else 3
         text = 3 * self.tab + b'"oldkeys":' + self.space + b"{" + self.line if is_key else b""
-        text += self.field(depth, name + b"names", self.listed([escaped(c.name.encode()) for c, _ in found]))
+        text += self.field(depth, name + b"names", self.listed([escaped(c.name.encode()) for c, _ in pairs]))
         if options.include_types:
-            text += self.field(depth, name + b"types", self.listed([type_text(c) for c, _ in found]))
+            text += self.field(depth, name + b"types", self.listed([type_text(c) for c, _ in pairs]))
         if options.include_type_oids:
-            text += self.field(depth, name + b"typeoids", self.listed([b"%d" % oid_of(c) for c, _ in found]))
+            text += self.field(depth, name + b"typeoids", self.listed([b"%d" % oid_of(c) for c, _ in pairs]))
         if options.include_column_positions and not is_key:
-            text += self.field(depth, name + b"positions", self.listed([b"%d" % c.number for c, _ in found]))
+            text += self.field(depth, name + b"positions", self.listed([b"%d" % c.number for c, _ in pairs]))
         if options.include_not_null and not is_key:
-            told = [b"false" if c.not_null else b"true" for c, _ in found if options.include_types]
-            text += self.field(depth, name + b"optionals", self.listed(told))
-        texts = [value_text(oid_of(c), value) for c, value in found]
+            optionals = [b"false" if c.not_null else b"true" for c, _ in pairs if options.include_types]
+            text += self.field(depth, name + b"optionals", self.listed(optionals))
+        texts = [value_text(oid_of(c), value) for c, value in pairs]
         text += self.field(depth, name + b"values", self.listed(texts), b"," if more else b"")
         return text + (3 * self.tab + b"}" + self.line if is_key else b"")
 
     def key_1(self, schema: RelationSchema, more: bool) -> bytes:
-        """pk_to_stringinfo."""
-        found = [column for column, _ in shown(schema, None, schema.primary_key_columns, False)]
-        types = [type_text(column) for column in found if self.options.include_types]
+        """Write the primary key as pk_to_stringinfo does."""
+        columns = [column for column, _ in shown(schema, None, schema.primary_key_columns, False)]
+        types = [type_text(column) for column in columns if self.options.include_types]
         text = 3 * self.tab + b'"pk":' + self.space + b"{" + self.line
-        text += self.field(4, b"pknames", self.listed([escaped(column.name.encode()) for column in found]))
+        text += self.field(4, b"pknames", self.listed([escaped(column.name.encode()) for column in columns]))
         text += self.field(4, b"pktypes", self.listed(types), b"")
         return text + 3 * self.tab + (b"}," if more else b"}") + self.line
 
     # -- format 2
 
     def rows_2(self) -> list[Row]:
-        """Messages of format 2."""
-        found: list[Row] = []
+        """Make messages of format 2."""
+        rows: list[Row] = []
         for txn in self.part.txns:
             is_bare = bool(txn.flags & unit_flags.BARE)
             has_boundaries = self.options.include_transaction and not is_bare
             if has_boundaries:
-                found.append((txn.first_lsn, txn.xid, self.boundary_2(b"B", txn)))
+                rows.append((txn.first_lsn, txn.xid, self.boundary_2(b"B", txn)))
             for change in filter(self.is_sent, txn.changes):
                 lsn = b',"lsn":"' + lsn_text(change.lsn) + b'"' if self.options.include_lsn else b""
                 preamble = (self.null_preamble() if is_bare else self.preamble(txn)) + lsn
-                found += [(change.lsn, txn.xid, text) for text in self.change_2(change, preamble)]
+                rows += [(change.lsn, txn.xid, text) for text in self.change_2(change, preamble)]
             if has_boundaries:
-                found.append((txn.end_lsn, txn.xid, self.boundary_2(b"C", txn)))
-        return found
+                rows.append((txn.end_lsn, txn.xid, self.boundary_2(b"C", txn)))
+        return rows
 
     def preamble(self, txn: Txn) -> bytes:
-        """What is told of a transaction."""
+        """Write what a message has of its transaction."""
         text = b',"xid":%d' % txn.xid if self.options.include_xids else b""
         return text + (b',"origin":' + self.origin(txn) if self.options.include_origin else b"")
 
     def null_preamble(self) -> bytes:
-        """The same of none."""
+        """Write the same of no transaction."""
         text = b',"xid":null' if self.options.include_xids else b""
         return text + (b',"origin":null' if self.options.include_origin else b"")
 
     def boundary_2(self, letter: bytes, txn: Txn) -> bytes:
-        """pg_decode_begin_txn_v2, pg_decode_commit_txn_v2."""
+        """Write a boundary as pg_decode_begin_txn_v2 and pg_decode_commit_txn_v2 do."""
         text = b'{"action":"' + letter + b'"' + self.preamble(txn)
         if self.options.include_lsn:
             text += b',"lsn":"%b","nextlsn":"%b"' % (lsn_text(txn.commit_lsn), lsn_text(txn.end_lsn))
         return text + b"}"
 
     def change_2(self, change: Change, preamble: bytes) -> Iterator[bytes]:
-        """pg_decode_write_change, or messages."""
+        """Write a change as pg_decode_write_change does, or messages."""
         if change.kind == it.LITERAL:
             for literal in self.part.literals[change.layout]:
                 yield b'{"action":"' + literal[:1] + b'"' + preamble + literal[1:]
@@ -257,7 +257,7 @@ class Plain:
         yield text + b"}"
 
     def objects(self, schema: RelationSchema, values: Values | None, only: tuple[int, ...], part: str) -> bytes:
-        """pg_decode_write_tuple."""
+        """Write columns as pg_decode_write_tuple does."""
         options, made = self.options, []
         for column, value in shown(schema, values, only, False):
             text = b'{"name":' + escaped(column.name.encode())

@@ -24,7 +24,7 @@ from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 
 
 def make_type(oid: int, name: str, display: str | None = None, namespace: str = "pg_catalog") -> TypeInfo:
-    """A type with the attributes plugins look at."""
+    """Make a type with the attributes that plugins look at."""
     return TypeInfo(oid, name, namespace, display or name, "b", -1, "i", False)
 
 
@@ -37,12 +37,12 @@ TYPES = (INT4, TEXT, BOOL, VARBIT, MOOD)
 
 
 def make_column(number: int, name: str, type_info: TypeInfo | None = TEXT, generated: str = "") -> Column:
-    """A column; one without a type is dropped."""
+    """Make a column; one without a type is dropped."""
     return Column(number, name, type_info, -1, -1, "i", type_info is None, generated)
 
 
 def make_table(oid: int, name: str, columns: Sequence[Column], **more: object) -> RelationSchema:
-    """A permanent table in schema public."""
+    """Make a permanent table in schema public."""
     values = {"replica_identity": "d", "identity_columns": (1,), "namespace_oid": 2200, "kind": "r"} | more
     return RelationSchema(
         oid=oid,
@@ -98,7 +98,7 @@ class Slice:
     schema_messages: tuple[tuple[bytes, ...], ...] = field(default=())
 
     def tables(self) -> tuple[Items, Cells, Transactions, Literals]:
-        """The slice as the arrays that plugins take."""
+        """Make the slice as the arrays that plugins take."""
         changes = [change for txn in self.txns for change in txn.changes]
         builder = _CellBuilder()
         new_first = [builder.add(change.new) for change in changes]
@@ -172,7 +172,7 @@ class _CellBuilder:
 
 
 def rows(messages: Messages) -> list[tuple[int, int, bytes]]:
-    """Messages as (LSN, xid, data)."""
+    """Return messages as (LSN, xid, data)."""
     data, ends = messages.data.tobytes(), messages.offsets.tolist()
     parts = [data[a:b] for a, b in pairwise(ends)]
     return list(zip(messages.lsn.tolist(), messages.xid.tolist(), parts, strict=True))
@@ -182,7 +182,7 @@ Row = tuple[int, int, bytes]
 
 
 def print_literal(oid: int, text: bytes) -> bytes:
-    """print_literal of test_decoding.c."""
+    """Print a value as print_literal of test_decoding.c does."""
     if oid in (20, 21, 23, 26, 700, 701, 1700):
         return text
     if oid in (1560, 1562):
@@ -193,7 +193,7 @@ def print_literal(oid: int, text: bytes) -> bytes:
 
 
 def tuple_text(schema: RelationSchema, values: tuple[bytes | int, ...] | None, skip_nulls: bool) -> bytes:
-    """tuple_to_stringinfo of test_decoding.c; names must need no quotes."""
+    """Print a tuple as tuple_to_stringinfo of test_decoding.c does; names must need no quotes."""
     if values is None:
         return b" (no-tuple-data)"
     words = b""
@@ -209,7 +209,7 @@ def tuple_text(schema: RelationSchema, values: tuple[bytes | int, ...] | None, s
 
 
 def change_text(schema: RelationSchema, change: Change) -> bytes:
-    """pg_decode_change of test_decoding.c."""
+    """Print a change as pg_decode_change of test_decoding.c does."""
     head = f"table {schema.namespace}.{schema.name}: ".encode()
     if change.kind == it.INSERT:
         return head + b"INSERT:" + tuple_text(schema, change.new, False)
@@ -220,12 +220,12 @@ def change_text(schema: RelationSchema, change: Change) -> bytes:
 
 
 def begins_at_once(txn: Txn, skips: bool) -> bool:
-    """Whether what a slice has of a transaction begins before its first change."""
+    """Tell whether what a slice has of a transaction begins before its first change."""
     return bool(txn.flags & unit_flags.BEGINS_HERE) and not txn.flags & unit_flags.BARE and (not skips or txn.begin > 0)
 
 
 def has_begun(txn: Txn, skips: bool) -> bool:
-    """Whether it has begun before the slice, or never begins."""
+    """Tell whether a transaction has begun before the slice, or never begins."""
     if txn.flags & unit_flags.BARE:
         return True
     if skips and not txn.begin:
@@ -234,12 +234,12 @@ def has_begun(txn: Txn, skips: bool) -> bool:
 
 
 def framed(part: Slice, literal: int, line: bytes) -> list[bytes]:
-    """The messages of a literal, or a line where there is none."""
+    """Return the messages of a literal, or a line where there is none."""
     return list(part.literals[literal - 1]) if literal else [line]
 
 
 def plain_test_decoding(part: Slice, xids: bool, skip: bool, messages_count: bool) -> list[Row]:
-    """What test_decoding writes for a slice."""
+    """Write what test_decoding writes for a slice."""
     result: list[Row] = []
     for txn in part.txns:
         suffix = f" {txn.xid}".encode() if xids else b""
@@ -265,7 +265,7 @@ def plain_test_decoding(part: Slice, xids: bool, skip: bool, messages_count: boo
 
 
 def wire_tuple(mark: bytes, sent: Sequence[int], values: tuple[bytes | int, ...]) -> bytes:
-    """logicalrep_write_tuple of proto.c for the columns at the places given."""
+    """Write a tuple as logicalrep_write_tuple of proto.c does, for the columns at the places given."""
     data = mark + struct.pack(">H", len(sent))
     for place in sent:
         value = values[place]
@@ -277,7 +277,7 @@ def wire_tuple(mark: bytes, sent: Sequence[int], values: tuple[bytes | int, ...]
 
 
 def wire_change(oid: int, full: bool, sent: Sequence[int], change: Change) -> bytes | None:
-    """logicalrep_write_insert, _update, _delete of proto.c; None if a tuple is missing."""
+    """Write a change as logicalrep_write_insert, _update, _delete of proto.c do; None if a tuple is missing."""
     data = {it.INSERT: b"I", it.UPDATE: b"U", it.DELETE: b"D"}[change.kind] + struct.pack(">I", oid)
     if change.kind != it.INSERT and change.old is not None:
         data += wire_tuple(b"O" if full else b"K", sent, change.old)
@@ -287,7 +287,7 @@ def wire_change(oid: int, full: bool, sent: Sequence[int], change: Change) -> by
 
 
 def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
-    """What pgoutput writes for a slice whose layouts send the columns at the places given."""
+    """Write what pgoutput writes for a slice whose layouts send the columns at the places given."""
     result: list[Row] = []
     for txn in part.txns:
         bare, wrote = bool(txn.flags & unit_flags.BARE), has_begun(txn, True)
@@ -334,37 +334,37 @@ class Catalog:
 
     def __init__(self, relations: Sequence[RelationSchema] = (), publications: Sequence[Published] = ()) -> None:
         self._relations = {relation.oid: relation for relation in relations}
-        self._publications = {found.publication.name: found for found in publications}
+        self._publications = {entry.publication.name: entry for entry in publications}
 
     def relation(self, oid: int) -> RelationSchema | None:
-        """By OID."""
+        """Return a relation by OID."""
         return self._relations.get(oid)
 
     def publication(self, name: str) -> Publication | None:
-        """By name."""
-        found = self._publications.get(name)
-        return found.publication if found else None
+        """Return a publication by name."""
+        entry = self._publications.get(name)
+        return entry.publication if entry else None
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """Those that it is in by itself, and negative those that leave it out."""
-        out = tuple(-found.publication.oid for found in self._publications.values() if oid in found.excepted)
-        return out + tuple(found.publication.oid for found in self._publications.values() if oid in found.tables)
+        """Return the publications that the relation is in by itself, and negative those that leave it out."""
+        out = tuple(-entry.publication.oid for entry in self._publications.values() if oid in entry.excepted)
+        return out + tuple(entry.publication.oid for entry in self._publications.values() if oid in entry.tables)
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """What one says of a relation."""
-        found = next(one for one in self._publications.values() if one.publication.oid == publication)
-        if relation not in found.tables:
+        """Return what a publication says of a relation."""
+        entry = next(candidate for candidate in self._publications.values() if candidate.publication.oid == publication)
+        if relation not in entry.tables:
             return None
-        return PublicationMember(found.lists.get(relation), "a filter" if relation in found.filtered else None)
+        return PublicationMember(entry.lists.get(relation), "a filter" if relation in entry.filtered else None)
 
     def locale(self) -> DatabaseLocale:
-        """That of a database that orders text by its bytes."""
+        """Return the locale of a database that orders text by its bytes."""
         return DatabaseLocale("C", "C", "c")
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        """Those that it is in."""
-        return tuple(found.publication.oid for found in self._publications.values() if oid in found.schemas)
+        """Return the publications that the schema is in."""
+        return tuple(entry.publication.oid for entry in self._publications.values() if oid in entry.schemas)
 
     def has_had_publication(self, name: str) -> bool:
-        """Whether there is one."""
+        """Tell whether there is such a publication."""
         return name in self._publications

@@ -25,7 +25,7 @@ TABLE = make_table(16400, "t", [make_column(1, "a", INT4), make_column(2, "b", T
 
 
 class Everything(OutputPlugin):
-    """Writes down all calls."""
+    """A plugin that writes down all calls."""
 
     def __init__(self) -> None:
         self.started: list[Any] = []
@@ -43,7 +43,7 @@ class Everything(OutputPlugin):
 
     @override
     def truncate(self, ctx: Any, txn: Any, relations: Any, change: Any) -> None:
-        ctx.write(f"truncate {[one.name for one in relations]} {change.cascade} {change.restart_seqs}")
+        ctx.write(f"truncate {[relation.name for relation in relations]} {change.cascade} {change.restart_seqs}")
 
     def message(self, ctx: Any, txn: Any, message_lsn: int, transactional: bool, prefix: str, content: bytes) -> None:
         ctx.write(f"message {txn and txn.xid} {message_lsn} {transactional} {prefix} {content!r}")
@@ -87,7 +87,7 @@ class Everything(OutputPlugin):
 
     @override
     def stream_truncate(self, ctx: Any, txn: Any, relations: Any, change: Any) -> None:
-        ctx.write(f"stream_truncate {[one.name for one in relations]} {change.cascade} {change.restart_seqs}")
+        ctx.write(f"stream_truncate {[relation.name for relation in relations]} {change.cascade} {change.restart_seqs}")
 
 
 def made(plugin: type[OutputPlugin] = Everything, **context: Any) -> CallbackPlugin:
@@ -95,9 +95,11 @@ def made(plugin: type[OutputPlugin] = Everything, **context: Any) -> CallbackPlu
 
 
 def lines(plugin: CallbackPlugin, part: Slice) -> list[tuple[int, int, str]]:
-    found = plugin.render(SliceTables(*part.tables(), part.schemas, [()] * len(part.schemas)))
-    texts = [found.data[a:b].tobytes().decode() for a, b in zip(found.offsets, found.offsets[1:], strict=False)]
-    return list(zip(found.lsn.tolist(), found.xid.tolist(), texts, strict=True))
+    messages = plugin.render(SliceTables(*part.tables(), part.schemas, [()] * len(part.schemas)))
+    texts = [
+        messages.data[a:b].tobytes().decode() for a, b in zip(messages.offsets, messages.offsets[1:], strict=False)
+    ]
+    return list(zip(messages.lsn.tolist(), messages.xid.tolist(), texts, strict=True))
 
 
 def test_calls_of_a_transaction() -> None:
@@ -208,28 +210,32 @@ def test_it_is_told_of_its_options_once() -> None:
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_callbacks_that_are_needed(name: str) -> None:
-    lacking = type("Lacking", (OutputPlugin,), {one: getattr(Everything, one) for one in NEEDED if one != name})
+    lacking = type(
+        "Lacking", (OutputPlugin,), {callback: getattr(Everything, callback) for callback in NEEDED if callback != name}
+    )
     with pytest.raises(PluginError, match=f"output plugins have to register a {name} callback"):
         check_callbacks(lacking)
 
 
 @pytest.mark.parametrize("name", TWO_PHASE)
 def test_callbacks_that_are_needed_at_prepare_time(name: str) -> None:
-    """With any of them; one that is missing is told of when it would be called."""
-    some = {one: getattr(Everything, one) for one in (*NEEDED, *TWO_PHASE) if one != name}
+    """With any of them; a missing callback is reported when it would be called."""
+    some = {callback: getattr(Everything, callback) for callback in (*NEEDED, *TWO_PHASE) if callback != name}
     plugin = made(type("Lacking", (OutputPlugin,), some), two_phase=True, slot="mine_too")
     assert plugin.traits.two_phase
-    with pytest.raises(PluginError, match=f"logical replication at prepare time requires a {name}_cb callback") as said:
+    with pytest.raises(
+        PluginError, match=f"logical replication at prepare time requires a {name}_cb callback"
+    ) as refusal:
         lines(plugin, prepared_transactions(plugin))
     where = f': slot "mine_too", output plugin "mine", in the {name} callback'
-    assert said.value.message.endswith(where)
-    assert said.value.sqlstate == "55000"
-    assert said.value.lsn == {"begin_prepare": 5, "prepare": 68}.get(name, 168)
+    assert refusal.value.message.endswith(where)
+    assert refusal.value.sqlstate == "55000"
+    assert refusal.value.lsn == {"begin_prepare": 5, "prepare": 68}.get(name, 168)
 
 
 @pytest.mark.parametrize("name", STREAM)
 def test_callbacks_that_are_needed_for_streaming(name: str) -> None:
-    some = {one: getattr(Everything, one) for one in (*NEEDED, *STREAM) if one != name}
+    some = {callback: getattr(Everything, callback) for callback in (*NEEDED, *STREAM) if callback != name}
     plugin = made(type("Lacking", (OutputPlugin,), some))
     assert plugin.traits.stream_limit == 64 << 20
     with pytest.raises(PluginError, match=f"logical streaming requires a {name}_cb callback: .* in the {name} call"):
@@ -237,7 +243,7 @@ def test_callbacks_that_are_needed_for_streaming(name: str) -> None:
 
 
 def test_a_stream_is_prepared_by_a_callback_of_its_own() -> None:
-    some = {one: getattr(Everything, one) for one in (*NEEDED, *STREAM, *TWO_PHASE)}
+    some = {callback: getattr(Everything, callback) for callback in (*NEEDED, *STREAM, *TWO_PHASE)}
     plugin = made(type("Lacking", (OutputPlugin,), some))
     with pytest.raises(PluginError, match="logical streaming at prepare time requires a stream_prepare_cb callback"):
         lines(plugin, streamed_transactions(plugin))
@@ -245,18 +251,18 @@ def test_a_stream_is_prepared_by_a_callback_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", ["stream_prepare", "filter_prepare"])
 def test_any_callback_of_two_phase_is_for_two_phase(name: str) -> None:
-    none = {one: getattr(Everything, one) for one in NEEDED}
+    none = {callback: getattr(Everything, callback) for callback in NEEDED}
     assert not made(type("Plain", (OutputPlugin,), none), two_phase=True).traits.two_phase
-    one = {name: lambda *_: True}
-    assert made(type("One", (OutputPlugin,), none | one), two_phase=True).traits.two_phase
-    assert not made(type("One", (OutputPlugin,), none | one)).traits.two_phase
+    with_one = {name: lambda *_: True}
+    assert made(type("One", (OutputPlugin,), none | with_one), two_phase=True).traits.two_phase
+    assert not made(type("One", (OutputPlugin,), none | with_one)).traits.two_phase
 
 
 def test_a_plugin_without_callbacks_for_it_is_not_streamed() -> None:
-    none = {one: getattr(Everything, one) for one in NEEDED}
+    none = {callback: getattr(Everything, callback) for callback in NEEDED}
     assert made(type("Plain", (OutputPlugin,), none)).traits.stream_limit == 0
-    one = {"stream_truncate": Everything.stream_truncate}
-    assert made(type("One", (OutputPlugin,), none | one)).traits.stream_limit
+    with_one = {"stream_truncate": Everything.stream_truncate}
+    assert made(type("One", (OutputPlugin,), none | with_one)).traits.stream_limit
     declines = {"startup": lambda _self, ctx, _is_init: setattr(ctx, "streaming", False)}
     assert made(type("Declines", (Everything,), declines)).traits.stream_limit == 0
 

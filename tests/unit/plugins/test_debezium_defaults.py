@@ -50,10 +50,10 @@ def column(type: TypeInfo, default: str, typmod: int = -1) -> Column:
     ],
 )
 def test_expressions(oid: int, typmod: int, expression: str, expected: Any) -> None:
-    one = column(replace(BASE, oid=oid, name="t"), expression, typmod)
-    form = Forms(DebeziumOptions()).form(one)
+    with_default = column(replace(BASE, oid=oid, name="t"), expression, typmod)
+    form = Forms(DebeziumOptions()).form(with_default)
     assert form is not None
-    assert default_value(one, form) == expected
+    assert default_value(with_default, form) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_expressions(oid: int, typmod: int, expression: str, expected: Any) -> N
     ],
 )
 def test_labels(expression: str, expected: str | None) -> None:
-    one = column(MOOD, expression)
-    form = Forms(DebeziumOptions()).form(one)
+    with_default = column(MOOD, expression)
+    form = Forms(DebeziumOptions()).form(with_default)
     assert form is not None
-    assert default_value(one, form) == expected
+    assert default_value(with_default, form) == expected
 
 
 def test_generated_columns_have_none() -> None:
-    one = replace(column(BASE, "5"), generated="s")
-    form = Forms(DebeziumOptions()).form(one)
+    generated_column = replace(column(BASE, "5"), generated="s")
+    form = Forms(DebeziumOptions()).form(generated_column)
     assert form is not None
-    assert default_value(one, form) is None
+    assert default_value(generated_column, form) is None

@@ -14,16 +14,16 @@ PREFIX = ("topic.prefix", "shop")
 
 
 def test_options_in_the_connectors_words() -> None:
-    found = parse_options([PREFIX, ("decimal.handling.mode", "String"), ("skipped.operations", "none")])
-    assert (found.topic_prefix, found.decimal_mode, found.skipped) == ("shop", "string", frozenset())
+    options = parse_options([PREFIX, ("decimal.handling.mode", "String"), ("skipped.operations", "none")])
+    assert (options.topic_prefix, options.decimal_mode, options.skipped) == ("shop", "string", frozenset())
 
 
 def test_tables_are_chosen_by_patterns_in_any_case() -> None:
-    found = parse_options([PREFIX, ("table.include.list", "public\\.o.*,shop.x")])
-    assert found.shows_table("Public", "ORDERS")
-    assert found.shows_table("shop", "x")
-    assert not found.shows_table("public", "customers")
-    assert not found.shows_table("public", "x.orders")
+    options = parse_options([PREFIX, ("table.include.list", "public\\.o.*,shop.x")])
+    assert options.shows_table("Public", "ORDERS")
+    assert options.shows_table("shop", "x")
+    assert not options.shows_table("public", "customers")
+    assert not options.shows_table("public", "x.orders")
 
 
 @pytest.mark.parametrize(

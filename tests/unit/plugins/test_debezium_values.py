@@ -24,7 +24,7 @@ STRINGS = v.array_style(v.STRING, False, ord(","))
 
 
 def written(style: int, text: str, parameter: int = 0, room: int = 100_000) -> bytes | int:
-    """What becomes of a value, or the status."""
+    """Write a value, or return the status."""
     src, out = np.frombuffer(bytearray(text.encode() or b"\0"), np.uint8), np.zeros(room, np.uint8)
     length = len(text.encode())
     end = int(v.put_value(np.int64(style), np.int64(parameter), src, np.int64(0), np.int64(length), out, np.int64(0)))
@@ -32,13 +32,13 @@ def written(style: int, text: str, parameter: int = 0, room: int = 100_000) -> b
 
 
 def value(style: int, text: str, parameter: int = 0) -> object:
-    found = written(style, text, parameter)
-    assert isinstance(found, bytes)
-    return json.loads(found)
+    json_text = written(style, text, parameter)
+    assert isinstance(json_text, bytes)
+    return json.loads(json_text)
 
 
 def printed(number: int, scale: int) -> str:
-    """A numeric of so many digits behind the point."""
+    """Print a numeric of so many digits after the point."""
     digits = str(abs(number)).rjust(scale + 1, "0")
     point = len(digits) - scale
     return ("-" if number < 0 else "") + digits[:point] + ("." + digits[point:] if scale else "")
@@ -51,17 +51,17 @@ def unscaled(encoded: object) -> int:
 
 @given(st.integers(-(10**60), 10**60), st.integers(0, 20))
 def test_decimals_are_unscaled_twos_complements(number: int, scale: int) -> None:
-    found = value(v.DECIMAL, printed(number, scale), scale)
-    assert unscaled(found) == number
-    assert len(base64.b64decode(str(found))) == (number if number >= 0 else ~number).bit_length() // 8 + 1
+    decimal = value(v.DECIMAL, printed(number, scale), scale)
+    assert unscaled(decimal) == number
+    assert len(base64.b64decode(str(decimal))) == (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
 @given(st.integers(-(10**60), 10**60), st.integers(0, 20))
 def test_a_variable_scale_is_the_shortest(number: int, scale: int) -> None:
-    found = value(v.VARIABLE_DECIMAL, printed(number, scale))
-    assert isinstance(found, dict)
-    assert unscaled(found["value"]) * 10 ** (scale - found["scale"]) == number
-    assert found["scale"] == 0 or unscaled(found["value"]) % 10
+    decimal = value(v.VARIABLE_DECIMAL, printed(number, scale))
+    assert isinstance(decimal, dict)
+    assert unscaled(decimal["value"]) * 10 ** (scale - decimal["scale"]) == number
+    assert decimal["scale"] == 0 or unscaled(decimal["value"]) % 10
 
 
 @given(st.dates())
@@ -102,7 +102,9 @@ def test_hstore(pairs: dict[str, str | None]) -> None:
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    text = ", ".join(f"{quoted(key)}=>{'NULL' if one is None else quoted(one)}" for key, one in pairs.items())
+    text = ", ".join(
+        f"{quoted(key)}=>{'NULL' if content is None else quoted(content)}" for key, content in pairs.items()
+    )
     assert value(v.HSTORE_MAP, text) == pairs
     assert json.loads(str(value(v.HSTORE_JSON, text))) == pairs
 
@@ -112,7 +114,7 @@ def test_arrays(elements: list[str | None]) -> None:
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    text = "{" + ",".join("NULL" if one is None else quoted(one) for one in elements) + "}"
+    text = "{" + ",".join("NULL" if element is None else quoted(element) for element in elements) + "}"
     assert value(STRINGS, text) == elements
 
 
@@ -155,7 +157,7 @@ def test_no_room(style: int) -> None:
 
 
 def shortest(number: float) -> str:
-    """A double as the server prints it."""
+    """Print a double as the server does."""
     out = np.zeros(64, np.uint8)
     src = np.frombuffer(bytearray(struct.pack("<d", number)), np.uint8)
     return out[: int(write_float8(src, np.int64(0), np.int64(8), np.int64(0), out, np.int64(0)))].tobytes().decode()
@@ -170,11 +172,11 @@ ANY = st.floats(allow_nan=False, allow_infinity=False)
 @example(2.225073858507201e-308, 123456789012345.67)
 @example(1e22, 9007199254740993.0)
 def test_points_have_their_bytes(x: float, y: float) -> None:
-    found = value(v.COORDINATES, f"({shortest(x)},{shortest(y)})")
-    assert isinstance(found, dict)
-    assert list(found) == ["x", "y", "wkb", "srid"]
-    assert base64.b64decode(found["wkb"]) == struct.pack("<bIdd", 1, 1, x, y)
-    assert (found["x"], found["y"], found["srid"]) == (x, y, None)
+    point = value(v.COORDINATES, f"({shortest(x)},{shortest(y)})")
+    assert isinstance(point, dict)
+    assert list(point) == ["x", "y", "wkb", "srid"]
+    assert base64.b64decode(point["wkb"]) == struct.pack("<bIdd", 1, 1, x, y)
+    assert (point["x"], point["y"], point["srid"]) == (x, y, None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which changes publications publish, and of which columns (pgoutput's get_rel_sync_entry)."""
+"""Changes and columns that publications publish (pgoutput's get_rel_sync_entry)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ FLAGS = {"all_tables": False, "insert": True, "update": True, "delete": True, "t
 
 
 def publication(name: str = "p", **more: Any) -> Published:
-    """A publication of all actions, of no table unless said."""
+    """Make a publication of all actions, of no table unless said."""
     members = {key: more.pop(key) for key in OF_PUBLICATIONS if key in more}
     return Published(Publication(oid=17000 + hash_any(name.encode()), name=name, **(FLAGS | more)), **members)
 
 
-def truncates_only(found: Published) -> Published:
-    return replace(found, publication=replace(found.publication, insert=False, update=False, delete=False))
+def truncates_only(entry: Published) -> Published:
+    return replace(entry, publication=replace(entry.publication, insert=False, update=False, delete=False))
 
 
 def pgoutput(names: str, major: int) -> PgOutput:
@@ -55,13 +55,13 @@ def pgoutput(names: str, major: int) -> PgOutput:
 
 
 def wants(schema: RelationSchema, *publications: Published, major: int = 17) -> int:
-    names = ",".join(found.publication.name for found in publications)
+    names = ",".join(entry.publication.name for entry in publications)
     return pgoutput(names, major).wants(schema, Catalog(RELATIONS, publications))
 
 
 def sent(schema: RelationSchema, *publications: Published, major: int = 17) -> list[tuple[int, tuple[str, ...]]]:
-    """Relations and columns of the R messages."""
-    names = ",".join(found.publication.name for found in publications)
+    """Return relations and columns of the R messages."""
+    names = ",".join(entry.publication.name for entry in publications)
     messages = pgoutput(names, major).schema_messages(schema, Catalog(RELATIONS, publications))
     read = [RelationMessage.parse(message) for message in messages if message[:1] == b"R"]
     return [(relation.oid, relation.columns) for relation in read]
@@ -215,12 +215,12 @@ def test_row_filters_are_joined_unless_overridden() -> None:
     other = publication("o", insert=False, tables=frozenset({16400}), filtered=frozenset({16400}))
 
     def filters(*publications: Published) -> tuple[int, int, int] | None:
-        each = [one.publication for one in publications]
-        found = published(TABLE, each, Catalog(RELATIONS, publications), 17)
-        assert found.emits == EVERYTHING
-        if found.filters is None:
+        each = [entry.publication for entry in publications]
+        sync_entry = published(TABLE, each, Catalog(RELATIONS, publications), 17)
+        assert sync_entry.emits == EVERYTHING
+        if sync_entry.filters is None:
             return None
-        return len(found.filters.insert), len(found.filters.update), len(found.filters.delete)
+        return len(sync_entry.filters.insert), len(sync_entry.filters.update), len(sync_entry.filters.delete)
 
     assert filters(filtered) == (1, 1, 1)
     assert filters(filtered, other) == (1, 2, 2)
@@ -367,16 +367,16 @@ def test_a_relation_is_described_as_by_wants_and_messages() -> None:
 def test_14_goes_on_as_a_partition_was_published() -> None:
     """The entry outlives that it was a partition: it is still sent as the root, and now its truncates are, too."""
     catalog, plugin = Catalog(RELATIONS, [publication(all_tables=True, via_root=True)]), pgoutput("p", 14)
-    said = plugin.describe(LEAF, catalog)
-    assert said[0] == 1 | 2 | 4 | WANT_BARE_DELETE | TRUNCATE_IF_DETACHED
-    assert plugin.published_as(LEAF, said[1]) == ROOT.oid
+    description = plugin.describe(LEAF, catalog)
+    assert description[0] == 1 | 2 | 4 | WANT_BARE_DELETE | TRUNCATE_IF_DETACHED
+    assert plugin.published_as(LEAF, description[1]) == ROOT.oid
     detached = replace(LEAF, name="alone", is_partition=False, ancestors=())
-    now = plugin.renewed(detached, catalog, said)
+    now = plugin.renewed(detached, catalog, description)
     messages = now.messages
     assert now.wants == EVERYTHING | WANT_BARE_DELETE
     assert [RelationMessage.parse(message).oid for message in messages] == [ROOT.oid, LEAF.oid]
     assert b"alone" in messages[1]
-    assert plugin.renewed(LEAF, catalog, now) == said
+    assert plugin.renewed(LEAF, catalog, now) == description
 
 
 def test_14_sends_a_partition_unannounced_only_if_its_rows_are_the_same() -> None:

@@ -96,7 +96,7 @@ def changes(draw: st.DrawFn, schemas: tuple[RelationSchema, ...]) -> Change:
 
 @st.composite
 def slices(draw: st.DrawFn) -> Slice:
-    """The last literal is an origin; the one before gives no message."""
+    """Draw a slice; the last literal is an origin, the one before gives no message."""
     schemas = tuple(draw(st.lists(tables(), min_size=1, max_size=3)))
     literals: tuple[tuple[bytes, ...], ...] = ((b"M,first}",), (b'T,"second"}',), (), (b"77",))
     parts = []

@@ -19,14 +19,14 @@ MAJOR = 16
 
 @dataclass(frozen=True)
 class Change:
-    """What is queued."""
+    """A queued change."""
 
     lsn: int
     size: int
     origin: int = 0
     is_sent: bool = True
     is_partial: bool | None = None
-    """Whether it begins something that another one completes (True), or completes it (False)."""
+    """Whether it begins something that another change completes (True), or completes it (False)."""
     taken: int = EVERY
 
 
@@ -83,7 +83,7 @@ class PlainBuffer:
         self.now = (0, EVERY)
 
     def read(self, made: Frames) -> None:
-        """All records."""
+        """Read all records."""
         for i in range(len(made.positions)):
             self._record(parse_record(made.record(i), int(made.lsns[i]), int(made.end_lsns[i]), MAJOR))
 
@@ -93,40 +93,40 @@ class PlainBuffer:
             self.tops.append(self.by_xid[xid])
         return self.by_xid[xid]
 
-    def _record(self, one: Record) -> None:
-        self.now = (one.lsn, EVERY)
-        op = one.info & 0x70
-        if one.rmid == 1 and op in (0x00, 0x20):
-            (self._commit if op == 0 else self._abort)(one)
+    def _record(self, record: Record) -> None:
+        self.now = (record.lsn, EVERY)
+        op = record.info & 0x70
+        if record.rmid == 1 and op in (0x00, 0x20):
+            (self._commit if op == 0 else self._abort)(record)
             return
-        if one.xid:
-            txn = self._txn(one.toplevel_xid or one.xid)
-            if one.toplevel_xid and one.xid not in self.by_xid:
-                self.by_xid[one.xid] = Txn(one.xid, txn)
-                txn.subs.append(self.by_xid[one.xid])
-            self._event(self.by_xid[one.xid], one, op)
+        if record.xid:
+            txn = self._txn(record.toplevel_xid or record.xid)
+            if record.toplevel_xid and record.xid not in self.by_xid:
+                self.by_xid[record.xid] = Txn(record.xid, txn)
+                txn.subs.append(self.by_xid[record.xid])
+            self._event(self.by_xid[record.xid], record, op)
 
-    def _event(self, txn: Txn, one: Record, op: int) -> None:
-        main = one.main_data
-        if one.rmid in (9, 10) and (one.rmid, op) not in ((9, 0x70), (10, 0x60)):
-            txn.toplevel.base = txn.toplevel.base or one.lsn
-            for change in _changes(one, op):
-                self.now = (one.lsn, change.taken)
+    def _event(self, txn: Txn, record: Record, op: int) -> None:
+        main = record.main_data
+        if record.rmid in (9, 10) and (record.rmid, op) not in ((9, 0x70), (10, 0x60)):
+            txn.toplevel.base = txn.toplevel.base or record.lsn
+            for change in _changes(record, op):
+                self.now = (record.lsn, change.taken)
                 self._queue(txn, change)
-        elif one.rmid == 9:
-            assert parse_new_cid(main, one.lsn)
+        elif record.rmid == 9:
+            assert parse_new_cid(main, record.lsn)
             txn.changed_catalog = txn.toplevel.changed_catalog = True
-            self._queue(txn, Change(one.lsn, 80, is_sent=False))
-        elif one.rmid == 1 and op == 0x60:
+            self._queue(txn, Change(record.lsn, 80, is_sent=False))
+        elif record.rmid == 1 and op == 0x60:
             txn.changed_catalog = txn.toplevel.changed_catalog = True
             count = struct.unpack_from("<i", main)[0]
             txn.toplevel.invals += count
-            self._queue(txn, Change(one.lsn, 80 + 16 * count, is_sent=False))
-        elif one.rmid == 21:
-            said = parse_message(main, one.lsn)
-            if said.transactional:
-                txn.toplevel.base = txn.toplevel.base or one.lsn
-                self._queue(txn, Change(one.end_lsn, 80 + len(said.prefix) + 1 + len(said.content) + 16))
+            self._queue(txn, Change(record.lsn, 80 + 16 * count, is_sent=False))
+        elif record.rmid == 21:
+            message = parse_message(main, record.lsn)
+            if message.transactional:
+                txn.toplevel.base = txn.toplevel.base or record.lsn
+                self._queue(txn, Change(record.end_lsn, 80 + len(message.prefix) + 1 + len(message.content) + 16))
 
     def _queue(self, txn: Txn, change: Change) -> None:
         top = txn.toplevel
@@ -136,85 +136,94 @@ class PlainBuffer:
             top.is_partial = change.is_partial
         if txn.is_serialized and top.has_sent and top.base and not top.is_partial:
             self._stream(top, is_last=False)
-        while (size := sum(one.total for one in self.tops)) >= self.limit or (self.immediate and size):
-            found = [one for one in self.tops if one.base and one.total and one.has_sent and not one.is_partial]
-            if found:
-                found.sort(key=lambda one: one.base)
-                self._stream(max(found, key=lambda one: one.total), is_last=False)
+        while (size := sum(toplevel.total for toplevel in self.tops)) >= self.limit or (self.immediate and size):
+            candidates = [
+                toplevel
+                for toplevel in self.tops
+                if toplevel.base and toplevel.total and toplevel.has_sent and not toplevel.is_partial
+            ]
+            if candidates:
+                candidates.sort(key=lambda toplevel: toplevel.base)
+                self._stream(max(candidates, key=lambda toplevel: toplevel.total), is_last=False)
             else:
-                self._spill(max((one for top in self.tops for one in _spill_order(top)), key=lambda one: one.size))
+                self._spill(
+                    max((member for top in self.tops for member in _spill_order(top)), key=lambda member: member.size)
+                )
 
     def _spill(self, txn: Txn) -> None:
-        for one in txn.family:
-            one.spilled += one.memory
-            one.memory = []
-            one.is_serialized = True
+        for member in txn.family:
+            member.spilled += member.memory
+            member.memory = []
+            member.is_serialized = True
 
     def _stream(self, top: Txn, is_last: bool) -> None:
         queued = sorted(
             (change.lsn, number, change.origin)
-            for number, one in enumerate(top.family)
-            for change in one.spilled + one.memory
+            for number, member in enumerate(top.family)
+            for change in member.spilled + member.memory
         )
         first, last, origin = (queued[0][0], queued[-1][0], queued[0][2]) if queued else (0, 0, 0)
         place = self.now[0]
         self.blocks.append((top.xid, place, top.hi, self.now, not top.is_streamed, is_last, first, last, origin))
-        for one in top.subs:
-            if one.spilled or one.memory:
-                self.marked.setdefault(one.xid, place)
-        for one in top.family:
-            one.memory, one.spilled, one.is_serialized = [], [], False
+        for member in top.subs:
+            if member.spilled or member.memory:
+                self.marked.setdefault(member.xid, place)
+        for member in top.family:
+            member.memory, member.spilled, member.is_serialized = [], [], False
         top.is_streamed, top.hi = True, self.now
 
     def _forget(self, txn: Txn) -> None:
-        for one in txn.family:
-            del self.by_xid[one.xid]
+        for member in txn.family:
+            del self.by_xid[member.xid]
         if txn.top is None:
             self.tops.remove(txn)
         else:
             txn.top.subs.remove(txn)
 
-    def _abort(self, one: Record) -> None:
-        for xid in (*parse_end(one, MAJOR).subxacts, one.xid):
+    def _abort(self, record: Record) -> None:
+        for xid in (*parse_end(record, MAJOR).subxacts, record.xid):
             if xid in self.by_xid:
                 self._forget(self.by_xid[xid])
 
-    def _commit(self, one: Record) -> None:
-        if one.xid not in self.by_xid:
+    def _commit(self, record: Record) -> None:
+        if record.xid not in self.by_xid:
             return
-        txn, ended = self.by_xid[one.xid], parse_end(one, MAJOR)
+        txn, ended = self.by_xid[record.xid], parse_end(record, MAJOR)
         if txn.changed_catalog:
             subs = [self.by_xid[xid] for xid in ended.subxacts if xid in self.by_xid]
             self.committed += 1 + sum(sub.changed_catalog for sub in subs)
-            txn.base = txn.base or one.lsn
+            txn.base = txn.base or record.lsn
             for other in [top for top in self.tops if top.base]:
-                self._queue(other, Change(one.lsn, 80 + 120 + 4 * self.committed, is_sent=False))
+                self._queue(other, Change(record.lsn, 80 + 120 + 4 * self.committed, is_sent=False))
                 if other is not txn and txn.invals:
-                    self._queue(other, Change(one.lsn, 80 + 16 * txn.invals, is_sent=False))
+                    self._queue(other, Change(record.lsn, 80 + 16 * txn.invals, is_sent=False))
         if txn.is_streamed:
             self._stream(txn, is_last=True)
         self._forget(txn)
 
 
 def _spill_order(top: Txn) -> list[Txn]:
-    """Of equal ones the first is spilled here: subtransactions that showed last come first."""
+    """Order a family for spilling: subtransactions that showed last come first.
+
+    Of equal ones the first is spilled here.
+    """
     return [top, *reversed(top.subs)]
 
 
-def _changes(one: Record, op: int) -> Iterator[Change]:
-    kind, _ = plain._kind(one.rmid, op, one.main_data)
-    if not kind or not one.blocks:
+def _changes(record: Record, op: int) -> Iterator[Change]:
+    kind, _ = plain._kind(record.rmid, op, record.main_data)
+    if not kind or not record.blocks:
         return
-    sizes, main = list(plain._change_sizes(one)), one.main_data
-    if one.rmid == 9:
+    sizes, main = list(plain._change_sizes(record)), record.main_data
+    if record.rmid == 9:
         for number, size in enumerate(sizes, 1):
             is_end = number == len(sizes)
             completes = False if is_end and main[0] & 2 else None
-            yield Change(one.lsn, size, one.origin, is_partial=completes, taken=EVERY if is_end else number)
+            yield Change(record.lsn, size, record.origin, is_partial=completes, taken=EVERY if is_end else number)
     elif op == 0x00:
-        yield Change(one.lsn, sizes[0], one.origin, is_partial=bool(main[2] & 0x14))
+        yield Change(record.lsn, sizes[0], record.origin, is_partial=bool(main[2] & 0x14))
     elif op == 0x10:
         is_super = bool(main[7] & 8)
-        yield Change(one.lsn, sizes[0], one.origin, not is_super, False if is_super else None)
+        yield Change(record.lsn, sizes[0], record.origin, not is_super, False if is_super else None)
     else:
-        yield Change(one.lsn, sizes[0], one.origin, op != 0x50, False)
+        yield Change(record.lsn, sizes[0], record.origin, op != 0x50, False)

@@ -46,7 +46,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class PlainRelation:
-    """What a version of a relation is to the twin: its number, wanted kinds, OID, and whether it holds chunks."""
+    """A version of a relation, as the twin knows it: its number, wanted kinds, OID, and whether it holds chunks."""
 
     number: int
     wants: int
@@ -71,12 +71,12 @@ class _Txn:
 
 @dataclass
 class PlainReorder:
-    """Reads records in order; ``units`` is the output.
+    """A plain reorder buffer, which reads records in order; ``units`` is the output.
 
     Attributes:
         resolve: looks relations up.
         left_out: leave out changes from these origins.
-        sends_schema: the plugin keeps in mind what it first learned of a relation, until it is told to forget it.
+        sends_schema: the plugin remembers what it first learned of a relation, until a message has it forget that.
     """
 
     resolve: Resolve
@@ -91,7 +91,7 @@ class PlainReorder:
     distributed: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=lambda: defaultdict(list))
 
     def read(self, made: Frames) -> None:
-        """All records."""
+        """Read all records."""
         for i in range(len(made.positions)):
             self._record(parse_record(made.record(i), int(made.lsns[i]), int(made.end_lsns[i]), 16))
 
@@ -143,7 +143,7 @@ class PlainReorder:
     def _commit(self, record: Record, members: Sequence[int], everyone: set[int]) -> None:
         lists = [self.txns[x] for x in sorted(everyone)]
         changes_catalog = any(t.changes_catalog for t in lists)
-        received = [one for t in lists for one in t.invalidations]
+        received = [received_entry for t in lists for received_entry in t.invalidations]
         bases = [t.base for t in lists if t.base is not None] + [record.lsn] * changes_catalog
         if bases:
             base = min(bases)
@@ -270,7 +270,7 @@ class _Replay:
 
 
 def _is_row_change(record: Record) -> bool:
-    """Whether the plugin is called for it."""
+    """Tell whether the plugin is called for a record."""
     op, main = record.info & 0x70, record.main_data
     if record.rmid == 10 and op == 0x00:
         return main[2] & 0x0C == 0x08
@@ -287,7 +287,7 @@ def _subs(record: Record) -> list[int]:
 
 
 def invalidation(relation: int) -> bytes:
-    """A message, as far as the twin reads it."""
+    """Make an invalidation message, as far as the twin reads it."""
     return struct.pack("<iIII", -2, 5, relation, 0)
 
 

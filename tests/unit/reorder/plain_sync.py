@@ -1,6 +1,6 @@
-"""Plain twin of what a schema-sending plugin keeps in mind: RelationSyncCache and the caches it asks, step by step.
+"""Plain twin of what a schema-sending plugin remembers: RelationSyncCache and the caches it asks, step by step.
 
-Also a catalog whose every change is told of by messages, as a server's is, and random sessions that change it.
+Also a catalog whose every change is announced by messages, as a server's is, and random sessions that change it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PlainCatalog:
     commits: dict[int, int] = field(default_factory=dict)
 
     def read(self, log: list[Event]) -> None:
-        """All of a log."""
+        """Read all of a log."""
         for event in log:
             if event.kind == DEFINE and not event.is_rolled_back:
                 self.versions.setdefault(event.key, []).append((event.lsn, event.xid, event.value))
@@ -90,31 +90,31 @@ class PlainView:
     lsn: int
 
     def _value(self, kind: str, name: Any, default: Any) -> Any:
-        found, since = default, -1
+        latest, since = default, -1
         for at, xid, value in self.catalog.versions.get((kind, name), ()):
             visible = at if xid == self.xid else self.catalog.commits.get(xid, 1 << 60)
             if visible < self.lsn and visible >= since:
-                found, since = value, visible
-        return found
+                latest, since = value, visible
+        return latest
 
     def publication(self, name: str) -> Publication | None:
         return self.publication_by_oid(self._value("names", 0, PUBLICATIONS)[name])
 
     def publication_by_oid(self, oid: int) -> Publication | None:
         flags, names = self._value("publication", oid, None), self._value("names", 0, PUBLICATIONS)
-        name = next(name for name, one in names.items() if one == oid)
+        name = next(name for name, named_oid in names.items() if named_oid == oid)
         return None if flags is None else Publication(oid, name, False, *flags)
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        return tuple(one for one, _ in self._value("members", oid, ()))
+        return tuple(publication for publication, _ in self._value("members", oid, ()))
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        found = dict(self._value("members", relation, ()))
-        return PublicationMember(found[publication]) if publication in found else None
+        members = dict(self._value("members", relation, ()))
+        return PublicationMember(members[publication]) if publication in members else None
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        found: tuple[int, ...] = self._value("schema", oid, ())
-        return found
+        publications: tuple[int, ...] = self._value("schema", oid, ())
+        return publications
 
     def relation(self, oid: int) -> RelationSchema:
         version, namespace, ancestors = self._value("relation", oid, (0, NAMESPACES[0], ()))
@@ -124,14 +124,14 @@ class PlainView:
 
 
 def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple[bytes, ...]]:
-    """What the plugin says: which publications, if they exist, publish the relation itself or an ancestor, and as what.
+    """Say which publications, if they exist, publish the relation itself or an ancestor, and as what.
 
     The message ends with what the relation is; all before is what :func:`renewed` leaves as it is.
 
     Raises:
         PluginError: a publication is missing, and that is refused.
     """
-    found, wants = [], 0
+    parts, wants = [], 0
     for name in GIVEN:
         row = catalog.publication(name)
         if row is None and refuses:
@@ -143,15 +143,15 @@ def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple
             is_member = row.oid in catalog.relation_publications(oid)
             if is_member or row.oid in catalog.schema_publications(relation.namespace_oid):
                 member = catalog.publication_member(oid, row.oid)
-                found.append(
+                parts.append(
                     f"{name} {row.oid} {oid} {relation.name} {relation.namespace_oid} {member and member.columns}"
                 )
                 wants |= row.insert | row.update << 1 | row.truncate << 4
-    return wants, (f"{' '.join(found)}|{schema.name}".encode(),) if wants else ()
+    return wants, (f"{' '.join(parts)}|{schema.name}".encode(),) if wants else ()
 
 
 def renewed(schema: RelationSchema, messages: Sequence[bytes]) -> tuple[bytes, ...]:
-    """What announces a relation now that is published as it was."""
+    """Make what announces a relation now that is published as it was."""
     return tuple(message.partition(b"|")[0] + f"|{schema.name}".encode() for message in messages)
 
 
@@ -164,7 +164,7 @@ class _Txn:
 
 @dataclass
 class Said:
-    """What is output of a touch: LSN, relation, wants, messages, whether they are sent first."""
+    """The output of a touch: LSN, relation, wants, messages, whether they are sent first."""
 
     lsn: int
     relation: int
@@ -174,7 +174,7 @@ class Said:
 
 
 class PlainSync:
-    """Reads a log record by record, and replays transactions when they commit.
+    """A plugin that reads a log record by record, and replays transactions when they commit.
 
     Args:
         catalog: of the log; refuses: a missing publication is an error; passed_over: xids that are not decoded.
@@ -205,7 +205,7 @@ class PlainSync:
         self.latest = 0
 
     def read(self, log: list[Event]) -> None:
-        """All of it, up to where the plugin refuses."""
+        """Read all of a log, up to where the plugin refuses."""
         for event in log:
             self._read(event)
             if self.refused is not None:
@@ -256,10 +256,10 @@ class PlainSync:
             if memory == ENTRIES and not self.is_apart:
                 self._forget(((ANNOUNCED, subject),))
             memories: dict[int, dict[Any, Any]] = {ENTRIES: self.entries, ANNOUNCED: self.announced, **self.caches}
-            kept = memories[memory]
-            for known in list(kept):
+            remembered = memories[memory]
+            for known in list(remembered):
                 if subject in (0, member_subject(hash_oids(*known)) if memory == MEMBERS else known):
-                    del kept[known]
+                    del remembered[known]
 
     def _touch(self, xid: int, step: Event, oid: int) -> None:
         if self.refused is not None:
@@ -282,11 +282,13 @@ class PlainSync:
     def _look_up(self, view: PlainView, oid: int) -> _InMind:
         schema = view.relation(oid)
         relations, members, schemas = (self.caches[memory] for memory in (RELATIONS, MEMBERS, SCHEMAS))
-        for one in (oid, *schema.ancestors):
-            if one not in relations:
-                relations[one] = view.relation_publications(one)
-                members |= {(one, other): view.publication_member(one, other) for other in relations[one]}
-            namespace = view.relation(one).namespace_oid
+        for relation in (oid, *schema.ancestors):
+            if relation not in relations:
+                relations[relation] = view.relation_publications(relation)
+                members |= {
+                    (relation, other): view.publication_member(relation, other) for other in relations[relation]
+                }
+            namespace = view.relation(relation).namespace_oid
             schemas.setdefault(namespace, view.schema_publications(namespace))
         if self.loaded is None:
             self.loaded = tuple(self._load(view, number) for number in range(1, len(GIVEN) + 1))
@@ -295,11 +297,11 @@ class PlainSync:
         return _InMind(view, dict(zip(GIVEN, self.loaded, strict=True)), dict(relations), dict(members), dict(schemas))
 
     def _load(self, view: PlainView, number: int) -> tuple[int, Publication | None]:
-        """Which publication a name is, and its row."""
+        """Return which publication a name is, and its row."""
         names, rows = self.caches[NAMES], self.caches[ROWS]
         if number not in names:
-            found = view.publication(GIVEN[number - 1])
-            names[number] = 0 if found is None else found.oid
+            publication = view.publication(GIVEN[number - 1])
+            names[number] = 0 if publication is None else publication.oid
         oid = names[number]
         return oid, rows.setdefault(oid, view.publication_by_oid(oid)) if oid else None
 
@@ -342,7 +344,7 @@ class RandomLog:
         self.names, self.renamed = PUBLICATIONS, dict[int, dict[str, int]]()
 
     def events(self, count: int) -> Iterator[Event]:
-        """So many, and perhaps the ends of what is open then."""
+        """Give so many events, and perhaps the ends of what is open then."""
         for key in [("publication", oid) for oid in PUBLICATIONS.values()] if self.rng.random() < 0.8 else []:
             yield self._event(DEFINE, 1, key=key, value=self._value(key))
         yield self._event(COMMIT, 1)
@@ -413,11 +415,14 @@ class RandomLog:
         return self._event(DEFINE, xid, key=key, value=self._value(key), subjects=subjects, is_rolled_back=rolled_back)
 
     def _define_publication(self, xid: int, rolled_back: bool, key: tuple[str, Any]) -> Event:
-        """The row of one, or two that swap names; messages name each row, and each name that it had or has."""
+        """Define the row of one publication, or of two that swap names.
+
+        Messages name each row, and each name that it had or has.
+        """
         names = self.renamed.get(xid, self.names)
         if key[0] == "names":
-            one, other = self.rng.sample(sorted(names), 2)
-            value, touched = names | {one: names[other], other: names[one]}, {one, other}
+            first, second = self.rng.sample(sorted(names), 2)
+            value, touched = names | {first: names[second], second: names[first]}, {first, second}
             self.renamed |= {} if rolled_back else {xid: value}
         else:
             value, touched = self._value(key), {name for name, oid in names.items() if oid == key[1]}
@@ -432,12 +437,14 @@ class RandomLog:
         if key[0] in ("members", "schema"):
             some = sorted(rng.sample((1, 2, 3), rng.choice((0, 1, 1, 2))))
             return (
-                tuple((one, rng.choice((None, (1,), (2, 1)))) for one in some) if key[0] == "members" else tuple(some)
+                tuple((publication, rng.choice((None, (1,), (2, 1)))) for publication in some)
+                if key[0] == "members"
+                else tuple(some)
             )
         ancestors = tuple(rng.sample(ROOTS, rng.randrange(3))) if key[1] in PARTITIONS else ()
         return rng.randrange(100), rng.choice(NAMESPACES), ancestors
 
 
 def _members(relation: int) -> list[Subject]:
-    """What is forgotten when any publication says something else of a relation."""
-    return [(MEMBERS, member_subject(hash_oids(relation, one))) for one in PUBLICATIONS.values()]
+    """List what is forgotten when any publication says something else of a relation."""
+    return [(MEMBERS, member_subject(hash_oids(relation, publication))) for publication in PUBLICATIONS.values()]

@@ -24,7 +24,7 @@ class Session:
         self.origin = rng.choice((0, 0, 1, 2))
 
     def records(self, transactions: int) -> Iterator[bytes]:
-        """The records of some transactions."""
+        """Give the records of some transactions."""
         for _ in range(transactions):
             yield from self._transaction()
 
@@ -61,7 +61,7 @@ class Session:
         yield from self.rng.choices(list(kinds), list(kinds.values()))[0]()
 
     def _head(self) -> tuple[int, plain.Head]:
-        """The current xid, and what the header of its next record says."""
+        """Return the current xid, and what the header of its next record says."""
         xid = self.stack[-1][0]
         more: plain.Head = {"origin": self.origin}
         if xid != self.top and xid not in self.named:
@@ -154,11 +154,11 @@ class Session:
 
 
 def random_records(rng: Random, sessions: int, transactions: int) -> list[bytes]:
-    """Records of sessions side by side."""
+    """Make records of sessions side by side."""
     xids = itertools.count(rng.choice((700, 0xFFFFFFFF - 5)))
     wrapped = (x if x <= 0xFFFFFFFF else x - 0xFFFFFFFF + 2 for x in xids)
     running = [Session(rng, wrapped).records(transactions) for _ in range(sessions)]
-    found = []
+    records = []
     while running:
         at = rng.randrange(len(running))
         for _ in range(rng.choice((1, 1, 2, 8))):
@@ -166,5 +166,5 @@ def random_records(rng: Random, sessions: int, transactions: int) -> list[bytes]
             if made is None:
                 del running[at]
                 break
-            found.append(made)
-    return found
+            records.append(made)
+    return records

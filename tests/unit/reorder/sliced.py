@@ -42,25 +42,25 @@ NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))
 
 
 def schema(oid: int, number: int, toast_oid: int, is_toast: bool) -> RelationSchema:
-    """A relation without columns; its number makes versions differ."""
+    """Make a relation without columns; its number makes versions differ."""
     return RelationSchema(oid, "public", f"v{number}", "t" if is_toast else "r", "p", "d", (), (), toast_oid)
 
 
 def part(made: Frames, low: int, high: int) -> Frames:
-    """The records that start in ``[low, high)``."""
+    """Return the records that start in ``[low, high)``."""
     which = np.flatnonzero((made.lsns >= low) & (made.lsns < high))
     return Frames(made.data, made.positions[which], made.lsns[which], made.end_lsns[which], None)
 
 
 def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
-    """The index of all records, made in so many runs, and again with cuts where its rows cross events."""
+    """Index all records, in so many runs, and again with cuts where the index's rows cross events."""
     index = first_index(made, parts, request)
     cuts = needed_cuts(index.rows, committed_transactions(index.rows)).tolist()
     return first_index(made, parts, replace(request, cuts=tuple(cuts))) if cuts else index
 
 
 def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
-    """The index of all records, made in so many runs."""
+    """Index all records, in so many runs."""
     lows = made.lsns[np.linspace(0, len(made.lsns), parts, endpoint=False).astype(np.int64)]
     bounds = [*sorted({int(x) for x in lows}), int(made.end_lsns[-1])]
     runs = [build_index(part(made, a, b), a, b, request) for a, b in pairwise(bounds)]
@@ -68,7 +68,7 @@ def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
 
 
 def said(record: KeptRecord, _: int) -> list[bytes]:
-    """What the plugin makes of a logical message: its content."""
+    """Return what the plugin makes of a logical message: its content."""
     return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
 
 
@@ -92,7 +92,7 @@ class _View:
 
 
 def only(txns: Replays, which: slice) -> Replays:
-    """Some transactions, numbered from 0."""
+    """Return some transactions, numbered from 0."""
     ours = (txns.member_txn >= which.start) & (txns.member_txn < which.stop)
     members = {"member_xid": txns.member_xid[ours], "member_txn": txns.member_txn[ours] - which.start}
     names = [f.name for f in fields(txns) if not f.name.startswith(("member", "streamed", "_"))]
@@ -101,7 +101,7 @@ def only(txns: Replays, which: slice) -> Replays:
 
 @dataclass
 class _Relations:
-    """What :func:`sync_rows` asks a resolver."""
+    """The relations that :func:`sync_rows` asks a resolver for."""
 
     txns: Replays
     resolutions: list[RelationUse]
@@ -133,7 +133,9 @@ class _Sender:
     def loads(self, _catalog: object, _txn: int, _lsn: int, warned: frozenset[str]) -> frozenset[str]:
         return warned
 
-    def renewed(self, schema: RelationSchema, catalog: object, said: Description, txn: int, lsn: int) -> Description:
+    def renewed(
+        self, schema: RelationSchema, catalog: object, description: Description, txn: int, lsn: int
+    ) -> Description:
         raise NotImplementedError
 
     def require_sendable(
@@ -145,9 +147,9 @@ class _Sender:
         return next(Description(use.wants, use.messages) for use in self.resolutions if use.schema == schema)
 
 
-def collected(one: Slice, stretches: Sequence[Frames]) -> SliceChanges:
-    """A slice's changes out of records."""
-    collector = Collector(one, said, MAJOR)
+def collected(slice_: Slice, stretches: Sequence[Frames]) -> SliceChanges:
+    """Collect a slice's changes out of records."""
+    collector = Collector(slice_, said, MAJOR)
     for frames in stretches:
         collector.add(frames)
     return collector.finish()
@@ -161,8 +163,8 @@ class Sliced:
         made: the records; index: their index.
         resolve: looks relations up.
         left_out: leave out changes from these origins.
-        sends_schema: whether the plugin keeps relations in mind.
-        cuts: LSNs where what it keeps in mind goes from one window to the next.
+        sends_schema: whether the plugin remembers relations.
+        cuts: LSNs where what it remembers goes from one window to the next.
     """
 
     made: Frames
@@ -173,7 +175,7 @@ class Sliced:
     cuts: Sequence[int] = ()
 
     def plan(self) -> Plan:
-        """As ``pipeline/windows/assemble.py`` does it."""
+        """Plan as ``pipeline/windows/assemble.py`` does."""
         rows = self.index.rows
         self.txns = replays_of_commits(committed_transactions(rows))
         self.relations: list[RelationUse] = []
@@ -181,7 +183,9 @@ class Sliced:
         self.commits = np.sort(rows.ends.lsn[rows.ends.invals > 0])
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
-        own = [self._own_commands(*one) for one in zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)]
+        own = [
+            self._own_commands(*pair) for pair in zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)
+        ]
         columns = (candidates.txn, candidates.locator, candidates.first, candidates.kinds, np.array(own, np.int64))
         commits = np.sort(self.txns.place[self.txns.changes_catalog])
         resolved = resolve_rows(self.txns.changes_catalog, commits, Asked(*columns), self._answer)
@@ -205,7 +209,7 @@ class Sliced:
         )
 
     def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
-        """Window by window, with what the plugin has in mind as bytes in between."""
+        """Synchronise window by window, with what the plugin remembers as bytes in between."""
         none = Touches(*np.empty((3, 0), np.int64))
         if not self.sends_schema:
             return as_seen(resolved, none, self.txns.changes_catalog)
@@ -232,11 +236,11 @@ class Sliced:
         window: tuple[int, int],
         memory: bytes,
     ) -> tuple[SyncedRows, bytes]:
-        """The transactions of one window, as if the index had only those."""
+        """Synchronise the transactions of one window, as if the index had only those."""
         txns, invals, (lo, hi) = only(self.txns, which), self.index.rows.invals, window
         invals = invals.take(np.flatnonzero((invals.xid != 0) | ((invals.lsn >= lo) & (invals.lsn < hi))))
-        found = concerns(invals, plain.DATABASE, {-2}, lambda message: {(ENTRIES, message.value)})
-        forgets, given = find_forgets(found, toplevel_of(self.index.rows), txns, output[which])
+        concerned = concerns(invals, plain.DATABASE, {-2}, lambda message: {(ENTRIES, message.value)})
+        forgets, given = find_forgets(concerned, toplevel_of(self.index.rows), txns, output[which])
         self.given |= given
         before = read_value(SchemaMemory, memory)
         low, high = np.searchsorted(candidates.txn, [which.start, which.stop])
@@ -266,23 +270,27 @@ class Sliced:
     def _answer(self, txn: int, locator: int, lsn: int, _kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))
         own = self._own_commands(txn, lsn) if txn >= 0 else 0
-        found = self.resolve(int(self.index.rows.locators[locator, 2]), committed, own)
-        if found is None:
+        relation = self.resolve(int(self.index.rows.locators[locator, 2]), committed, own)
+        if relation is None:
             return -1
-        if found.number not in self.numbers:
-            self.numbers[found.number] = len(self.relations)
-            made = schema(found.oid, found.number, 0 if found.is_toast else found.toast_oid, found.is_toast)
-            self.relations.append(RelationUse(made, found.wants, found.is_toast))
-        return self.numbers[found.number]
+        if relation.number not in self.numbers:
+            self.numbers[relation.number] = len(self.relations)
+            made = schema(
+                relation.oid, relation.number, 0 if relation.is_toast else relation.toast_oid, relation.is_toast
+            )
+            self.relations.append(RelationUse(made, relation.wants, relation.is_toast))
+        return self.numbers[relation.number]
 
     def _own_commands(self, txn: int, lsn: int) -> int:
         commands = self.index.rows.commands
         return int(np.count_nonzero(np.isin(commands.xid, self.txns.members(txn)) & (commands.lsn < lsn)))
 
     def _messages(self, output: np.ndarray) -> MessageTable:
-        found = self.index.rows.messages
-        is_output = np.append(output, False)[self.txns.txn_of(found.owner)] & ~np.isin(found.origin, [*self.left_out])
-        return found.take(np.flatnonzero(is_output | ~found.transactional))
+        messages = self.index.rows.messages
+        is_output = np.append(output, False)[self.txns.txn_of(messages.owner)] & ~np.isin(
+            messages.origin, [*self.left_out]
+        )
+        return messages.take(np.flatnonzero(is_output | ~messages.transactional))
 
     def _events(self, units: Units, unit_of: np.ndarray, messages: MessageTable) -> Events:
         unit = np.append(unit_of, -1)[self.txns.txn_of(messages.owner)]
@@ -297,37 +305,37 @@ class Sliced:
         )
 
     def units(self, target: int) -> list[Unit]:
-        """The items of all slices, by unit."""
-        return self.units_of((one, one.ranges) for one in cut_slices(self.plan(), target))
+        """Return the items of all slices, by unit."""
+        return self.units_of((slice_, slice_.ranges) for slice_ in cut_slices(self.plan(), target))
 
     def units_of(self, slices: Iterable[tuple[Slice, Ranges]]) -> list[Unit]:
-        """The items of slices, by unit, each picked out of what is read for it."""
-        found: list[Unit] = []
-        for one, read in slices:
-            self._check_ranges(one)
-            self._collect(one, read, found)
-        return found
+        """Return the items of slices, by unit, each picked out of what is read for it."""
+        units: list[Unit] = []
+        for slice_, read in slices:
+            self._check_ranges(slice_)
+            self._collect(slice_, read, units)
+        return units
 
-    def _check_ranges(self, one: Slice) -> None:
-        assert list(one.ranges) == sorted(one.ranges)
-        assert all(low in self.made.lsns for low, _ in one.ranges)
+    def _check_ranges(self, slice_: Slice) -> None:
+        assert list(slice_.ranges) == sorted(slice_.ranges)
+        assert all(low in self.made.lsns for low, _ in slice_.ranges)
 
-    def _collect(self, one: Slice, read: Ranges, found: list[Unit]) -> None:
-        changes = collected(one, [part(self.made, *bounds) for bounds in read])
+    def _collect(self, slice_: Slice, read: Ranges, units: list[Unit]) -> None:
+        changes = collected(slice_, [part(self.made, *bounds) for bounds in read])
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:
-                # Of a message behind a transaction that was cut it says that this one wrote.
+                # Of a message after a transaction that was cut it says that this one wrote.
                 assert t.flags[i] & BARE or not t.flags[i] & WROTE_BEFORE
-                found.append(Unit(int(t.xid[i]), int(t.first_lsn[i]), int(t.commit_lsn[i])))
-            assert (found[-1].xid, found[-1].commit_lsn) == (t.xid[i], t.commit_lsn[i])
-            found[-1].items += self._items(changes, int(t.item_start[i]), int(t.item_end[i]))
+                units.append(Unit(int(t.xid[i]), int(t.first_lsn[i]), int(t.commit_lsn[i])))
+            assert (units[-1].xid, units[-1].commit_lsn) == (t.xid[i], t.commit_lsn[i])
+            units[-1].items += self._items(changes, int(t.item_start[i]), int(t.item_end[i]))
             assert i == len(t.xid) - 1 or t.flags[i] & ENDS_HERE
 
     def _items(self, changes: SliceChanges, start: int, end: int) -> list[Output]:
         items, literals = changes.items, changes.literals
         pending: list[bytes] = []
-        found = []
+        outputs = []
         for i in range(start, end):
             kind, flags = int(items.kind[i]), int(items.flags[i])
             new = _bytes(changes.tuples, int(items.new_at[i]), int(items.new_len[i]))
@@ -335,14 +343,14 @@ class Sliced:
             if kind == LITERAL:
                 at = literals.first[items.layout[i]]
                 data = literals.data[literals.offsets[at] : literals.offsets[at + 1]].tobytes()
-                found.append(Output(int(items.lsn[i]), 0, MESSAGE, -1, data))
+                outputs.append(Output(int(items.lsn[i]), 0, MESSAGE, -1, data))
                 continue
             if kind == TOAST:
                 assert new is not None
                 pending.append(new)
             elif kind < SKIPPED:
                 name = changes.relations[items.layout[i]].schema.name
-                found.append(
+                outputs.append(
                     Output(
                         int(items.lsn[i]),
                         int(items.xid[i]),
@@ -357,7 +365,7 @@ class Sliced:
                 )
             if flags & CLEAR_TOAST:
                 pending = []
-        return found
+        return outputs
 
 
 def _bytes(tuples: np.ndarray, at: int, length: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Who announces a relation where transactions are streamed, and row filters decide what is sent.
+"""Announcers of a relation where transactions are streamed, and row filters decide what is sent.
 
 Against a plain cache that goes change by change, as the server's does (schema_sent and streamed_txns of
 RelationSyncEntry).
@@ -47,47 +47,47 @@ NOTHING_KNOWN = Known(column(), column(), column())
 
 
 def touched(txn: np.ndarray, *uncertain: int) -> Touched:
-    """Touches of stretch 7, with numbers from 10 on."""
+    """Make touches of stretch 7, with numbers from 10 on."""
     at = np.arange(len(txn))
     return Touched(np.full(len(txn), 7), txn, ~np.isin(at, uncertain), at + 10)
 
 
 def test_each_streamed_transaction_announces_for_itself() -> None:
-    found = announced_by(touched(column(0, 1, 2, 4)), WHO, NOTHING_KNOWN)
-    assert found.sends.tolist() == [True, True, True, False]
-    assert found.own.tolist() == [[7, 7], [1, 2]]
-    assert (found.common.tolist(), found.by.tolist()) == ([7], [1])
+    result = announced_by(touched(column(0, 1, 2, 4)), WHO, NOTHING_KNOWN)
+    assert result.sends.tolist() == [True, True, True, False]
+    assert result.own.tolist() == [[7, 7], [1, 2]]
+    assert (result.common.tolist(), result.by.tolist()) == ([7], [1])
 
 
 def test_what_a_streamed_one_announced_counts_once_it_has_committed() -> None:
-    found = announced_by(touched(column(0, 4, 5)), WHO, NOTHING_KNOWN)
-    assert found.sends.tolist() == [True, False, False]
-    assert (found.common.tolist(), found.by.tolist()) == ([7], [0])
+    result = announced_by(touched(column(0, 4, 5)), WHO, NOTHING_KNOWN)
+    assert result.sends.tolist() == [True, False, False]
+    assert (result.common.tolist(), result.by.tolist()) == ([7], [0])
 
 
 def test_what_was_known_is_not_announced_again() -> None:
-    found = announced_by(touched(column(2, 4)), WHO, Known(column(7, 7), column(0, 2), column(0, 0)))
-    assert found.sends.tolist() == [False, False]
-    assert found.own.tolist() == [[7], [2]]
-    assert found.own_by.tolist() == [-1]
+    result = announced_by(touched(column(2, 4)), WHO, Known(column(7, 7), column(0, 2), column(0, 0)))
+    assert result.sends.tolist() == [False, False]
+    assert result.own.tolist() == [[7], [2]]
+    assert result.own_by.tolist() == [-1]
 
 
 def test_what_a_streamed_one_may_have_announced_may_count() -> None:
     """Nobody has announced it before A commits: then the others go by the number of A's."""
-    found = announced_by(touched(column(0, 4, 5), 0, 1, 2), WHO, NOTHING_KNOWN)
-    assert not found.sends.any()
-    assert found.tentative.tolist() == [10, 10, 10]
-    assert (found.by.tolist(), found.number.tolist()) == ([0], [10])
-    assert found.counted.shape == (3, 0)
+    result = announced_by(touched(column(0, 4, 5), 0, 1, 2), WHO, NOTHING_KNOWN)
+    assert not result.sends.any()
+    assert result.tentative.tolist() == [10, 10, 10]
+    assert (result.by.tolist(), result.number.tolist()) == ([0], [10])
+    assert result.counted.shape == (3, 0)
 
 
 def test_numbers_of_several_come_to_be_one() -> None:
     """Another may have announced it already: what A has counts as that once it commits."""
-    found = announced_by(touched(column(0, 1, 4, 5), 0, 1, 2), WHO, NOTHING_KNOWN)
-    assert not found.sends.any()
-    assert found.tentative.tolist() == [10, 11, 11, 11]
-    assert found.counted.tolist() == [[3], [10], [11]]
-    assert found.number.tolist() == [0]
+    result = announced_by(touched(column(0, 1, 4, 5), 0, 1, 2), WHO, NOTHING_KNOWN)
+    assert not result.sends.any()
+    assert result.tentative.tolist() == [10, 11, 11, 11]
+    assert result.counted.tolist() == [[3], [10], [11]]
+    assert result.number.tolist() == [0]
 
 
 class Change(NamedTuple):
@@ -110,7 +110,7 @@ class Step:
 
 
 def random_steps(rng: Random, count: int) -> Iterator[Step]:
-    """Replays of some transactions side by side; now and then it is forgotten that a relation was announced."""
+    """Replay some transactions side by side; now and then it is forgotten that a relation was announced."""
     epochs, lsn, open_ones, xid = [0, 0], 100, list[int](), 1000
     certainty = rng.choice((0, 0.1, 0.5))
     for _ in range(count):
@@ -136,19 +136,19 @@ def random_steps(rng: Random, count: int) -> Iterator[Step]:
 
 
 def announced_plainly(steps: Sequence[Step], counts_prepared: bool) -> list[int]:
-    """LSNs of the changes before which the schema goes."""
-    sent, streamed, found = set[int](), dict[int, set[int]](), list[int]()
+    """List the LSNs of the changes before which the schema goes."""
+    sent, streamed, lsns = set[int](), dict[int, set[int]](), list[int]()
     for step in steps:
         for change in step.changes:
             known = streamed.setdefault(step.top, set()) if step.top else sent
             if change.gives and change.stretch not in known:
                 known.add(change.stretch)
-                found.append(change.lsn)
+                lsns.append(change.lsn)
         if step.kind >= STREAM_COMMITS:
             announced = streamed.pop(step.top, set())
             counts = step.kind == STREAM_COMMITS or (step.kind == STREAM_PREPARES and counts_prepared)
             sent |= announced if counts else set()
-    return found
+    return lsns
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _Blocks:
 
 @dataclass(frozen=True)
 class _Streamed:
-    """What is asked of streamed replays; nothing lies in two blocks."""
+    """The part of streamed replays that is asked for; nothing lies in two blocks."""
 
     block: np.ndarray
     top: np.ndarray
@@ -172,7 +172,7 @@ class _Streamed:
 
 @dataclass(frozen=True)
 class _Replays:
-    """What is asked of replays."""
+    """The part of replays that is asked for."""
 
     kind: np.ndarray
     xid: np.ndarray
@@ -180,7 +180,7 @@ class _Replays:
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> _Replays:
-        kind, xid, top = np.array([(one.kind, one.xid, one.top) for one in steps], np.int64).reshape(-1, 3).T.copy()
+        kind, xid, top = np.array([(step.kind, step.xid, step.top) for step in steps], np.int64).reshape(-1, 3).T.copy()
         is_block = kind == STREAMS
         return cls(kind, xid, _Streamed(np.where(is_block, np.cumsum(is_block) - 1, -1), top))
 
@@ -211,20 +211,20 @@ class Windows:
         numbers = announcement_numbers(txns, txn, lsn)  # type: ignore[arg-type]
         is_certain = np.array([change.is_certain for _, change in changes], np.bool_)
         of = Touched(np.array([change.stretch for _, change in changes], np.int64), txn, is_certain, numbers)
-        found = announced_by(of, who, Known(stretch, announcer, number))
-        self._settle(changes, found)
-        common = zip(found.common.tolist(), found.number.tolist(), strict=True)
-        own = zip(*found.own.tolist(), found.own_number.tolist(), strict=True)
+        result = announced_by(of, who, Known(stretch, announcer, number))
+        self._settle(changes, result)
+        common = zip(result.common.tolist(), result.number.tolist(), strict=True)
+        own = zip(*result.own.tolist(), result.own_number.tolist(), strict=True)
         self.known = sorted(
             [(stretch, 0, number) for stretch, number in common]
             + [(stretch, int(who.top[by]), number) for stretch, by, number in own if who.is_open[by]]
         )
 
-    def _settle(self, changes: list[tuple[int, Change]], found: AnnouncedBy) -> None:
-        """Ask change by change whether the schema goes before it; commits come before what is behind them."""
-        counted = sorted(found.counted.T.tolist())
-        told = zip(changes, found.sends.tolist(), found.tentative.tolist(), strict=True)
-        for (txn, change), sends, number in told:
+    def _settle(self, changes: list[tuple[int, Change]], result: AnnouncedBy) -> None:
+        """Ask change by change whether the schema goes before it; commits come before what follows them."""
+        counted = sorted(result.counted.T.tolist())
+        touches = zip(changes, result.sends.tolist(), result.tentative.tolist(), strict=True)
+        for (txn, change), sends, number in touches:
             while counted and counted[0][0] < txn:
                 self._settlement.goes_out(COUNTED, *counted.pop(0)[1:])
             kind = GIVEN if number == change.lsn else HELD

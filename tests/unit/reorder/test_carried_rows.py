@@ -24,7 +24,7 @@ MESSAGES = plain.inval_message(-2, FILE)
 
 
 def altered(xid: int) -> list[bytes]:
-    """A transaction that changes the catalog and commits."""
+    """Make a transaction that changes the catalog and commits."""
     return [plain.new_cid(xid, 0), plain.commit(xid, invals=MESSAGES)]
 
 
@@ -37,7 +37,7 @@ CATALOG_CHANGES_OF_ITS_OWN = (plain.new_cid(700, 0), plain.insert(700, FILE))
 
 
 def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], OpenTransactions]:
-    """For each row of what commits in the last window its place and that of the row that it was looked up for.
+    """Return for each row of what commits in the last window its place and that of the row that it was looked up for.
 
     Also what the windows before it left behind.
     """
@@ -50,11 +50,17 @@ def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], 
         left = still_open(left, index, committed_transactions(index.rows), Control(2, 1000))
     rows = merge_indexes([_index(made, int(places[edge]), int(places[-1]))], left.rows).rows
     txns = committed_transactions(rows)
-    found = candidate_rows(rows, replays_of_commits(txns), txns.base_lsn != NEVER, lambda _origin: False)
-    columns = (found.txn, found.locator, found.first, found.kinds, np.zeros(len(found.first), np.int64))
+    candidates = candidate_rows(rows, replays_of_commits(txns), txns.base_lsn != NEVER, lambda _origin: False)
+    columns = (
+        candidates.txn,
+        candidates.locator,
+        candidates.first,
+        candidates.kinds,
+        np.zeros(len(candidates.first), np.int64),
+    )
     commits = left.commits_behind(txns)
     resolved = resolve_rows(txns.changes_catalog, commits, Asked(*columns), lambda _txn, _file, lsn, _kinds: lsn)
-    return list(zip(found.first.tolist(), resolved.resolution.tolist(), strict=True)), left
+    return list(zip(candidates.first.tolist(), resolved.resolution.tolist(), strict=True)), left
 
 
 def _index(made: Frames, lo: int, hi: int) -> WalIndex:
@@ -64,13 +70,13 @@ def _index(made: Frames, lo: int, hi: int) -> WalIndex:
 @pytest.mark.parametrize("own", [(), CATALOG_CHANGES_OF_ITS_OWN], ids=["plain", "changes the catalog itself"])
 def test_a_commit_of_an_earlier_window_lies_between_rows_that_are_carried_over_it(own: Sequence[bytes]) -> None:
     windows = ([*own, *WINDOWS[0]], *WINDOWS[1:])
-    found, left = answers(windows)
+    pairs, left = answers(windows)
     made = plain.frames([record for window in windows for record in window])
     commits = made.lsns[np.array([2, 6]) + len(own)].tolist()
-    behind = {place: sum(commit < place for commit in commits) for place, _ in found}
+    behind = {place: sum(commit < place for commit in commits) for place, _ in pairs}
     assert set(behind.values()) == {0, 1, 2}
-    assert [behind[asked] for _, asked in found] == [behind[place] for place, _ in found]
-    assert {asked for _, asked in found} == {min(p for p in behind if behind[p] == n) for n in range(3)}
+    assert [behind[asked] for _, asked in pairs] == [behind[place] for place, _ in pairs]
+    assert {asked for _, asked in pairs} == {min(p for p in behind if behind[p] == n) for n in range(3)}
     assert left.catalog_commits.tolist() == commits
 
 

@@ -27,11 +27,11 @@ def crossed(rows: Rows) -> set[int]:
     toplevel = toplevel_of(rows)
     tables = (rows.commands, rows.invals, rows.truncates)
     events = [(int(toplevel(np.array([x]))[0]), int(at)) for t in tables for x, at in zip(t.xid, t.lsn, strict=True)]
-    found = set()
+    lsns = set()
     for xid, first, last in zip(rows.changes.owner, rows.changes.first, rows.changes.last, strict=True):
         top = int(toplevel(np.array([xid]))[0])
-        found |= {lsn for owner, lsn in events if owner == top and first < lsn < last}
-    return found
+        lsns |= {lsn for owner, lsn in events if owner == top and first < lsn < last}
+    return lsns
 
 
 @settings(deadline=None, max_examples=100)

@@ -25,23 +25,23 @@ values = st.one_of(st.integers(0, 20), st.integers(0, 2**62))
 def test_lookup(keys: list[int], wanted: list[int]) -> None:
     keys = sorted(keys)
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
-    found = lookup(np.array(keys, np.int64), np.arange(len(keys)), np.array(wanted + keys, np.int64))
-    assert found.tolist() == [first.get(key, -1) for key in wanted + keys]
+    places = lookup(np.array(keys, np.int64), np.arange(len(keys)), np.array(wanted + keys, np.int64))
+    assert places.tolist() == [first.get(key, -1) for key in wanted + keys]
 
 
 @given(st.lists(values))
 def test_distinct(column: list[int]) -> None:
-    found = distinct(np.array(column, np.int64))
-    assert found.values.tolist() == sorted(set(column))
-    assert found.first.tolist() == [column.index(value) for value in sorted(set(column))]
-    assert [int(found.values[i]) for i in found.number] == column
+    distinct_values = distinct(np.array(column, np.int64))
+    assert distinct_values.values.tolist() == sorted(set(column))
+    assert distinct_values.first.tolist() == [column.index(value) for value in sorted(set(column))]
+    assert [int(distinct_values.values[i]) for i in distinct_values.number] == column
 
 
 @given(st.lists(st.tuples(values, st.integers(0, 3))))
 def test_distinct_rows(rows: list[tuple[int, int]]) -> None:
-    found, number = distinct_rows(np.array(rows, np.int64).reshape(-1, 2).T)
-    assert list(map(tuple, found.T.tolist())) == sorted(set(rows))
-    assert [tuple(found[:, i].tolist()) for i in number] == rows
+    distinct_keys, number = distinct_rows(np.array(rows, np.int64).reshape(-1, 2).T)
+    assert list(map(tuple, distinct_keys.T.tolist())) == sorted(set(rows))
+    assert [tuple(distinct_keys[:, i].tolist()) for i in number] == rows
 
 
 @given(st.lists(values))
@@ -89,10 +89,10 @@ def test_lower(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), values, values)))
-def test_reaches(found: list[tuple[int, int, int]]) -> None:
-    places = sorted({place for place, _, _ in found})
-    numbered = [(places.index(place), low, high) for place, low, high in found]
+def test_reaches(ranges: list[tuple[int, int, int]]) -> None:
+    places = sorted({place for place, _, _ in ranges})
+    numbered = [(places.index(place), low, high) for place, low, high in ranges]
     place, low, high = np.array(numbered, np.int64).reshape(-1, 3).T.copy()
     first, last = reaches(place, low, high, len(places))
-    assert first.tolist() == [min(low for at, low, _ in numbered if at == one) for one in range(len(places))]
-    assert last.tolist() == [max(high for at, _, high in numbered if at == one) for one in range(len(places))]
+    assert first.tolist() == [min(low for at, low, _ in numbered if at == number) for number in range(len(places))]
+    assert last.tolist() == [max(high for at, _, high in numbered if at == number) for number in range(len(places))]

@@ -1,4 +1,4 @@
-"""What is known of a window's last transaction without decoding it."""
+"""The last transaction of a window, as far as it is known without decoding it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MESSAGE = plain.message(700, b"m")
 
 
 def told(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = False) -> int | None:
-    """What is said of the last transaction of these records, which commits."""
+    """Find the last change of the last transaction of these records, which commits."""
     made = plain.frames(records)
     index = index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR))
 
@@ -52,8 +52,8 @@ def told(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = Fals
     choice = choose(rows, candidates, resolution, uses, len(txns.xid))
     kinds = wanted_kinds(np.full(len(candidates.at), wants, np.int64))
     messages = rows.messages
-    found = WantedMessages(np.where(messages.transactional, txns.txn_of(messages.owner), -1), messages)
-    return last_changes(rows, candidates, choice, kinds, found, plan.units, may_leave_out=may_leave_out)
+    wanted_messages = WantedMessages(np.where(messages.transactional, txns.txn_of(messages.owner), -1), messages)
+    return last_changes(rows, candidates, choice, kinds, wanted_messages, plan.units, may_leave_out=may_leave_out)
 
 
 @pytest.mark.parametrize(

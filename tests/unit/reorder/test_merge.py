@@ -23,7 +23,7 @@ REQUEST = Request((plain.DATABASE,), ((plain.SPC, plain.DATABASE, 1259),), 16)
 
 
 def linked() -> Frames:
-    """Records that point back at one another."""
+    """Make records that point back at one another."""
     made = [
         plain.insert(700, 20003),
         plain.insert(700, 20001),
@@ -65,11 +65,11 @@ def test_parts_joined_are_the_whole(cuts: tuple[int, ...]) -> None:
 
 
 def counts(rows: Rows) -> dict[tuple[int, int], int]:
-    found: dict[tuple[int, int], int] = {}
+    counted: dict[tuple[int, int], int] = {}
     changes = rows.changes
     for xid, file, count in zip(changes.xid, rows.locators[changes.locator, 2], changes.count, strict=True):
-        found[int(xid), int(file)] = found.get((int(xid), int(file)), 0) + int(count)
-    return found
+        counted[int(xid), int(file)] = counted.get((int(xid), int(file)), 0) + int(count)
+    return counted
 
 
 def made_files(rows: Rows) -> list[tuple[int, int, int]]:
@@ -79,7 +79,7 @@ def made_files(rows: Rows) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("at", range(1, 12))
 def test_rows_of_open_transactions_joined_with_what_follows(at: int) -> None:
     frames = linked()
-    whole, (before, after) = merge_indexes(runs(frames, at)).rows, (one.rows for one in runs(frames, at))
+    whole, (before, after) = merge_indexes(runs(frames, at)).rows, (run.rows for run in runs(frames, at))
 
     def is_open(xid: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.isin(xid, [703, 705])

@@ -23,9 +23,9 @@ class PlainHeap:
         for at in range((len(self.nodes) - 2) // 2, -1, -1):
             self.sift_down(at)
 
-    def before(self, one: int, other: int) -> bool:
-        """Whether the next change of one queue is strictly before that of another."""
-        return self.queues[one][0] < self.queues[other][0]
+    def before(self, queue: int, other: int) -> bool:
+        """Tell whether the next change of one queue is strictly before that of another."""
+        return self.queues[queue][0] < self.queues[other][0]
 
     def sift_down(self, at: int) -> None:
         while True:
@@ -44,7 +44,7 @@ class PlainHeap:
             at = swap
 
     def take(self) -> int:
-        """The queue of the next change."""
+        """Take the next change, and return its queue."""
         queue = self.nodes[0]
         self.queues[queue].pop(0)
         if not self.queues[queue]:
@@ -63,10 +63,10 @@ def test_queues_are_merged_as_the_server_merges_them(queues: list[list[int]]) ->
     merge_queues(starts, lsns, order)
     heap = PlainHeap(queues)
     expected = [heap.take() for _ in range(len(lsns))]
-    found = (np.searchsorted(starts, order, "right") - 1).tolist() if len(lsns) else []
+    actual = (np.searchsorted(starts, order, "right") - 1).tolist() if len(lsns) else []
     of_empty = {number for number, (low, high) in enumerate(pairwise(starts.tolist())) if low == high}
-    assert not of_empty & set(found)
-    assert found == expected
+    assert not of_empty & set(actual)
+    assert actual == expected
     assert sorted(order.tolist()) == list(range(len(lsns)))
 
 

@@ -1,4 +1,4 @@
-"""When prepared transactions are replayed: all of them at PREPARE, and once more that they ended."""
+"""Replays of prepared transactions: all of them at PREPARE, and once more that they ended."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def column(*values: int) -> np.ndarray:
 
 
 def prepared(gid: bytes, xid: int, subs: tuple[int, ...], lsn: int, end: str | None, end_lsn: int = 0) -> Rows:
-    """A transaction that began at 10 and was prepared, and an ordinary one with xid 900 that committed at 500."""
+    """Make a transaction that began at 10 and was prepared, and an ordinary one with xid 900 that committed at 500."""
     ends = [(900, COMMIT, 500, ())] + ([(xid, ENDS[end], end_lsn, subs)] if end else [])
-    ends.sort(key=lambda one: one[2])
+    ends.sort(key=lambda ended: ended[2])
     n = len(ends)
     zeros = np.zeros(n, np.int64)
     return replace(
@@ -50,17 +50,17 @@ def prepared(gid: bytes, xid: int, subs: tuple[int, ...], lsn: int, end: str | N
             gid=lists_of([gid]),
         ),
         ends=EndTable(
-            xid=column(*(one[0] for one in ends)),
-            kind=column(*(one[1] for one in ends)),
-            lsn=column(*(one[2] for one in ends)),
-            next=column(*(one[2] + 8 for one in ends)),
+            xid=column(*(ended[0] for ended in ends)),
+            kind=column(*(ended[1] for ended in ends)),
+            lsn=column(*(ended[2] for ended in ends)),
+            next=column(*(ended[2] + 8 for ended in ends)),
             time=zeros + 99,
             database=zeros + 5,
             origin=zeros,
             origin_lsn=zeros,
             origin_time=zeros,
             invals=zeros,
-            subs=lists_of([one[3] for one in ends]),
+            subs=lists_of([ended[3] for ended in ends]),
         ),
     )
 
@@ -70,9 +70,9 @@ def replayed(rows: Rows, *, at: int = 100, lo: int = 0, start: int = 100) -> Rep
     return replays_with_prepared(rows, committed_transactions(rows), two_phase, lo, (Decodable(0, start, NEVER),))
 
 
-def shown(found: Replays) -> list[tuple[int, int, int, int]]:
-    """(kind, xid, place, final LSN) without the ordinary transaction."""
-    rows = zip(*(c.tolist() for c in (found.kind, found.xid, found.place, found.final_lsn)), strict=True)
+def shown(replays: Replays) -> list[tuple[int, int, int, int]]:
+    """Return (kind, xid, place, final LSN) without the ordinary transaction."""
+    rows = zip(*(c.tolist() for c in (replays.kind, replays.xid, replays.place, replays.final_lsn)), strict=True)
     return [row for row in rows if row[1] != 900]
 
 
@@ -121,23 +121,25 @@ def shown(found: Replays) -> list[tuple[int, int, int, int]]:
     ],
 )
 def test_when(what: str, rows: Rows, asked: dict[str, int], expected: list[tuple[int, ...]]) -> None:
-    found = replayed(rows, **asked)
-    assert shown(found) == expected, what
-    assert found.place.tolist() == sorted(found.place.tolist())
+    replays = replayed(rows, **asked)
+    assert shown(replays) == expected, what
+    assert replays.place.tolist() == sorted(replays.place.tolist())
     with_changes = {row[0] for row in expected if row[0] in (WHOLE, AT_PREPARE)}
-    members = {(int(xid), int(found.xid[txn])) for xid, txn in zip(found.member_xid, found.member_txn, strict=True)}
+    members = {
+        (int(xid), int(replays.xid[txn])) for xid, txn in zip(replays.member_xid, replays.member_txn, strict=True)
+    }
     subs = rows.prepares.subs.values.tolist() if with_changes else []
     assert members == {(900, 900), *((xid, 700) for xid in ([700, *subs] if with_changes else []))}
 
 
 def test_who_is_told_what_it_did() -> None:
     """Others learn of it at the commit alone; the plugin forgets what it was about at each replay."""
-    found = replayed(prepared(b"g", 700, (701,), 200, "commit", 600))
-    assert found.kind.tolist() == [AT_PREPARE, WHOLE, COMMITS_PREPARED]
-    assert found.commits.tolist() == [False, True, True]
-    replays, askers = found.ends_of(column(700, 900, 1, 700), column(1, 1, 1, 500))
+    all_replays = replayed(prepared(b"g", 700, (701,), 200, "commit", 600))
+    assert all_replays.kind.tolist() == [AT_PREPARE, WHOLE, COMMITS_PREPARED]
+    assert all_replays.commits.tolist() == [False, True, True]
+    replays, askers = all_replays.ends_of(column(700, 900, 1, 700), column(1, 1, 1, 500))
     assert list(zip(replays.tolist(), askers.tolist(), strict=True)) == [(0, 0), (2, 0), (1, 1), (2, 3)]
-    assert found.time.tolist() == [77, 99, 99]
+    assert all_replays.time.tolist() == [77, 99, 99]
 
 
 def test_names_are_bytes() -> None:

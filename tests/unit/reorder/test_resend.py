@@ -1,4 +1,4 @@
-"""What invalidation messages are about, message by message; and what commits hand on."""
+"""Invalidation messages: what each is about; and what commits hand on."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ message = st.tuples(
 
 
 def forgets(about: Message) -> list[Subject]:
-    """Nothing, or one thing, or two, or the same twice."""
+    """Return nothing, or one thing, or two, or the same twice."""
     return [(about.id & 3, about.value), (1, about.value & 1), (1, about.value & 1)][: (about.value + about.id) % 4]
 
 
 @given(st.lists(message))
 def test_what_messages_are_about(messages: list[tuple[int, int, int, int, int]]) -> None:
-    messages.sort(key=lambda one: one[1])
+    messages.sort(key=lambda row: row[1])
     columns = np.array(messages, np.int64).reshape(-1, 5).T
     kinds = (np.int64, np.int64, np.int8, np.uint32, np.uint32)
     table = InvalidationTable(*(column.astype(kind) for column, kind in zip(columns, kinds, strict=True)))
@@ -40,13 +40,19 @@ def test_what_messages_are_about(messages: list[tuple[int, int, int, int, int]])
         asked.append(about)
         return forgets(about)
 
-    found = concerns(table, DATABASE, HEEDED, ask)
-    ours = [one for one in messages if one[2] in HEEDED and one[3] in (0, DATABASE)]
+    concerned = concerns(table, DATABASE, HEEDED, ask)
+    ours = [row for row in messages if row[2] in HEEDED and row[3] in (0, DATABASE)]
     expected = [(xid, lsn, *s) for xid, lsn, kind, _, value in ours for s in set(forgets(Message(kind, value)))]
-    actual = zip(found.xid.tolist(), found.lsn.tolist(), found.memory.tolist(), found.subject.tolist(), strict=True)
+    actual = zip(
+        concerned.xid.tolist(),
+        concerned.lsn.tolist(),
+        concerned.memory.tolist(),
+        concerned.subject.tolist(),
+        strict=True,
+    )
     assert sorted(expected) == sorted(actual)
-    assert found.lsn.tolist() == sorted(found.lsn.tolist())
-    assert found.message_xid.tolist() == [one[0] for one in messages]
+    assert concerned.lsn.tolist() == sorted(concerned.lsn.tolist())
+    assert concerned.message_xid.tolist() == [row[0] for row in messages]
     assert sorted(asked) == sorted({Message(kind, value) for _, _, kind, _, value in ours})
 
 
@@ -55,7 +61,7 @@ handed_on = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers
 
 
 def make(rows: list[HandedOn]) -> Given:
-    """Each commit hands on as many messages as its LSN says, and one more."""
+    """Have each commit hand on as many messages as its LSN says, and one more."""
     commits = sorted({row[0] for row in rows})
     counts = np.array([commits, [commit + 1 for commit in commits]], np.int64).reshape(2, -1)
     return Given.of(np.array(rows, np.int64).reshape(-1, 3).T, counts)
@@ -64,7 +70,7 @@ def make(rows: list[HandedOn]) -> Given:
 @given(handed_on, handed_on, st.integers(0, 9))
 def test_what_is_handed_on_is_sorted_and_told_once(some: list[HandedOn], others: list[HandedOn], lsn: int) -> None:
     assert same(make(some) | make(others), make(sorted({*some, *others})))
-    assert same(make(some).since(lsn), make([one for one in some if one[0] > lsn]))
+    assert same(make(some).since(lsn), make([row for row in some if row[0] > lsn]))
     assert same(make(some) | make([]), make(some))
 
 

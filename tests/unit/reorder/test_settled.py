@@ -25,7 +25,10 @@ from unit.rmgr import plain_records as plain
 
 
 def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:
-    """What open transactions brought along, and the index of a window, made again where its rows cross events."""
+    """Join what open transactions brought along with the index of a window.
+
+    The index is made again where its rows cross events.
+    """
     rows = join_rows([carried, first_index(made, parts, request).rows])
     cuts = needed_cuts(rows, committed_transactions(rows)).tolist()
     if not cuts:
@@ -34,7 +37,7 @@ def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:
 
 
 def still_open(rows: Rows) -> Rows:
-    """Without transactions that ended."""
+    """Return the rows without transactions that ended."""
     ended = rows.ends.xid
 
     def is_open(xid: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -59,7 +59,7 @@ class Relations:
     st.integers(1, 4),
     st.integers(0, 4),
 )
-@example(173, 1, 4, False, frozenset(), False, 200, 64, 0, 1, 0)  # a message behind a transaction that is cut
+@example(173, 1, 4, False, frozenset(), False, 200, 64, 0, 1, 0)  # a message after a transaction that is cut
 def test_slices_joined_are_what_a_reorder_buffer_gives(
     seed: int,
     sessions: int,
@@ -80,11 +80,11 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     twin.read(made)
     index = index_parts(made, parts, Request((plain.DATABASE,), (), MAJOR, grid))
     windows = [rng.choice(made.lsns.tolist()) for _ in range(cuts)]
-    found = Sliced(made, index, resolve, left_out, sends_schema, windows).units(target)
+    units = Sliced(made, index, resolve, left_out, sends_schema, windows).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
-        (u.xid, u.first_lsn, u.commit_lsn) for u in found
+        (u.xid, u.first_lsn, u.commit_lsn) for u in units
     ]
-    for expected, actual in zip(twin.units, found, strict=True):
+    for expected, actual in zip(twin.units, units, strict=True):
         assert expected.items == actual.items
 
 
@@ -167,18 +167,18 @@ def test_slices_of_several_outputs_are_read_together(
     """Each output has what it has alone, and a group one slice of each at most; of outputs alike all are together."""
     made = plain.frames(random_records(Random(seed), sessions, transactions), step=step)
     index = index_parts(made, 2, Request((plain.DATABASE,), (), MAJOR, grid))
-    resolves = [Relations(seed + one, True) for one, _ in outputs]
+    resolves = [Relations(seed + shift, True) for shift, _ in outputs]
     sliced = [Sliced(made, index, own, out, False) for own, (_, out) in zip(resolves, outputs, strict=True)]
-    groups = cut_together([one.plan() for one in sliced], target)
+    groups = cut_together([single.plan() for single in sliced], target)
     own: list[list[tuple[Slice, Ranges]]] = [[] for _ in outputs]
     for group in groups:
         numbers = [number for number, _ in group]
         assert len(set(numbers)) == len(numbers)
         for twin, other in combinations(range(len(outputs)), 2):
             assert outputs[twin] != outputs[other] or (twin in numbers) == (other in numbers)
-        read = joined_stretches(bounds for _, one in group for bounds in one.ranges)
-        for number, one in group:
-            own[number].append((one, read))
+        read = joined_stretches(bounds for _, slice_ in group for bounds in slice_.ranges)
+        for number, slice_ in group:
+            own[number].append((slice_, read))
     for output, slices, resolve, (_, left_out) in zip(sliced, own, resolves, outputs, strict=True):
         twin_of = PlainReorder(resolve, left_out, False)
         twin_of.read(made)
@@ -209,9 +209,9 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
 
     made = plain.frames(records)
     sliced = Sliced(made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), resolve, frozenset(), False)
-    (one,) = cut_slices(sliced.plan(), 10**9)
-    assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
-    changes = collected(one, [part(made, *bounds) for bounds in one.ranges])
+    (slice_,) = cut_slices(sliced.plan(), 10**9)
+    assert [low for low, _ in slice_.ranges] == [made.lsns[0], made.lsns[4]]
+    changes = collected(slice_, [part(made, *bounds) for bounds in slice_.ranges])
     chunks = changes.items.kind == TOAST
     assert changes.items.xid[chunks].tolist() == [701]
     assert changes.items.xid[~chunks].tolist() == [701, 700]
@@ -235,10 +235,10 @@ def test_windows_with_next_to_nothing(records: list[bytes]) -> None:
     resolve = Relations(0, False)
     twin = PlainReorder(resolve, frozenset(), True)
     twin.read(made)
-    found = Sliced(made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), resolve, frozenset(), True).units(
+    units = Sliced(made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), resolve, frozenset(), True).units(
         1
     )
-    assert [u.items for u in twin.units] == [u.items for u in found]
+    assert [u.items for u in twin.units] == [u.items for u in units]
 
 
 def test_a_transaction_of_messages_is_cut_between_them() -> None:
@@ -248,7 +248,7 @@ def test_a_transaction_of_messages_is_cut_between_them() -> None:
         made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), Relations(0, False), frozenset(), True
     )
     slices = cut_slices(sliced.plan(), 500)
-    assert max(len(one.events.place) for one in slices) <= 5
+    assert max(len(slice_.events.place) for slice_ in slices) <= 5
     assert [bytes([65 + i]) * 100 for i in range(20)] == [item.new for item in sliced.units(500)[0].items]
 
 
@@ -257,8 +257,8 @@ def test_a_message_that_is_not_where_it_was_planned() -> None:
     sliced = Sliced(
         made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), Relations(0, False), frozenset(), True
     )
-    (one,) = cut_slices(sliced.plan(), 10**9)
+    (slice_,) = cut_slices(sliced.plan(), 10**9)
     without = Frames(made.data, made.positions[[0, 2]], made.lsns[[0, 2]], made.end_lsns[[0, 2]], None)
     with pytest.raises(DecodingError, match="logical message is not in the WAL") as raised:
-        collected(one, [without])
+        collected(slice_, [without])
     assert raised.value.lsn == made.lsns[1]

@@ -1,4 +1,4 @@
-"""Where decoding may begin, by what RUNNING_XACTS records say."""
+"""The place where decoding may begin, by what RUNNING_XACTS records say."""
 
 from __future__ import annotations
 

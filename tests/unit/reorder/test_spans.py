@@ -22,15 +22,15 @@ def array(table: SpanTable) -> np.ndarray:
 
 
 def resolution(spans: np.ndarray, owner: int, file: int, lsn: int) -> int:
-    found = [s[3] for s in spans.T.tolist() if s[:2] == [owner, file] and s[2] <= lsn]
-    return found[-1] if found else -1
+    resolutions = [s[3] for s in spans.T.tolist() if s[:2] == [owner, file] and s[2] <= lsn]
+    return resolutions[-1] if resolutions else -1
 
 
 @given(tables, st.lists(places, max_size=6), st.integers(0, LAST), st.integers(0, LAST))
 def test_spans_in_force_say_the_same_and_no_more(
-    table: SpanTable, pairs: list[tuple[int, int]], one: int, other: int
+    table: SpanTable, pairs: list[tuple[int, int]], an_lsn: int, another_lsn: int
 ) -> None:
-    first, last = sorted((one, other))
+    first, last = sorted((an_lsn, another_lsn))
     spans = array(table)
     owner, file = np.array(pairs, np.int64).reshape(-1, 2).T
     chosen = spans[:, SpanIndex(spans, FILES).in_force(owner, file, first, last)]
@@ -57,6 +57,6 @@ def test_joined_spans_say_the_same(table: SpanTable) -> None:
 @given(tables, st.lists(st.booleans(), min_size=4, max_size=4))
 def test_spans_of_units(table: SpanTable, output: list[bool]) -> None:
     unit_of = np.where(output, np.cumsum(output) - 1, -1)
-    found = spans_by_unit(array(table), unit_of).T.tolist()
+    of_units = spans_by_unit(array(table), unit_of).T.tolist()
     expected = [[o if o < 0 else int(unit_of[o]), *rest] for o, *rest in array(table).T.tolist()]
-    assert found == [s for s, (o, *_) in zip(expected, array(table).T.tolist(), strict=True) if o < 0 or output[o]]
+    assert of_units == [s for s, (o, *_) in zip(expected, array(table).T.tolist(), strict=True) if o < 0 or output[o]]

@@ -1,4 +1,4 @@
-"""Which blocks are streamed: the kernel against its plain twin, in few passes, wherever windows are cut."""
+"""Streamed blocks: the kernel against its plain twin, in few passes, wherever windows are cut."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ WHOLE = ((0, 1 << 62),)
 
 
 def window(made: Frames, before: Accounting, lo: int, hi: int, parts: int, grid: int, rules: StreamRules) -> Streams:
-    """One window, indexed as often as is asked for, three times at most."""
+    """Account for one window, indexed as often as is asked for, three times at most."""
     frames = part(made, lo, hi)
     detailed: tuple[tuple[int, int], ...] = ()
     for _ in range(3):
         rows = first_index(frames, parts, Request((plain.DATABASE,), (), MAJOR, grid, detailed=detailed)).rows
-        found = account(before, rows, NO_RUNNING, lo, hi, grid, detailed, rules)
-        if not found.lacking:
-            return found
-        detailed = joined_stretches((*detailed, *found.lacking))
+        streams = account(before, rows, NO_RUNNING, lo, hi, grid, detailed, rules)
+        if not streams.lacking:
+            return streams
+        detailed = joined_stretches((*detailed, *streams.lacking))
     raise AssertionError("it is still not known")
 
 
@@ -68,10 +68,10 @@ def test_blocks_are_those_of_the_plain_twin(
     rules = rules_of(limit, immediate)
     twin = PlainBuffer(limit, immediate)
     twin.read(made)
-    found = window(made, NOTHING_QUEUED, lo, hi, parts, grid, rules)
-    assert listed(found.blocks) == twin.blocks
-    assert dict(zip(found.sub_xid.tolist(), found.sub_since.tolist(), strict=True)) == twin.marked
-    open_sizes = dict(zip(found.accounting.xid.tolist(), found.accounting.size.tolist(), strict=True))
+    streams = window(made, NOTHING_QUEUED, lo, hi, parts, grid, rules)
+    assert listed(streams.blocks) == twin.blocks
+    assert dict(zip(streams.sub_xid.tolist(), streams.sub_since.tolist(), strict=True)) == twin.marked
+    open_sizes = dict(zip(streams.accounting.xid.tolist(), streams.accounting.size.tolist(), strict=True))
     assert open_sizes == {xid: txn.size for xid, txn in twin.by_xid.items()}
 
 
@@ -96,9 +96,9 @@ def test_windows_may_be_cut_anywhere(
     inside = sorted({rng.choice(made.lsns.tolist()) for _ in range(cuts)} - {lo})
     blocks, before = [], NOTHING_QUEUED
     for low, high in pairwise([lo, *inside, hi]):
-        found = window(made, before, low, high, 1, grid, rules)
-        blocks += listed(found.blocks)
-        before = found.accounting
+        streams = window(made, before, low, high, 1, grid, rules)
+        blocks += listed(streams.blocks)
+        before = streams.accounting
     assert blocks == listed(whole.blocks)
     assert same(before, whole.accounting)
 
@@ -109,12 +109,12 @@ def test_one_huge_transaction_is_detailed_where_it_reaches_the_limit() -> None:
     rows = first_index(made, 1, Request((plain.DATABASE,), (), MAJOR, grid)).rows
     lacking = account(NOTHING_QUEUED, rows, NO_RUNNING, lo, hi, grid, (), rules_of(limit, False)).lacking
     rows = first_index(made, 1, Request((plain.DATABASE,), (), MAJOR, grid, detailed=lacking)).rows
-    found = account(NOTHING_QUEUED, rows, NO_RUNNING, lo, hi, grid, lacking, rules_of(limit, False))
-    assert not found.lacking
+    streams = account(NOTHING_QUEUED, rows, NO_RUNNING, lo, hi, grid, lacking, rules_of(limit, False))
+    assert not streams.lacking
     memory = 80 + 24 + 23 + 61
     per_block = -(-limit // memory)
     ends = made.lsns[per_block - 1 :: per_block].tolist()
-    assert list(zip(found.blocks.hi.tolist(), found.blocks.hi_taken.tolist(), strict=True)) == [
+    assert list(zip(streams.blocks.hi.tolist(), streams.blocks.hi_taken.tolist(), strict=True)) == [
         (lsn, EVERY) for lsn in ends
     ]
     assert sum(high - low for low, high in lacking) < 2 * grid * len(ends)
@@ -125,7 +125,7 @@ def test_changes_that_wait_in_a_new_session_are_not_streamed_before_it_begins() 
     made = plain.frames([plain.insert(700, 20000) for _ in range(20)])
     lsns = made.lsns.tolist()
     rules = StreamRules(600, False, VERSIONS[MAJOR], plain.DATABASE, lsns[10])
-    found = window(made, NOTHING_QUEUED, lsns[0], int(made.end_lsns[-1]), 1, 1 << 22, rules)
+    streams = window(made, NOTHING_QUEUED, lsns[0], int(made.end_lsns[-1]), 1, 1 << 22, rules)
     # What was spilled makes it go out with the next change.
-    assert found.blocks.place.tolist()[0] == lsns[10]
-    assert found.blocks.is_first.tolist()[0]
+    assert streams.blocks.place.tolist()[0] == lsns[10]
+    assert streams.blocks.is_first.tolist()[0]

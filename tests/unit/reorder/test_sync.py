@@ -1,4 +1,4 @@
-"""What a schema-sending plugin keeps in mind, window by window, against a plain cache that goes record by record."""
+"""The memory of a schema-sending plugin, window by window, against a plain cache that goes record by record."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ END = 1 << 40
 
 @dataclass
 class _Relations:
-    """What :func:`sync_rows` asks a resolver."""
+    """The relations that :func:`sync_rows` asks a resolver for."""
 
     catalog: PlainCatalog
     txns: Replays
@@ -87,7 +87,7 @@ class _Relations:
         return self.resolutions.index(use)
 
     def number(self, txn: int, oid: int, lsn: int) -> int:
-        """As the change sees it."""
+        """Return the number of a relation as the change sees it."""
         view = self.view(txn, lsn)
         schema = view.relation(oid)
         try:
@@ -96,8 +96,8 @@ class _Relations:
             return self.numbered(RelationUse(schema, 0, is_decided=False))
 
 
-def _swapped(said: tuple[int, tuple[bytes, ...]]) -> tuple[int, bool, tuple[bytes, ...]]:
-    return said[0], False, said[1]
+def _swapped(description: tuple[int, tuple[bytes, ...]]) -> tuple[int, bool, tuple[bytes, ...]]:
+    return description[0], False, description[1]
 
 
 @dataclass
@@ -116,9 +116,11 @@ class _Sender:
     def published_as(self, schema: RelationSchema, _messages: Sequence[bytes]) -> int:
         return schema.oid
 
-    def renewed(self, schema: RelationSchema, catalog: Any, said: Description, _txn: int, _lsn: int) -> Description:
+    def renewed(
+        self, schema: RelationSchema, catalog: Any, description: Description, _txn: int, _lsn: int
+    ) -> Description:
         assert catalog.relation(schema.oid) == schema
-        return said._replace(messages=renewed(schema, said.messages))
+        return description._replace(messages=renewed(schema, description.messages))
 
     def require_sendable(
         self, schema: RelationSchema, catalog: Any, relations: tuple[int, int], txn: int, lsn: int
@@ -164,7 +166,7 @@ class Folded:
     given: Given = NOTHING_GIVEN
 
     def fold(self, cuts: Sequence[int]) -> SchemaMemory:
-        """Through all windows; what is in mind goes as bytes from one to the next."""
+        """Fold all windows; what is remembered goes as bytes from one to the next."""
         memory = value_bytes(NOTHING_REMEMBERED)
         for lo, hi in pairwise([0, *sorted(cuts), END]):
             memory = value_bytes(self._window(lo, hi, read_value(SchemaMemory, memory)))
@@ -178,9 +180,9 @@ class Folded:
         decoded = np.array([e.xid not in self.passed_over for e in commits], np.bool_) & (txns.base_lsn != NEVER)
         rows = [(e.xid + 500_000 * e.is_rolled_back, e.lsn, *subject) for e in steps for subject in e.subjects]
         xid, lsn, about, subject = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        found = Concerns(xid, lsn, about, subject, message_xid=xid, message_lsn=lsn)
+        concerned = Concerns(xid, lsn, about, subject, message_xid=xid, message_lsn=lsn)
         forgets, handed_on = find_forgets(
-            found, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
+            concerned, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
         )
         # What no open transaction can have received may go at a window's edge, and makes no difference.
         self.given = self.given.since(_oldest_base(self.log, lo)) | handed_on
@@ -214,11 +216,11 @@ class Folded:
         taken = np.concatenate([synced.resolved.resolution, synced.others]).tolist()
         sends = np.concatenate([synced.announce.sends, synced.announce_others.sends]).tolist()
         places = [*changes.T.tolist(), *truncates.T.tolist()]
-        found_said = [
+        numbered = [
             (txn, Said(lsn, oid, resolver.resolutions[use].wants, resolver.resolutions[use].messages, sent))
             for (txn, lsn, oid, _), use, sent in zip(places, taken, sends, strict=True)
         ]
-        self.said += [said for _, said in sorted(found_said, key=lambda one: (one[0], one[1].lsn))]
+        self.said += [entry for _, entry in sorted(numbered, key=lambda pair: (pair[0], pair[1].lsn))]
         return after
 
 
@@ -246,7 +248,7 @@ def _transactions(commits: Sequence[Event], log: Sequence[Event]) -> Replays:
 
 
 def _oldest_base(log: Sequence[Event], hi: int) -> int:
-    """Of the transactions that are open at an LSN."""
+    """Find the oldest base of the transactions that are open at an LSN."""
     ended = {e.xid for e in log if e.kind in (COMMIT, ABORT) and e.lsn < hi}
     return min(
         (e.lsn for e in log if e.kind in (CHANGE, TRUNCATE) and e.lsn < hi and e.xid not in ended), default=NEVER
@@ -254,19 +256,19 @@ def _oldest_base(log: Sequence[Event], hi: int) -> int:
 
 
 def in_mind(plain: PlainSync) -> SchemaMemory:
-    """What a plain cache has in mind, as a value."""
+    """Return what a plain cache remembers, as a value."""
     names, rows, relations, members, schemas = (
         sorted(plain.caches[memory].items()) for memory in (NAMES, ROWS, RELATIONS, MEMBERS, SCHEMAS)
     )
     return SchemaMemory(
         entries=tuple(Entry(oid, Description(*entry)) for oid, entry in sorted(plain.entries.items())),
-        announced=tuple(Announced(*one) for one in sorted(plain.announced.items())),
+        announced=tuple(Announced(*pair) for pair in sorted(plain.announced.items())),
         loaded=None if plain.loaded is None else tuple(row for _, row in plain.loaded),
-        names=tuple(NameInMind(*one) for one in names),
-        rows=tuple(RowInMind(*one) for one in rows),
-        relations=tuple(RelationInMind(*one) for one in relations),
+        names=tuple(NameInMind(*pair) for pair in names),
+        rows=tuple(RowInMind(*pair) for pair in rows),
+        relations=tuple(RelationInMind(*pair) for pair in relations),
         members=tuple(MemberInMind(relation, publication, member) for (relation, publication), member in members),
-        schemas=tuple(SchemaInMind(*one) for one in schemas),
+        schemas=tuple(SchemaInMind(*pair) for pair in schemas),
         warned=tuple(sorted(plain.warned)),
         latest=plain.latest,
     )
@@ -307,7 +309,7 @@ def test_windows_joined_are_what_a_cache_gives(
 
 
 def test_what_was_handed_on_before_a_window_is_forgotten_at_the_end_of_a_receiver() -> None:
-    """Transaction 1 is open across the cut, and never touches the relation that it is told to forget."""
+    """Transaction 1 is open across the cut, and never touches the relation that it has to forget."""
     log = [
         Event(10, DEFINE, 9, key=("publication", 1), value=(True, True, True, True, False)),
         Event(20, DEFINE, 9, key=("members", 101), value=((1, None),)),
@@ -326,12 +328,12 @@ def test_what_was_handed_on_before_a_window_is_forgotten_at_the_end_of_a_receive
     for cuts in ((), (90,)):
         folded = Folded(log, catalog, False, frozenset(), 1000)
         folded.fold(cuts)
-        assert [(said.lsn, said.is_announced) for said in folded.said] == [(70, True), (40, False), (110, True)]
+        assert [(entry.lsn, entry.is_announced) for entry in folded.said] == [(70, True), (40, False), (110, True)]
 
 
 @pytest.mark.parametrize("cuts", [(), (115,)])
 def test_a_member_of_a_later_time_is_found_by_its_key(cuts: Sequence[int]) -> None:
-    """All but what publication 1 says of relation 101 is read anew before the change of transaction 1."""
+    """All but what publication 1 says of relation 101 is read again before the change of transaction 1."""
     everything_else = tuple((memory, 0) for memory in MEMORIES if memory != MEMBERS)
     member = ((ENTRIES, 0), (RELATIONS, 0), (MEMBERS, member_subject(hash_oids(101, 1))))
     log = [
@@ -356,7 +358,7 @@ def test_a_member_of_a_later_time_is_found_by_its_key(cuts: Sequence[int]) -> No
     memory = folded.fold(cuts)
     assert folded.said == plain.said
     assert same(memory, in_mind(plain))
-    assert {said.lsn: b"(2, 1)" in said.messages[0] for said in folded.said} == {100: True, 40: False, 70: True}
+    assert {entry.lsn: b"(2, 1)" in entry.messages[0] for entry in folded.said} == {100: True, 40: False, 70: True}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.data())

@@ -1,4 +1,4 @@
-"""What a change of wal_level means for where decoding goes on."""
+"""Changes of wal_level, and where decoding goes on after them."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ SPC = 1663
 
 
 class Head(TypedDict, total=False):
-    """What the header of a record says beside its xid."""
+    """The part of a record's header beside its xid."""
 
     toplevel: int
     origin: int
 
 
 class HeadAndBlock(Head, total=False):
-    """Also of which database its block is."""
+    """The same, and the database that its block is of."""
 
     database: int
 
@@ -48,7 +48,7 @@ def record(
     origin: int = 0,
     prev: int = 0,
 ) -> bytes:
-    """One record with at most one block, its CRC left at zero (frames are verified elsewhere)."""
+    """Make one record with at most one block, its CRC left at zero (frames are verified elsewhere)."""
     headers, payload = b"", b""
     if file:
         headers += struct.pack("<BBH", 0, 0x20 if block_data else 0, len(block_data))
@@ -65,36 +65,36 @@ def record(
 
 
 def frames(records: Sequence[bytes], first_lsn: int = 0x1000028, step: int = 0) -> Frames:
-    """Frames over records, ``step`` bytes of log between them beyond their own length."""
+    """Make frames over records, ``step`` bytes of log between them beyond their own length."""
     data, positions, lsns = b"", [], []
     lsn = first_lsn
-    for one in records:
+    for raw in records:
         positions.append(len(data))
         lsns.append(lsn)
-        data += one + bytes(-len(one) % 8)
-        lsn += len(one) + -len(one) % 8 + step
+        data += raw + bytes(-len(raw) % 8)
+        lsn += len(raw) + -len(raw) % 8 + step
     starts = np.array(lsns, np.int64)
     array = np.frombuffer(data or b"\0", np.uint8).copy()
     return Frames(array, np.array(positions, np.int64), starts, np.append(starts[1:], lsn), None)
 
 
 def tuple_bytes(body: bytes = b"row") -> bytes:
-    """An xl_heap_header and a body."""
+    """Make an xl_heap_header and a body."""
     return struct.pack("<HHB", 1, 0, 24) + b"\0" + body
 
 
 def insert(xid: int, file: int, *, flags: int = 8, body: bytes = b"row", **more: Unpack[HeadAndBlock]) -> bytes:
-    """A heap INSERT that was logged for decoding; flag 4 makes it speculative."""
+    """Make a heap INSERT that was logged for decoding; flag 4 makes it speculative."""
     return record(10, 0x00, xid, struct.pack("<HB", 1, flags), file=file, block_data=tuple_bytes(body), **more)
 
 
 def confirm(xid: int, file: int, **more: Unpack[HeadAndBlock]) -> bytes:
-    """A heap CONFIRM: the speculative insert stays."""
+    """Make a heap CONFIRM: the speculative insert stays."""
     return record(10, 0x50, xid, struct.pack("<H", 1), file=file, **more)
 
 
 def update(xid: int, file: int, *, body: bytes = b"row", with_key: bool = False, **more: Unpack[HeadAndBlock]) -> bytes:
-    """A heap UPDATE with its new tuple, and the old key if it changed."""
+    """Make a heap UPDATE with its new tuple, and the old key if it changed."""
     main = struct.pack("<IHBBIH", 0, 1, 0, 0x18 if with_key else 0x10, 0, 2)
     main += tuple_bytes(b"old") if with_key else b""
     return record(10, 0x20, xid, main, file=file, block_data=tuple_bytes(body), **more)
@@ -103,14 +103,14 @@ def update(xid: int, file: int, *, body: bytes = b"row", with_key: bool = False,
 def delete(
     xid: int, file: int, *, with_key: bool = True, super_delete: bool = False, **more: Unpack[HeadAndBlock]
 ) -> bytes:
-    """A heap DELETE, with or without the old key."""
+    """Make a heap DELETE, with or without the old key."""
     flags = 0x08 if super_delete else 0x04 if with_key else 0
     main = struct.pack("<IHBB", xid, 1, 0, flags) + (tuple_bytes() if with_key else b"")
     return record(10, 0x10, xid, main, file=file, **more)
 
 
 def multi_insert(xid: int, file: int, rows: int, *, last: bool = True, **more: Unpack[HeadAndBlock]) -> bytes:
-    """A heap2 MULTI_INSERT of so many rows."""
+    """Make a heap2 MULTI_INSERT of so many rows."""
     data = b""
     for i in range(rows):
         data += bytes(len(data) % 2)
@@ -121,7 +121,7 @@ def multi_insert(xid: int, file: int, rows: int, *, last: bool = True, **more: U
 
 
 def commit(xid: int, subs: Sequence[int] = (), *, time: int = 77, invals: bytes = b"") -> bytes:
-    """A commit record with its database, subtransactions and invalidations."""
+    """Make a commit record with its database, subtransactions and invalidations."""
     xinfo = 1 | (2 if subs else 0) | (8 if invals else 0)
     main = struct.pack("<qIII", time, xinfo, DATABASE, SPC)
     if subs:
@@ -132,7 +132,7 @@ def commit(xid: int, subs: Sequence[int] = (), *, time: int = 77, invals: bytes 
 
 
 def abort(xid: int, subs: Sequence[int] = ()) -> bytes:
-    """An abort record, of a transaction or of a subtransaction."""
+    """Make an abort record, of a transaction or of a subtransaction."""
     main = struct.pack("<q", 5)
     if subs:
         main += struct.pack(f"<Ii{len(subs)}I", 2, len(subs), *subs)
@@ -140,12 +140,12 @@ def abort(xid: int, subs: Sequence[int] = ()) -> bytes:
 
 
 def invalidations(xid: int, messages: bytes, **more: Unpack[Head]) -> bytes:
-    """An XACT INVALIDATIONS record of 16-byte messages."""
+    """Make an XACT INVALIDATIONS record of 16-byte messages."""
     return record(1, 0x60, xid, struct.pack("<i", len(messages) // 16) + messages, **more)
 
 
 def message(xid: int, content: bytes, *, transactional: bool = True, of: int = DATABASE, **more: Unpack[Head]) -> bytes:
-    """A LOGICALMSG record of a database with the prefix "p"."""
+    """Make a LOGICALMSG record of a database with the prefix "p"."""
     main = struct.pack("<IB3xQQ", of, transactional, 2, len(content)) + b"p\0" + content
     return record(21, 0x00, xid, main, **more)
 
@@ -160,7 +160,7 @@ def new_cid(
     top: int = 0,
     **more: Unpack[Head],
 ) -> bytes:
-    """A NEW_CID record of an insert into a catalog."""
+    """Make a NEW_CID record of an insert into a catalog."""
     main = struct.pack("<IIII", top or xid, cmin, cmax, 0xFFFFFFFF)
     main += struct.pack("<IIIHHH", SPC, database, file, 0, 1, 1)
     return record(9, 0x70, xid, main, **more)
@@ -169,18 +169,18 @@ def new_cid(
 def truncate(
     xid: int, relations: Sequence[int], *, flags: int = 0, database: int = DATABASE, **more: Unpack[Head]
 ) -> bytes:
-    """A heap TRUNCATE record."""
+    """Make a heap TRUNCATE record."""
     main = struct.pack(f"<IIB3x{len(relations)}I", database, len(relations), flags, *relations)
     return record(10, 0x30, xid, main, **more)
 
 
 def create_file(xid: int, file: int, *, fork: int = 0, database: int = DATABASE, **more: Unpack[Head]) -> bytes:
-    """An SMGR CREATE record."""
+    """Make an SMGR CREATE record."""
     return record(2, 0x10, xid, struct.pack("<IIIi", SPC, database, file, fork), **more)
 
 
 def inval_message(kind: int, value: int, database: int = DATABASE) -> bytes:
-    """An invalidation message; those of files have a layout of their own."""
+    """Make an invalidation message; those of files have a layout of their own."""
     if kind == -3:
         return struct.pack("<bbHIII", kind, 1, 2, SPC, database, value)
     return struct.pack("<b3xIII", kind, database, value, 0xEEEEEEEE)
@@ -188,7 +188,7 @@ def inval_message(kind: int, value: int, database: int = DATABASE) -> bytes:
 
 @dataclass
 class PlainIndex:
-    """What the kernel should find, one record at a time, nothing aggregated cleverly.
+    """The rows that the kernel should find, one record at a time, nothing aggregated cleverly.
 
     Rows of truncates, messages and files are lists of what their tables' columns say. ``sizes`` has each record of
     changes: LSN, xid, its length, and what each change weighs.
@@ -208,73 +208,78 @@ class PlainIndex:
 
 
 def plain_index(made: Frames) -> PlainIndex:
-    """The twin: (xid, file, kind bit, lsn) of every change, (kind, xid, lsn) of every end, first LSN of every xid."""
-    found = PlainIndex(Counter(), [], {}, [])
+    """Index records plainly.
+
+    The twin has (xid, file, kind bit, lsn) of every change, (kind, xid, lsn) of every end, first LSN of every xid.
+    """
+    twin = PlainIndex(Counter(), [], {}, [])
     for i in range(len(made.positions)):
         lsn = int(made.lsns[i])
-        one = parse_record(made.record(i), lsn, int(made.end_lsns[i]), 16)
-        op = one.info & 0x70
-        if one.toplevel_xid and one.xid:
-            found.assigns.append((one.xid, one.toplevel_xid))
-        if one.rmid == 1 and op in (0, 0x20):
-            found.ends.append((op >> 4, one.xid, lsn))
+        parsed = parse_record(made.record(i), lsn, int(made.end_lsns[i]), 16)
+        op = parsed.info & 0x70
+        if parsed.toplevel_xid and parsed.xid:
+            twin.assigns.append((parsed.xid, parsed.toplevel_xid))
+        if parsed.rmid == 1 and op in (0, 0x20):
+            twin.ends.append((op >> 4, parsed.xid, lsn))
             continue
-        if one.xid:
-            found.first.setdefault(one.xid, lsn)
-        _event(found, one)
-        kind, count = _kind(one.rmid, op, one.main_data)
+        if parsed.xid:
+            twin.first.setdefault(parsed.xid, lsn)
+        _event(twin, parsed)
+        kind, count = _kind(parsed.rmid, op, parsed.main_data)
         if kind:
-            found.changes[one.xid, one.blocks[0].rel, kind, lsn] += count
-            found.sizes.append((lsn, one.xid, len(made.record(i)), tuple(_change_sizes(one))))
-            found.memory[one.xid, one.blocks[0].rel] += sum(found.sizes[-1][3])
-    return found
+            twin.changes[parsed.xid, parsed.blocks[0].rel, kind, lsn] += count
+            twin.sizes.append((lsn, parsed.xid, len(made.record(i)), tuple(_change_sizes(parsed))))
+            twin.memory[parsed.xid, parsed.blocks[0].rel] += sum(twin.sizes[-1][3])
+    return twin
 
 
-def _event(found: PlainIndex, one: Record) -> None:
-    """Whatever is no change."""
-    main, op = one.main_data, one.info & 0x70
-    if one.rmid == 9 and op == 0x70:
-        change = parse_new_cid(main, one.lsn)
+def _event(twin: PlainIndex, parsed: Record) -> None:
+    """Note a record that is no change."""
+    main, op = parsed.main_data, parsed.info & 0x70
+    if parsed.rmid == 9 and op == 0x70:
+        change = parse_new_cid(main, parsed.lsn)
         if change.locator[1] in (0, DATABASE):
             command = max(c for c in (change.cmin, change.cmax) if c != 0xFFFFFFFF) + 1
-            found.commands.append((one.xid, one.lsn, command))
-    elif one.rmid == 10 and op == 0x30:
-        cut = parse_truncate(main, one.lsn)
+            twin.commands.append((parsed.xid, parsed.lsn, command))
+    elif parsed.rmid == 10 and op == 0x30:
+        cut = parse_truncate(main, parsed.lsn)
         if cut.database == DATABASE:
-            found.truncates.append((one.xid, one.lsn, one.origin, cut.cascade + 2 * cut.restart_seqs, cut.relations))
-    elif one.rmid == 21:
-        said = parse_message(main, one.lsn)
-        if said.database == DATABASE:
-            size = 80 + len(said.prefix) + 1 + len(said.content) + 16
-            found.messages.append((one.xid, one.lsn, one.end_lsn, one.origin, said.transactional, size))
-    elif one.rmid == 2 and op == 0x10:
-        made = parse_create(main, one.lsn)
+            twin.truncates.append(
+                (parsed.xid, parsed.lsn, parsed.origin, cut.cascade + 2 * cut.restart_seqs, cut.relations)
+            )
+    elif parsed.rmid == 21:
+        logical = parse_message(main, parsed.lsn)
+        if logical.database == DATABASE:
+            size = 80 + len(logical.prefix) + 1 + len(logical.content) + 16
+            twin.messages.append((parsed.xid, parsed.lsn, parsed.end_lsn, parsed.origin, logical.transactional, size))
+    elif parsed.rmid == 2 and op == 0x10:
+        made = parse_create(main, parsed.lsn)
         if made.fork == 0 and made.locator[1] == DATABASE:
-            found.files.append((one.xid, one.lsn, made.locator[2]))
-    elif one.rmid == 1 and op == 0x60:
-        for message in parse_invalidations(main[4:], one.lsn):
-            found.invals.append((one.xid, one.lsn, message.id, message.db, message.value))
+            twin.files.append((parsed.xid, parsed.lsn, made.locator[2]))
+    elif parsed.rmid == 1 and op == 0x60:
+        for message in parse_invalidations(main[4:], parsed.lsn):
+            twin.invals.append((parsed.xid, parsed.lsn, message.id, message.db, message.value))
 
 
-def _change_sizes(one: Record) -> Iterator[int]:
-    """What each change of a record weighs: ReorderBufferChange, and for a tuple HeapTupleData and t_len bytes."""
+def _change_sizes(parsed: Record) -> Iterator[int]:
+    """Give the size of each change of a record: ReorderBufferChange, and for a tuple HeapTupleData and t_len bytes."""
 
-    def tuples(*found: TupleBytes | None) -> int:
-        return 80 + sum(24 + 23 + len(t.tail) for t in found if t is not None)
+    def tuples(*tuple_parts: TupleBytes | None) -> int:
+        return 80 + sum(24 + 23 + len(t.tail) for t in tuple_parts if t is not None)
 
-    main, block, op = one.main_data, one.blocks[0].data, one.info & 0x70
-    if one.rmid == 9:
-        for row in parse_multi_insert_tuples(block, struct.unpack_from("<H", main, 2)[0], one.lsn):
+    main, block, op = parsed.main_data, parsed.blocks[0].data, parsed.info & 0x70
+    if parsed.rmid == 9:
+        for row in parse_multi_insert_tuples(block, struct.unpack_from("<H", main, 2)[0], parsed.lsn):
             yield tuples(row)
     elif op == 0x00:
-        yield tuples(parse_tuple(block, one.lsn))
+        yield tuples(parse_tuple(block, parsed.lsn))
     elif op == 0x10:
-        yield tuples(parse_delete(main, one.lsn).old)
+        yield tuples(parse_delete(main, parsed.lsn).old)
     elif op == 0x50:
         yield tuples()
     else:
-        new = parse_tuple(block, one.lsn) if main[7] & 0x10 else None
-        yield tuples(new, parse_update(main, one.lsn).old)
+        new = parse_tuple(block, parsed.lsn) if main[7] & 0x10 else None
+        yield tuples(new, parse_update(main, parsed.lsn).old)
 
 
 def _kind(rmid: int, op: int, main: bytes) -> tuple[int, int]:

@@ -26,7 +26,7 @@ def xact_record(info: int, main: bytes, xid: int = 700) -> Record:
 
 
 def stats(major: int, count: int) -> bytes:
-    """Dropped statistics: the i-th of kind i, in database 5, its object with a higher half from 18 on."""
+    """Make dropped statistics: the i-th of kind i, in database 5, its object with a higher half from 18 on."""
     entries = (struct.pack("<iII", i, 5, 7) + (struct.pack("<I", 9) if major >= 18 else b"") for i in range(count))
     return struct.pack("<i", count) + b"".join(entries)
 
@@ -36,7 +36,7 @@ def parsed_stats(major: int, count: int) -> tuple[tuple[int, int, int], ...]:
 
 
 def full_end(major: int, with_invals: bool) -> bytes:
-    """A commit or abort with every optional part."""
+    """Make a commit or abort with every optional part."""
     xinfo = 0x1FF if with_invals else 0x1FF & ~xact.HAS_INVALS
     data = struct.pack("<qI", 123456789, xinfo)
     data += struct.pack("<II", 5, 1663)
@@ -55,8 +55,8 @@ def full_end(major: int, with_invals: bool) -> bytes:
     [(0x00, True, False), (0x20, False, False), (0x30, True, True), (0x40, False, True)],
 )
 def test_every_part_of_a_transaction_end(major: int, operation: int, is_commit: bool, is_prepared: bool) -> None:
-    found = xact.parse_end(xact_record(operation | 0x80, full_end(major, is_commit)), major)
-    assert found == xact.TransactionEnd(
+    end = xact.parse_end(xact_record(operation | 0x80, full_end(major, is_commit)), major)
+    assert end == xact.TransactionEnd(
         xid=699,
         is_commit=is_commit,
         is_prepared=is_prepared,
@@ -245,7 +245,7 @@ SEEDS = [
 
 @st.composite
 def odd_bytes(draw: st.DrawFn) -> bytes:
-    """Arbitrary bytes, or a sound payload cut short and with changed bytes."""
+    """Draw arbitrary bytes, or a sound payload cut short and with changed bytes."""
     data = bytearray(draw(st.one_of(st.binary(max_size=150), st.sampled_from(SEEDS))))
     for at, value in draw(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4)):
         if at < len(data):

@@ -21,7 +21,7 @@ FIRST_XIDS = dict(zip((*DATABASES, 8), (10, 20, 30, 40), strict=True))
 
 @st.composite
 def records(draw: st.DrawFn) -> bytes:
-    """A record of a transaction, which is of one database."""
+    """Draw a record of a transaction, which is of one database."""
     database = draw(st.sampled_from([*FIRST_XIDS]))
     xid, file = FIRST_XIDS[database] + draw(st.integers(0, 3)), draw(st.sampled_from([1259, 20000, 20001]))
     kind: Any = draw(
@@ -56,12 +56,12 @@ def test_a_split_index_is_what_each_database_has_alone(made: list[bytes]) -> Non
 
 def test_an_index_of_one_database_is_not_split() -> None:
     frames = plain.frames([plain.insert(10, 20000)])
-    found = build_index(frames, 0, 1 << 20, Request((5,), (), 16))
-    assert found.of_database(5) is found
+    wal_index = build_index(frames, 0, 1 << 20, Request((5,), (), 16))
+    assert wal_index.of_database(5) is wal_index
 
 
 def _listed(table: Table, locators: NDArray[np.int64]) -> list[list[str]]:
-    columns = [(one.name, getattr(table, one.name)) for one in fields(table)]
+    columns = [(field.name, getattr(table, field.name)) for field in fields(table)]
     shown = [
         [tuple(locators[file]) for file in column]
         if name == "locator"

@@ -60,8 +60,8 @@ def test_multi_insert() -> None:
     assert heap2.parse_multi_insert(main, True, LSN).offnums == (1, 2)
     first = struct.pack("<HHHB", 4, 1, 2, 24) + b"\0abc"
     second = struct.pack("<HHHB", 2, 1, 0, 24) + b"\0z"
-    found = heap2.parse_multi_insert_tuples(first + b"\0" + second, 2, LSN)
-    assert found == [TupleBytes(1, 2, 24, b"\0abc"), TupleBytes(1, 0, 24, b"\0z")]
+    tuples = heap2.parse_multi_insert_tuples(first + b"\0" + second, 2, LSN)
+    assert tuples == [TupleBytes(1, 2, 24, b"\0abc"), TupleBytes(1, 0, 24, b"\0z")]
 
 
 def test_new_cid() -> None:
@@ -96,7 +96,7 @@ def test_prune_of_new(op: int, plans: int, conflict: int) -> None:
 
 
 def test_freeze_plans() -> None:
-    """Offsets stand behind all plans, those of the first one first."""
+    """Offsets stand after all plans, those of the first one first."""
     plans = struct.pack("<IHHBxHIHHBxH", 9, 2, 3, 0, 2, 8, 4, 5, 0, 1)
     expected = (heap2.FreezePlan(9, 3, 2, (11, 12)), heap2.FreezePlan(8, 5, 4, (13,)))
     main, offsets = struct.pack("<IH?", 1, 2, False), struct.pack("<3H", 11, 12, 13)

@@ -63,9 +63,9 @@ one_record = st.one_of(
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, 8 * 1000, GRID // 4]))
 def test_rows_say_what_the_records_say(records: list[bytes], step: int) -> None:
-    made, found = index(records, step)
+    made, wal_index = index(records, step)
     twin = plain.plain_index(made)
-    rows = found.rows
+    rows = wal_index.rows
     assert _sums(rows, rows.changes.count) == _by_file(twin.changes)
     assert _sums(rows, rows.changes.memory) == twin.memory
     assert [*zip(rows.ends.kind, rows.ends.xid, rows.ends.lsn, strict=True)] == twin.ends
@@ -79,7 +79,7 @@ def test_rows_say_what_the_records_say(records: list[bytes], step: int) -> None:
 
 
 def listed(table: Table) -> list[tuple[Any, ...]]:
-    columns = [getattr(table, one.name) for one in fields(table)]
+    columns = [getattr(table, field.name) for field in fields(table)]
     return [
         *zip(*([tuple(of) for of in _lists(c)] if isinstance(c, Ragged) else c.tolist() for c in columns), strict=True)
     ]
@@ -92,8 +92,8 @@ def _lists(column: Ragged) -> Iterator[list[int]]:
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, GRID // 4]))
 def test_no_row_crosses_a_grid_line_or_an_event_of_its_xid(records: list[bytes], step: int) -> None:
-    _, found = index(records, step)
-    rows = found.rows
+    _, wal_index = index(records, step)
+    rows = wal_index.rows
     tables = (rows.commands, rows.truncates, rows.invals)
     events = [(int(xid), int(lsn)) for table in tables for xid, lsn in zip(table.xid, table.lsn, strict=True)]
     commits = rows.ends.lsn[rows.ends.invals > 0].tolist()
@@ -110,10 +110,10 @@ def test_in_detailed_stretches_each_change_is_a_row(records: list[bytes], data: 
     lsns = made.lsns.tolist()
     edges = sorted(data.draw(st.sets(st.integers(lsns[0] - 8, lsns[-1] + 8), max_size=6)))
     detailed = tuple(zip(edges[::2], edges[1::2], strict=False))
-    made, found = index(records, request=replace(REQUEST, detailed=detailed))
-    changes = found.rows.changes
+    made, wal_index = index(records, request=replace(REQUEST, detailed=detailed))
+    changes = wal_index.rows.changes
     inside = np.array([any(lo <= lsn < hi for lo, hi in detailed) for lsn in changes.first], np.bool_)
-    sizes = [one for one in plain.plain_index(made).sizes if any(lo <= one[0] < hi for lo, hi in detailed)]
+    sizes = [weighed for weighed in plain.plain_index(made).sizes if any(lo <= weighed[0] < hi for lo, hi in detailed)]
     rows = changes.take(np.flatnonzero(inside))
     assert rows.memory.tolist() == [memory for _, _, _, weights in sizes for memory in weights]
     assert rows.first.tolist() == [lsn for lsn, _, _, weights in sizes for _ in weights]
@@ -121,7 +121,9 @@ def test_in_detailed_stretches_each_change_is_a_row(records: list[bytes], data: 
     assert (rows.count <= 1).all()
     assert not any((row.first < lo <= row.last) for row in _each(changes) for lo, _ in detailed)
     for column in ("count", "bytes", "memory"):
-        assert _sums(found.rows, getattr(changes, column)) == _sums(coarse.rows, getattr(coarse.rows.changes, column))
+        assert _sums(wal_index.rows, getattr(changes, column)) == _sums(
+            coarse.rows, getattr(coarse.rows.changes, column)
+        )
 
 
 def test_only_the_last_tuple_of_a_detailed_multi_insert_settles_it() -> None:
@@ -169,8 +171,8 @@ def _first(rows: Rows) -> dict[int, int]:
 
 
 def test_neighbouring_changes_share_a_row() -> None:
-    _, found = index([plain.insert(3, 20000), plain.update(3, 20000), plain.insert(3, 20001), plain.commit(3)])
-    rows = found.rows
+    _, wal_index = index([plain.insert(3, 20000), plain.update(3, 20000), plain.insert(3, 20001), plain.commit(3)])
+    rows = wal_index.rows
     assert [*zip(rows.changes.kinds, rows.changes.count, strict=True)] == [(1 | 2, 2), (1, 1)]
 
 
@@ -183,8 +185,8 @@ def test_a_speculative_insert_leaves_its_row_unsettled_until_it_is_confirmed() -
 
 def test_xids_know_where_they_got_a_base_snapshot_and_whether_they_changed_the_catalog() -> None:
     lock = plain.record(10, 0x60, 3, bytes(8), file=20000)
-    made, found = index([lock, plain.insert(3, 20000), plain.new_cid(4, 0)])
-    rows = found.rows
+    made, wal_index = index([lock, plain.insert(3, 20000), plain.new_cid(4, 0)])
+    rows = wal_index.rows
     assert [*zip(rows.xids.xid, rows.xids.bits, strict=True)] == [(3, 0), (3, HAS_BASE), (4, CATALOG_CHANGE)]
     assert [int(x) for x in made.lsns] == [int(x) for x in rows.xids.lsn]
 
@@ -192,15 +194,15 @@ def test_xids_know_where_they_got_a_base_snapshot_and_whether_they_changed_the_c
 def test_records_of_catalogs_are_kept_whole_and_give_no_rows() -> None:
     request = Request((plain.DATABASE,), ((plain.SPC, plain.DATABASE, 1259),), 16)
     catalog = plain.record(10, 0x00, 3, b"\1\0\0", file=1259, block_data=plain.tuple_bytes())
-    _, found = index([catalog, plain.insert(3, 20000)], request=request)
-    assert [catalog] == [k.data for k in found.kept]
-    assert len(found.rows.changes) == 1
+    _, wal_index = index([catalog, plain.insert(3, 20000)], request=request)
+    assert [catalog] == [k.data for k in wal_index.kept]
+    assert len(wal_index.rows.changes) == 1
 
 
 def test_commits_carry_subtransactions_times_and_invalidations() -> None:
     messages = bytes(range(32))
-    _, found = index([plain.commit(3, [4, 5], time=-9, invals=messages), plain.commit(6)])
-    ends = found.rows.ends
+    _, wal_index = index([plain.commit(3, [4, 5], time=-9, invals=messages), plain.commit(6)])
+    ends = wal_index.rows.ends
     assert ends.subs.starts.tolist() == [0, 2, 2]
     assert ends.subs.values.tolist() == [4, 5]
     assert ends.time.tolist() == [-9, 77]
@@ -209,8 +211,8 @@ def test_commits_carry_subtransactions_times_and_invalidations() -> None:
 
 
 def test_more_files_than_the_table_first_holds() -> None:
-    _, found = index([plain.insert(3, 20000 + i) for i in range(5000)])
-    assert 5000 == len(found.rows.locators) == int(found.rows.changes.count.sum())
+    _, wal_index = index([plain.insert(3, 20000 + i) for i in range(5000)])
+    assert 5000 == len(wal_index.rows.locators) == int(wal_index.rows.changes.count.sum())
 
 
 @pytest.mark.parametrize(("rmid", "info"), [(22, 0), (3, 0x70), (0, 0xF0), (127, 0)])

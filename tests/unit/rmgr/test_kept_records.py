@@ -13,7 +13,7 @@ RECORDS = st.lists(st.binary(min_size=24, max_size=70), max_size=12)
 
 
 def framed(records: list[bytes]) -> Frames:
-    """Records one after the other, as a stretch has them; an LSN is a record's number times 8."""
+    """Frame records one after the other, as a stretch has them; an LSN is a record's number times 8."""
     data, positions = bytearray(), []
     for record in records:
         positions.append(len(data))
@@ -27,10 +27,10 @@ def framed(records: list[bytes]) -> Frames:
 def test_what_is_kept_comes_back(records: list[bytes], data: st.DataObject) -> None:
     frames = framed(records)
     chosen = [number for number in range(len(records)) if data.draw(st.booleans())]
-    kept = keep_records(frames, np.array(chosen, np.int64))
+    kept_records = keep_records(frames, np.array(chosen, np.int64))
     expected = [KeptRecord(number * 8, number * 8 + 8, frames.record(number)) for number in chosen]
-    assert list(kept) == expected
-    assert len(kept) == len(expected)
+    assert list(kept_records) == expected
+    assert len(kept_records) == len(expected)
     lsn = data.draw(st.integers(0, 8 * len(records) + 8))
-    assert list(kept.since(lsn)) == [one for one in expected if one.lsn >= lsn]
-    assert list(join_kept([kept, NONE_KEPT, kept])) == expected * 2
+    assert list(kept_records.since(lsn)) == [record for record in expected if record.lsn >= lsn]
+    assert list(join_kept([kept_records, NONE_KEPT, kept_records])) == expected * 2

@@ -20,7 +20,7 @@ MAJOR = 16
 
 
 def with_blocks(xid: int, blocks: list[tuple[int, int, int, bytes, int]], main: bytes) -> bytes:
-    """A record of blocks (fork, file, number, data, bytes of image)."""
+    """Make a record of blocks (fork, file, number, data, bytes of image)."""
     headers, payload = b"", b""
     for at, (fork, file, number, data, image) in enumerate(blocks):
         flags = fork | (0x20 if data else 0) | (0x10 if image else 0)
@@ -61,48 +61,48 @@ choices = st.builds(
 )
 
 
-def is_chosen(one: Record, length: int, choice: RecordChoice) -> bool:
+def is_chosen(record: Record, length: int, choice: RecordChoice) -> bool:
     asks_blocks = (choice.relation, choice.block, choice.fork) != (None, None, None)
     fits = [
         choice.relation in (None, block.locator)
         and choice.block in (None, block.block)
         and choice.fork in (None, block.fork)
-        for block in one.blocks
+        for block in record.blocks
     ]
     return (
-        one.lsn >= choice.start
-        and (choice.end is None or one.lsn + length <= choice.end)
-        and (not choice.managers or one.rmid in choice.managers)
-        and choice.xid in (None, one.xid)
+        record.lsn >= choice.start
+        and (choice.end is None or record.lsn + length <= choice.end)
+        and (not choice.managers or record.rmid in choice.managers)
+        and choice.xid in (None, record.xid)
         and (not asks_blocks or any(fits))
-        and (not choice.has_image or any(block.image is not None for block in one.blocks))
+        and (not choice.has_image or any(block.image is not None for block in record.blocks))
     )
 
 
 @given(records, choices)
 def test_as_records_parsed_one_by_one(made: list[bytes], choice: RecordChoice) -> None:
     frames = plain.frames(made)
-    found = outline(frames, SEGMENT, MAJOR, choice)
+    outlined = outline(frames, SEGMENT, MAJOR, choice)
     parsed = [
         parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), MAJOR) for i in range(len(made))
     ]
-    images = [sum(len(block.image.data) for block in one.blocks if block.image) for one in parsed]
-    assert found.xid.tolist() == [one.xid for one in parsed]
-    assert found.prev.tolist() == [one.prev for one in parsed]
-    assert found.rmid.tolist() == [one.rmid for one in parsed]
-    assert found.info.tolist() == [one.info for one in parsed]
-    assert found.length.tolist() == [len(one) for one in made]
-    assert found.image_bytes.tolist() == images
-    expected = [one for one, data in zip(parsed, made, strict=True) if is_chosen(one, len(data), choice)]
-    assert expected == list(chosen_records(frames, found, MAJOR))
+    images = [sum(len(block.image.data) for block in record.blocks if block.image) for record in parsed]
+    assert outlined.xid.tolist() == [record.xid for record in parsed]
+    assert outlined.prev.tolist() == [record.prev for record in parsed]
+    assert outlined.rmid.tolist() == [record.rmid for record in parsed]
+    assert outlined.info.tolist() == [record.info for record in parsed]
+    assert outlined.length.tolist() == [len(raw) for raw in made]
+    assert outlined.image_bytes.tolist() == images
+    expected = [record for record, data in zip(parsed, made, strict=True) if is_chosen(record, len(data), choice)]
+    assert expected == list(chosen_records(frames, outlined, MAJOR))
 
 
 def test_where_a_record_ends() -> None:
     """On the page where its last byte is, before what makes its length a multiple of eight, and after page headers."""
-    one = plain.record(10, 0, 3, b"x" * 27)
-    for start, end in ((0x1002018, 0x1002018 + len(one)), (0x1003FF0, 0x1004018 + len(one) - 16)):
-        found = outline(plain.frames([one], start), SEGMENT, MAJOR)
-        assert found.end.tolist() == [end]
+    record = plain.record(10, 0, 3, b"x" * 27)
+    for start, end in ((0x1002018, 0x1002018 + len(record)), (0x1003FF0, 0x1004018 + len(record) - 16)):
+        outlined = outline(plain.frames([record], start), SEGMENT, MAJOR)
+        assert outlined.end.tolist() == [end]
     exact = plain.record(10, 0, 3, b"x" * 38)
     assert len(exact) == 64
     assert outline(plain.frames([exact], 0x1004000 - 64), SEGMENT, MAJOR).end.tolist() == [0x1004000]
@@ -120,15 +120,15 @@ def test_a_malformed_record() -> None:
 @given(st.lists(records, min_size=1, max_size=3))
 def test_statistics(pieces: list[list[bytes]]) -> None:
     stats = RecordStats(MAJOR)
-    found = [outline(plain.frames(made), SEGMENT, MAJOR, EVERY_RECORD) for made in pieces]
-    for one in found:
-        stats.add(one)
+    outlines = [outline(plain.frames(made), SEGMENT, MAJOR, EVERY_RECORD) for made in pieces]
+    for outlined in outlines:
+        stats.add(outlined)
     total = sum(len(made) for made in pieces)
     assert stats.total.records == total == sum(row.records for row in stats.by_kind())
-    assert stats.total.record_bytes + stats.total.image_bytes == sum(len(one) for made in pieces for one in made)
+    assert stats.total.record_bytes + stats.total.image_bytes == sum(len(data) for made in pieces for data in made)
     by_manager = {row.name: row for row in stats.by_manager()}
     assert sum(row.record_bytes for row in by_manager.values()) == stats.total.record_bytes
-    assert by_manager["Heap"].records == sum(int(np.sum(one.rmid == 10)) for one in found)
-    customs = sum(int(np.sum(one.rmid == 150)) for one in found)
+    assert by_manager["Heap"].records == sum(int(np.sum(outlined.rmid == 10)) for outlined in outlines)
+    customs = sum(int(np.sum(outlined.rmid == 150)) for outlined in outlines)
     assert ("custom150" in by_manager) == (customs > 0)
     assert {row.name: row.records for row in stats.by_kind()}.get("custom150/UNKNOWN (a0)", 0) == customs

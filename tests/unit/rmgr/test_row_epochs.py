@@ -1,4 +1,4 @@
-"""Which open rows may grow, against a model that forgets nothing."""
+"""Open rows that may grow, against a model that forgets nothing."""
 
 from __future__ import annotations
 
@@ -59,24 +59,26 @@ class Model:
             self.tops[xid] = toplevel
         elif what == END_OWN:
             top = self.tops.get(xid, xid)
-            self.open = {one for one in self.open if self.tops.get(one, one) != top}
+            self.open = {member for member in self.open if self.tops.get(member, member) != top}
         else:
             self.open = set()
         return None
 
 
 def answers(steps: list[Step]) -> list[tuple[bool, bool]]:
-    found, model = np.zeros(len(steps), np.bool_), Model()
+    of_kernel, model = np.zeros(len(steps), np.bool_), Model()
     begun = np.full(4 * FAMILIES, -1, np.int64)
     run(
         np.array(steps, np.int64).reshape(-1, 3),
         np.zeros((3, FAMILIES), np.int64),
         np.zeros(CLOCKS, np.int64),
         begun,
-        found,
+        of_kernel,
     )
-    told = [model.step(*step) for step in steps]
-    return [(bool(one), other) for one, other in zip(found, told, strict=True) if other is not None]
+    of_model = [model.step(*step) for step in steps]
+    return [
+        (bool(answer), expected) for answer, expected in zip(of_kernel, of_model, strict=True) if expected is not None
+    ]
 
 
 TOPS = {4: 3, 5: 3, 7: 6}
@@ -93,16 +95,16 @@ def steps(xid: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
 @settings(max_examples=200)
 @given(st.permutations(NAMED), steps(st.integers(3, 8)))
 def test_a_row_grows_until_an_event_of_its_family(named: list[Step], made: list[Step]) -> None:
-    assert all(one == other for one, other in answers([*named, *made]))
+    assert all(answer == expected for answer, expected in answers([*named, *made]))
 
 
 @settings(max_examples=200)
 @given(steps(st.integers(3, 8)), steps(st.integers(3, 8)))
 def test_a_family_that_becomes_known_late(before: list[Step], after: list[Step]) -> None:
-    assert all(other or not one for one, other in answers([*before, *NAMED, *after]))
+    assert all(expected or not answer for answer, expected in answers([*before, *NAMED, *after]))
 
 
 @settings(max_examples=200)
 @given(steps(st.builds(lambda xid, lap: xid + lap * FAMILIES, st.integers(3, 5), st.integers(0, 2))))
 def test_transactions_that_push_one_another_out_of_the_table(made: list[Step]) -> None:
-    assert all(other or not one for one, other in answers(made))
+    assert all(expected or not answer for answer, expected in answers(made))

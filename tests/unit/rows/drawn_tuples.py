@@ -32,7 +32,7 @@ def run(made: Slice, *schemas: RelationSchema, room: int | None = None) -> Cells
 
 @st.composite
 def datums(draw: st.DrawFn, type: TypeInfo) -> bytes:
-    """A datum of a type, in any of the forms it may have inside a tuple."""
+    """Draw a datum of a type, in any of the forms it may have inside a tuple."""
     if type.typlen > 0:
         raw = draw(st.binary(min_size=type.typlen, max_size=type.typlen))
         return bytes([raw[0] & 1]) if type is BOOL else raw

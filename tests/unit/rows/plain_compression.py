@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def pglz_compress(raw: bytes) -> bytes:
-    """A greedy pglz compressor: correct, not good."""
+    """Compress by a greedy pglz compressor: correct, not good."""
     out, at = bytearray(), 0
     while at < len(raw):
         control_at, control = len(out), 0
@@ -39,7 +39,10 @@ def _longest_match(raw: bytes, at: int, *, max_distance: int, max_length: int) -
 
 
 def pglz_decompress(block: bytes, raw_size: int) -> bytes | None:
-    """The raw bytes, or None if the block is corrupt or does not give exactly that many from exactly all of it."""
+    """Return the raw bytes.
+
+    None if the block is corrupt or does not give exactly that many from exactly all of it.
+    """
     out, at = bytearray(), 0
     try:
         while at < len(block) and len(out) < raw_size:
@@ -68,7 +71,7 @@ def pglz_decompress(block: bytes, raw_size: int) -> bytes | None:
 
 
 def lz4_decompress(block: bytes, raw_size: int) -> bytes | None:
-    """The raw bytes, or None if the block is corrupt or does not give exactly that many."""
+    """Return the raw bytes, or None if the block is corrupt or does not give exactly that many."""
     out, at = bytearray(), 0
 
     def length_of(nibble: int) -> int:

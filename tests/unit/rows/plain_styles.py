@@ -13,7 +13,7 @@ _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 
 
 def styled_date(days: int, style: str, order: str) -> str:
-    """``EncodeDateOnly``."""
+    """Print a date as ``EncodeDateOnly`` does."""
     year, month, day = julian_date(days + 2_451_545)
     era, size = (" BC", 1 - year) if year <= 0 else ("", year)
     if style == "German":
@@ -24,7 +24,7 @@ def styled_date(days: int, style: str, order: str) -> str:
 
 
 def styled_timestamp(usec: int, style: str, order: str, east: int = 0, label: str | None = None) -> str:
-    """``EncodeDateTime``; with a zone's abbreviation if there is one."""
+    """Print a timestamp as ``EncodeDateTime`` does; with a zone's abbreviation if there is one."""
     days, micros = divmod(usec + east * 10**6, 86_400 * 10**6)
     seconds, fraction = divmod(micros, 10**6)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -41,7 +41,7 @@ def styled_timestamp(usec: int, style: str, order: str, east: int = 0, label: st
 
 
 def styled_interval(months: int, days: int, micros: int, style: str) -> str:
-    """``EncodeInterval``, all but style postgres."""
+    """Print an interval as ``EncodeInterval`` does in all styles but postgres."""
     signs = [1 if value >= 0 else -1 for value in (months, micros)]
     years, rest = (signs[0] * part for part in divmod(abs(months), 12))
     seconds, fraction = divmod(abs(micros), 10**6)
@@ -88,14 +88,14 @@ def _sql_interval(years: int, months: int, days: int, micros: int, clock: str) -
 
 
 def rounded_float(value: float, digits: int) -> str:
-    """``%.*g``, as Python prints it, with the server's words for what is no number."""
+    """Print a float by ``%.*g``, as Python does, with the server's words for what is no number."""
     words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
     text = f"{value:.{digits}g}"
     return words.get(text, text)
 
 
 def money_text(value: int, conventions: Mapping[str, Any]) -> str:
-    """``cash_out``, digit by digit from the right."""
+    """Print money as ``cash_out`` does, digit by digit from the right."""
     points, group = conventions["frac_digits"], conventions["mon_grouping"][0]
     text, rest, place = "", abs(value), points
     while rest or place >= 0:

@@ -57,7 +57,7 @@ _BUILT_IN = {
 
 
 def built_in(name: str) -> TypeInfo:
-    """A built-in type, or its array type for a name ending in ``[]``."""
+    """Return a built-in type, or its array type for a name ending in ``[]``."""
     oid, length, align = _BUILT_IN[name.removesuffix("[]")]
     scalar = TypeInfo(oid, name, "pg_catalog", name, "b", length, align, 0 < length <= 8)
     return array_type(scalar) if name.endswith("[]") else scalar
@@ -70,12 +70,12 @@ def array_type(element: TypeInfo) -> TypeInfo:
 
 
 def domain(base: TypeInfo) -> TypeInfo:
-    """A domain over a type, stored as that type is."""
+    """Make a domain over a type, stored as that type is."""
     return TypeInfo(80_000, "d", "public", "d", "d", base.typlen, base.typalign, base.typbyval, base=base)
 
 
 def nested_type(element: TypeInfo, levels: int) -> TypeInfo:
-    """An array of domains over arrays, so many arrays in all."""
+    """Make an array of domains over arrays, so many arrays in all."""
     for _ in range(levels - 1):
         element = domain(array_type(element))
     return array_type(element)
@@ -88,13 +88,13 @@ def enum_type(oid: int, labels: Sequence[tuple[int, str]]) -> TypeInfo:
 def run(
     tables: TextTables, column: int, payload: bytes, out: np.ndarray[Any, Any], *, at: int = 0, pad: bytes = b""
 ) -> int:
-    """The kernel's answer for a payload that lies between two pads."""
+    """Return the kernel's answer for a payload that lies between two pads."""
     source = np.frombuffer(pad + payload + pad, dtype=np.uint8).copy()
     return int(type_text(tables, column, source, len(pad), len(payload), out, at))
 
 
 def text_of(type: TypeInfo | str, payload: bytes, session: SessionSettings = UTC) -> str | int:
-    """The kernel's text, or its status."""
+    """Return the kernel's text, or its status."""
     tables = build_text_tables([built_in(type) if isinstance(type, str) else type], session)
     out = np.zeros(300_000, dtype=np.uint8)
     end = run(tables, 0, payload, out)
@@ -102,17 +102,17 @@ def text_of(type: TypeInfo | str, payload: bytes, session: SessionSettings = UTC
 
 
 def varlena(payload: bytes) -> bytes:
-    """With a 4-byte header."""
+    """Put a 4-byte header before a payload."""
     return struct.pack("<I", len(payload) + 4 << 2) + payload
 
 
 def short_varlena(payload: bytes) -> bytes:
-    """With a 1-byte header."""
+    """Put a 1-byte header before a payload."""
     return bytes([len(payload) + 1 << 1 | 1]) + payload
 
 
 def numeric(value: Decimal, *, long_header: bool = False) -> bytes:
-    """A finite numeric with the value's own scale."""
+    """Make a finite numeric with the value's own scale."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(-exponent, 0)
@@ -138,7 +138,7 @@ def numeric_text(value: Decimal) -> str:
 
 
 def shortest_float(value: float, bits: int) -> str:
-    """The shortest decimal strictly inside the rounding interval, nearest to the value, by exact arithmetic."""
+    """Find the shortest decimal strictly inside the rounding interval, nearest to the value, by exact arithmetic."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -188,7 +188,7 @@ def _layout(digits: int, power: int, fixed_below: int) -> str:
 
 
 def timestamp_text(usec: int, east: int | None = None) -> str:
-    """A timestamp by the Julian day algorithm of ``j2date``, which the kernel does not use."""
+    """Print a timestamp by the Julian day algorithm of ``j2date``, which the kernel does not use."""
     local = usec + (east or 0) * 10**6
     days, micros = divmod(local, 86_400 * 10**6)
     year, month, day = julian_date(days + 2_451_545)
@@ -205,7 +205,7 @@ def timestamp_text(usec: int, east: int | None = None) -> str:
 
 
 def julian_date(day: int) -> tuple[int, int, int]:
-    """``j2date``."""
+    """Compute a date as ``j2date`` does."""
     julian = day + 32_044
     quad = julian // 146_097
     extra = (julian - quad * 146_097) * 4 + 3
@@ -220,7 +220,7 @@ def julian_date(day: int) -> tuple[int, int, int]:
 
 
 def interval_text(months: int, days: int, micros: int) -> str:
-    """``EncodeInterval``, style postgres."""
+    """Print an interval as ``EncodeInterval`` does in style postgres."""
     parts = []
     before = False
     years, rest = (abs(months) // 12, abs(months) % 12)
@@ -248,7 +248,7 @@ class ArrayValue:
 
 
 def array(value: ArrayValue, element: TypeInfo) -> bytes:
-    """An array's payload."""
+    """Make an array's payload."""
     has_nulls = None in value.stored
     body = struct.pack(f"<{2 * len(value.sizes)}i", *value.sizes, *value.lows)
     if has_nulls:
@@ -263,7 +263,7 @@ def array(value: ArrayValue, element: TypeInfo) -> bytes:
 
 
 def array_text(value: ArrayValue, delimiter: str = ",") -> str:
-    """``array_out``."""
+    """Print an array as ``array_out`` does."""
     if not value.texts:
         return "{}"
     items = [_quoted(text, delimiter) for text in value.texts]
@@ -285,7 +285,7 @@ def _quoted(text: str | None, delimiter: str) -> str:
 
 
 def jsonb(value: Any) -> bytes:
-    """A jsonb payload; a scalar is an array of one, flagged."""
+    """Make a jsonb payload; a scalar is an array of one, flagged."""
     if isinstance(value, (dict, list)):
         return _container(value)
     return struct.pack("<I", 0x50000001) + _container([value])[4:]
@@ -323,7 +323,7 @@ def _child(value: Any) -> tuple[int, bytes]:
 
 
 def jsonb_text(value: Any) -> str:
-    """``JsonbToCString``."""
+    """Print jsonb as ``JsonbToCString`` does."""
     if isinstance(value, dict):
         pairs = sorted(value.items(), key=lambda pair: (len(pair[0].encode()), pair[0].encode()))
         return "{" + ", ".join(f"{jsonb_text(key)}: {jsonb_text(item)}" for key, item in pairs) + "}"

@@ -108,7 +108,7 @@ def toast_pointer(value_id: int, raw_size: int, stored_size: int, method: int = 
 
 
 def form_tuple(columns: Sequence[Column], datums: Sequence[bytes | None]) -> bytes:
-    """A tuple as it is logged: ``xl_heap_header``, then the bytes from tuple offset 23 on."""
+    """Make a tuple as it is logged: ``xl_heap_header``, then the bytes from tuple offset 23 on."""
     has_null = None in datums
     bitmap = bytearray((len(datums) + 7) // 8 if has_null else 0)
     body = bytearray()
@@ -129,7 +129,7 @@ def form_tuple(columns: Sequence[Column], datums: Sequence[bytes | None]) -> byt
 def deform_tuple(
     columns: Sequence[Column], logged: bytes, chunks: dict[int, bytes] | None = None
 ) -> list[tuple[int, bytes]]:
-    """(kind of cell, text) per column; chunks are the pending TOAST values, None for an old tuple."""
+    """Return (kind of cell, text) per column; chunks are the pending TOAST values, None for an old tuple."""
     infomask2, infomask, hoff = struct.unpack_from("<HHB", logged)
     tuple_bytes = bytes(18) + logged
     at, cells = hoff, []
@@ -263,7 +263,7 @@ TOAST_COLUMNS = (
 
 
 def cells_at(cells: Cells, first: int, count: int) -> list[tuple[int, bytes]]:
-    """(kind, text) of cells, for comparison with :func:`deform_tuple`."""
+    """Return (kind, text) of cells, for comparison with :func:`deform_tuple`."""
     return [
         (int(cells.kind[c]), cells.text[cells.start[c] : cells.start[c] + cells.length[c]].tobytes())
         for c in range(first, first + count)

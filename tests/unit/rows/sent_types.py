@@ -9,7 +9,7 @@ from unit.rows.value_samples import SAMPLES
 
 
 def with_send(type: TypeInfo) -> TypeInfo:
-    """Types of the samples come without the names of their send functions: these are those of output."""
+    """Give a type its send function: types of the samples come without such names, but with those of output."""
     if not type.output or type.element is not None:
         return type
     return replace(type, send=type.output.replace("_out", "_send"))

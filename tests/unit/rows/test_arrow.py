@@ -62,7 +62,7 @@ def typed(
     session: SessionSettings | None = None,
     rows: Rows | None = None,
 ) -> TypedRows:
-    """Typed columns of a slice's changes."""
+    """Make typed columns of a slice's changes."""
     session, schemas = session or SessionSettings(), versions or (table.schema,)
     located = locate(made.array(), made.items(), compile_layouts(schemas, session))
     return typed_columns(located, made.items(), table, session, schemas=schemas, rows=rows)
@@ -75,9 +75,9 @@ def column_of(
     made = Slice()
     for datum in datums:
         made.insert(form_tuple(schema.columns, [datum]))
-    found = typed(made, TypedTable(schema, misfits), session=session)
-    found.rows.validate(full=True)
-    return found.rows.column(0)
+    typed_rows = typed(made, TypedTable(schema, misfits), session=session)
+    typed_rows.rows.validate(full=True)
+    return typed_rows.rows.column(0)
 
 
 def numeric(sign: int, scale: int, weight: int, *digits: int) -> bytes:
@@ -116,40 +116,42 @@ def test_images_map_names_to_text() -> None:
     made.delete(form_tuple(orders.columns, [struct.pack("<i", 5)]))
     made.delete(None)
     cells = run(made, orders, items)
-    found = images(cells, made.items(), [orders, items])
-    found.before.validate(full=True)
-    found.after.validate(full=True)
-    assert [1, 3, 4, 5, 6] == found.rows.tolist()
-    assert found.before.to_pylist() == [
+    row_images = images(cells, made.items(), [orders, items])
+    row_images.before.validate(full=True)
+    row_images.after.validate(full=True)
+    assert [1, 3, 4, 5, 6] == row_images.rows.tolist()
+    assert row_images.before.to_pylist() == [
         None,
         [("key", "1")],
         [("id", "1"), ("note", None)],
         [("id", "5"), ("note", None)],
         None,
     ]
-    assert found.after.to_pylist() == [
+    assert row_images.after.to_pylist() == [
         [("id", "1"), ("note", "a")],
         [("key", "2"), ("flag", None)],
         [("id", "1"), ("note", None)],
         None,
         None,
     ]
-    assert [[], ["big"], [], [], []] == found.unchanged.to_pylist()
-    assert [None, True, False, False, None] == old_is_key(cells.old_first, made.items(), found.rows).to_pylist()
+    assert [[], ["big"], [], [], []] == row_images.unchanged.to_pylist()
+    assert [None, True, False, False, None] == old_is_key(cells.old_first, made.items(), row_images.rows).to_pylist()
 
 
 def test_images_take_unchanged_values_from_the_old_tuple() -> None:
     schema = make_schema(make_column(1, INT4, name="id"), make_column(2, TEXT_TYPE, name="big"))
-    pointer, one = toast_pointer(8, 9999, 9999), struct.pack("<i", 1)
+    pointer, number = toast_pointer(8, 9999, 9999), struct.pack("<i", 1)
     made = Slice()
-    made.update(form_tuple(schema.columns, [one, pointer]), form_tuple(schema.columns, [one, short(b"old")]))
-    made.update(form_tuple(schema.columns, [one, pointer]), form_tuple(schema.columns, [one, None]), flags=OLD_IS_KEY)
-    made.update(form_tuple(schema.columns, [one, pointer]))
-    made.update(form_tuple(schema.columns, [one, None]))
-    found = images(run(made, schema), made.items(), [schema])
+    made.update(form_tuple(schema.columns, [number, pointer]), form_tuple(schema.columns, [number, short(b"old")]))
+    made.update(
+        form_tuple(schema.columns, [number, pointer]), form_tuple(schema.columns, [number, None]), flags=OLD_IS_KEY
+    )
+    made.update(form_tuple(schema.columns, [number, pointer]))
+    made.update(form_tuple(schema.columns, [number, None]))
+    row_images = images(run(made, schema), made.items(), [schema])
     after = [[("id", "1"), ("big", "old")], [("id", "1")], [("id", "1")], [("id", "1"), ("big", None)]]
-    assert after == found.after.to_pylist()
-    assert [[], ["big"], ["big"], []] == found.unchanged.to_pylist()
+    assert after == row_images.after.to_pylist()
+    assert [[], ["big"], ["big"], []] == row_images.unchanged.to_pylist()
 
 
 def test_virtual_columns_are_in_neither_form() -> None:
@@ -188,11 +190,11 @@ def test_rows_are_new_tuples_or_deleted_ones_and_unchanged_values_come_from_the_
     made.delete(form_tuple(schema.columns, [struct.pack("<i", 3), None]))
     made.update(form_tuple(schema.columns, [struct.pack("<i", 3), None]))
     table = TypedTable(schema)
-    found = typed(made, table)
-    assert {"id": [1, 2, 3, 3, 3], "big": ["a", "from old", None, None, None]} == found.rows.to_pydict()
+    typed_rows = typed(made, table)
+    assert {"id": [1, 2, 3, 3, 3], "big": ["a", "from old", None, None, None]} == typed_rows.rows.to_pydict()
     old = [None, {"id": 1, "big": "from old"}, None, {"id": 3, "big": None}, None]
-    assert old == found.before.to_pylist()
-    assert [[], [], ["big"], [], []] == found.unchanged.to_pylist()
+    assert old == typed_rows.before.to_pylist()
+    assert [[], [], ["big"], [], []] == typed_rows.unchanged.to_pylist()
     some = typed(made, table, rows=np.array([3, 0]))
     assert {"id": [3, 1], "big": [None, "a"]} == some.rows.to_pydict()
 
@@ -203,8 +205,8 @@ def test_older_versions_of_a_table_show_null_for_columns_they_did_not_have() -> 
     made = Slice()
     made.insert(form_tuple(before.columns, [struct.pack("<i", 1), struct.pack("<i", 2)]))
     made.insert(form_tuple(after.columns, [struct.pack("<i", 3), None, short(b"x")]), layout=1)
-    found = typed(made, TypedTable(after), before, after)
-    assert {"c1": [1, 3], "new": [None, "x"]} == found.rows.to_pydict()
+    typed_rows = typed(made, TypedTable(after), before, after)
+    assert {"c1": [1, 3], "new": [None, "x"]} == typed_rows.rows.to_pydict()
 
 
 @pytest.mark.parametrize(
@@ -219,8 +221,8 @@ def test_older_versions_of_a_table_show_null_for_columns_they_did_not_have() -> 
     ],
 )
 def test_numbers(type: object, code: str, values: list[object]) -> None:
-    found = column_of(make_column(1, type), [None, *(struct.pack(code, value) for value in values)])  # type: ignore[arg-type]
-    assert [None, *values] == found.to_pylist()
+    actual = column_of(make_column(1, type), [None, *(struct.pack(code, value) for value in values)])  # type: ignore[arg-type]
+    assert [None, *values] == actual.to_pylist()
 
 
 def test_not_a_number() -> None:
@@ -229,9 +231,9 @@ def test_not_a_number() -> None:
 
 def test_numerics_with_a_precision_are_decimals() -> None:
     column = dataclasses.replace(make_column(1, NUMERIC), typmod=numeric_typmod(8, 2))
-    found = column_of(column, [numeric(0, 2, 0, 12, 3400), numeric(1, 2, 0, 7), None])
-    assert pa.decimal128(8, 2) == found.type
-    assert [decimal.Decimal("12.34"), decimal.Decimal("-7.00"), None] == found.to_pylist()
+    actual = column_of(column, [numeric(0, 2, 0, 12, 3400), numeric(1, 2, 0, 7), None])
+    assert pa.decimal128(8, 2) == actual.type
+    assert [decimal.Decimal("12.34"), decimal.Decimal("-7.00"), None] == actual.to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -263,8 +265,8 @@ FIRST_DAY, LAST_DAY = -719_162 - 10_957, 2_932_896 - 10_957
 
 @given(st.lists(st.none() | st.integers(FIRST_DAY, LAST_DAY), min_size=1))
 def test_dates(days: list[int | None]) -> None:
-    found = column_of(make_column(1, DATE), [None if day is None else struct.pack("<i", day) for day in days])
-    assert [None if day is None else dt.date(2000, 1, 1) + dt.timedelta(day) for day in days] == found.to_pylist()
+    actual = column_of(make_column(1, DATE), [None if day is None else struct.pack("<i", day) for day in days])
+    assert [None if day is None else dt.date(2000, 1, 1) + dt.timedelta(day) for day in days] == actual.to_pylist()
 
 
 FIRST_MICRO, LAST_MICRO = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
@@ -325,40 +327,40 @@ def test_what_spark_cannot_hold_is_an_error_null_or_text(column: Column, datum: 
     assert 0x1040 == caught.value.lsn
     assert text.decode() not in caught.value.message.replace(f"holds {what}", "")
     assert [None, None] == column_of(column, [None, datum], misfits=NULL).to_pylist()
-    found = column_of(column, [None, datum], misfits=STRING).to_pylist()
-    assert found[0] is None
-    assert text.decode().removesuffix(" BC") == found[1].removesuffix(" BC")
+    actual = column_of(column, [None, datum], misfits=STRING).to_pylist()
+    assert actual[0] is None
+    assert text.decode().removesuffix(" BC") == actual[1].removesuffix(" BC")
 
 
 @given(st.lists(st.integers(-2_451_545, 2_145_031_948), min_size=1))
 def test_only_dates_that_spark_shows_are_no_nulls(days: list[int]) -> None:
-    found = column_of(make_column(1, DATE), [struct.pack("<i", day) for day in days], misfits=NULL)
+    actual = column_of(make_column(1, DATE), [struct.pack("<i", day) for day in days], misfits=NULL)
     wanted = [dt.date(2000, 1, 1) + dt.timedelta(day) if FIRST_DAY <= day <= LAST_DAY else None for day in days]
-    assert wanted == found.to_pylist()
+    assert wanted == actual.to_pylist()
 
 
 @given(st.lists(st.integers(-211_813_488_000_000_000, 9_223_371_331_199_999_999), min_size=1))
 def test_only_timestamps_that_spark_shows_are_no_nulls(values: list[int]) -> None:
     for type in (TIMESTAMP, TIMESTAMPTZ):
-        found = column_of(make_column(1, type), [struct.pack("<q", value) for value in values], misfits=NULL)
+        actual = column_of(make_column(1, type), [struct.pack("<q", value) for value in values], misfits=NULL)
         wanted = [value + EPOCH_2000 if FIRST_MICRO <= value <= LAST_MICRO else None for value in values]
-        assert wanted == found.cast(pa.int64()).to_pylist()
+        assert wanted == actual.cast(pa.int64()).to_pylist()
 
 
 @pytest.mark.parametrize("output", ["hex", "escape"])
 @given(values=st.lists(st.none() | st.binary(max_size=200), min_size=1))
 def test_bytea(output: str, values: list[bytes | None]) -> None:
     datums = [None if value is None else packed(value) for value in values]
-    found = column_of(make_column(1, BYTEA), datums, SessionSettings(bytea_output=output))
-    assert values == found.to_pylist()
+    actual = column_of(make_column(1, BYTEA), datums, SessionSettings(bytea_output=output))
+    assert values == actual.to_pylist()
 
 
 @given(st.lists(st.none() | st.text(max_size=40), min_size=1))
 def test_texts(values: list[str | None]) -> None:
-    found = column_of(
+    actual = column_of(
         make_column(1, TEXT_TYPE), [None if value is None else packed(value.encode()) for value in values]
     )
-    assert values == found.to_pylist()
+    assert values == actual.to_pylist()
 
 
 def test_text_that_is_not_utf8_is_an_error() -> None:
@@ -388,10 +390,10 @@ def test_spark_schema_quotes_names_and_leaves_dropped_columns_out() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"-", b"+1", b"1x", b"9223372036854775808", b"-9223372036854775809", b"9" * 30])
 def test_no_whole_numbers(text: bytes) -> None:
-    data, one = np.frombuffer(bytearray(text), dtype=np.uint8), np.array([0])
+    data, single = np.frombuffer(bytearray(text), dtype=np.uint8), np.array([0])
     length = np.array([len(text)], dtype=np.int32)
     fits = np.zeros(1, dtype=np.uint8)
-    assert 1 == _parse.parse_numbers(_parse.INTEGERS, data, one, length, one, np.zeros(1, dtype=np.int64), fits)
+    assert 1 == _parse.parse_numbers(_parse.INTEGERS, data, single, length, single, np.zeros(1, dtype=np.int64), fits)
     assert [_parse.UNREADABLE] == fits.tolist()
 
 

@@ -47,25 +47,25 @@ WORDS = ["plain", "Táblaÿ", "表テーブル", "か゚か", "か", "゚", "�
 
 @cache
 def known(database: str, client: str) -> dict[bytes, bytes]:
-    """What becomes of characters, by the tables."""
-    found = {bytes([byte]): bytes([byte]) for byte in range(1, 128)}
-    return found | dict(characters(database, client))
+    """Return what becomes of characters, by the tables."""
+    ascii_characters = {bytes([byte]): bytes([byte]) for byte in range(1, 128)}
+    return ascii_characters | dict(characters(database, client))
 
 
 def plain_valid(encoding: str, text: bytes, at: int) -> int:
-    """The length of a character, 0 if there is none."""
+    """Return the length of a character, 0 if there is none."""
     if text[at] < 0x80:
         return int(text[at] != 0)
     for kind in CHARACTERS.get(encoding, SINGLE_BYTES).split("; "):
         places = [byte_ranges(part) for part in kind.split()]
-        found = text[at : at + len(places)]
-        if len(found) == len(places) and all(byte in place for byte, place in zip(found, places, strict=True)):
-            return len(found)
+        piece = text[at : at + len(places)]
+        if len(piece) == len(places) and all(byte in place for byte, place in zip(piece, places, strict=True)):
+            return len(piece)
     return 0
 
 
 def plain_convert(database: str, client: str, text: bytes) -> bytes | int:
-    """The other text, or the place of what cannot be sent; two characters that are one first."""
+    """Return the other text, or the place of what cannot be sent; two characters that are one first."""
     made, at = b"", 0
     while at < len(text):
         if database == "SQL_ASCII":
@@ -81,7 +81,7 @@ def plain_convert(database: str, client: str, text: bytes) -> bytes | int:
 
 
 def texts(database: str) -> st.SearchStrategy[bytes]:
-    """Words of an encoding among others, and bytes between them."""
+    """Draw words of an encoding among others, and bytes between them."""
     codec = {"UTF8": "utf-8", "EUC_JP": "euc_jp", "EUC_JIS_2004": "euc_jis_2004", "EUC_TW": "utf-8"}.get(database)
     words = st.sampled_from(WORDS).map(lambda word: word.encode(codec or "utf-8", "ignore"))
     return st.lists(words | st.binary(max_size=3), max_size=6).map(b"".join)
@@ -118,11 +118,11 @@ def test_cells_keep_their_order(words: list[bytes]) -> None:
     for number, word in enumerate(words):
         expected = plain_convert("UTF8", "SJIS", word)
         for cell, wanted in ((2 * number, expected), (2 * number + 1, word)):
-            found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
+            actual = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
             if isinstance(wanted, int):
-                assert (cells.kind[cell], found) == (REFUSED, word[wanted : wanted + 8])
+                assert (cells.kind[cell], actual) == (REFUSED, word[wanted : wanted + 8])
             else:
-                assert (cells.kind[cell] in (TEXT, BINARY), found) == (True, wanted)
+                assert (cells.kind[cell] in (TEXT, BINARY), actual) == (True, wanted)
 
 
 @given(texts("UTF8"), st.integers(0, 40))
@@ -194,6 +194,6 @@ def test_errors_are_the_servers(database: str, client: str, found: bytes, expect
 
 def test_names_of_encodings() -> None:
     spellings = ("utf-8", "Unicode", "UTF 8", "iso-8859-1", "latin1", "Shift_JIS", "windows-1252", "win", "mskanji")
-    found = [find_encoding(name) for name in spellings]
-    assert found == ["UTF8", "UTF8", "UTF8", "LATIN1", "LATIN1", "SJIS", "WIN1252", "WIN1251", "SJIS"]
+    names = [find_encoding(name) for name in spellings]
+    assert names == ["UTF8", "UTF8", "UTF8", "LATIN1", "LATIN1", "SJIS", "WIN1252", "WIN1251", "SJIS"]
     assert find_encoding("utf9") is None

@@ -71,8 +71,8 @@ def words(*values: str) -> RawColumn:
 
 
 def compiled(*trees: str, settings: FilterSettings = C) -> Filter:
-    found: Filter = pickle.loads(pickle.dumps(compile_filter(trees, COLUMNS, settings)))
-    return found
+    loaded: Filter = pickle.loads(pickle.dumps(compile_filter(trees, COLUMNS, settings)))
+    return loaded
 
 
 @pytest.mark.interpreted
@@ -85,13 +85,13 @@ def test_null_is_not_true() -> None:
 
 
 def test_several_filters_are_one_of_them() -> None:
-    found = compiled(operator(EQUAL, NUMBER, integer(1)), operator(EQUAL, NUMBER, integer(3)))
-    assert found.verdict({1: numbers(1, 2, 3)}, 3).tolist() == [True, False, True]
+    compiled_filter = compiled(operator(EQUAL, NUMBER, integer(1)), operator(EQUAL, NUMBER, integer(3)))
+    assert compiled_filter.verdict({1: numbers(1, 2, 3)}, 3).tolist() == [True, False, True]
 
 
 def test_no_rows() -> None:
-    found = compiled(both("and", operator(EQUAL, NUMBER, integer(1)), operator(TEXT_EQUAL, WORDS, text("a"))))
-    assert found.verdict({1: numbers(), 3: words()}, 0).tolist() == []
+    compiled_filter = compiled(both("and", operator(EQUAL, NUMBER, integer(1)), operator(TEXT_EQUAL, WORDS, text("a"))))
+    assert compiled_filter.verdict({1: numbers(), 3: words()}, 0).tolist() == []
 
 
 def test_what_is_decided_raises_nothing() -> None:
@@ -108,25 +108,25 @@ def test_what_is_decided_raises_nothing() -> None:
 def test_the_first_row_s_error_is_raised() -> None:
     """``number * 1000 = 6 / number``: a row overflows, another one divides by zero."""
     product = operator(MULTIPLY, NUMBER, integer(1000), 23)
-    found = compiled(operator(EQUAL, product, operator(DIVIDE, integer(6), NUMBER, 23)))
+    compiled_filter = compiled(operator(EQUAL, product, operator(DIVIDE, integer(6), NUMBER, 23)))
     with pytest.raises(ExpressionError, match="integer out of range"):
-        found.verdict({1: numbers(1, 2, 2**31 - 1, 5, 0)}, 5)
+        compiled_filter.verdict({1: numbers(1, 2, 2**31 - 1, 5, 0)}, 5)
     with pytest.raises(ExpressionError, match="division by zero"):
-        found.verdict({1: numbers(1, 0, 2, 2**31 - 1)}, 4)
-    first = found.first_error({1: numbers(1, 2, 5, 0, 2**31 - 1, 0)}, 6)
+        compiled_filter.verdict({1: numbers(1, 0, 2, 2**31 - 1)}, 4)
+    first = compiled_filter.first_error({1: numbers(1, 2, 5, 0, 2**31 - 1, 0)}, 6)
     assert first is not None
     assert (first[0], first[1].message) == (3, "division by zero")
-    assert found.first_error({1: numbers(1, 2)}, 2) is None
+    assert compiled_filter.first_error({1: numbers(1, 2)}, 2) is None
 
 
 def test_constants_are_computed_before_the_first_row() -> None:
     """``number = 1 and 1/0 = 1`` fails for every row, ``1/number = 1 and false`` for none."""
     fails = operator(EQUAL, operator(DIVIDE, integer(1), integer(0), 23), integer(1))
     never = operator(EQUAL, integer(1), integer(2))
-    found = compiled(both("and", operator(EQUAL, NUMBER, integer(1)), fails))
-    assert found.verdict({1: numbers()}, 0).tolist() == []
+    compiled_filter = compiled(both("and", operator(EQUAL, NUMBER, integer(1)), fails))
+    assert compiled_filter.verdict({1: numbers()}, 0).tolist() == []
     with pytest.raises(ExpressionError, match="division by zero"):
-        found.verdict({1: numbers(2)}, 1)
+        compiled_filter.verdict({1: numbers(2)}, 1)
     divides = operator(EQUAL, operator(DIVIDE, integer(1), NUMBER, 23), integer(1))
     assert compiled(both("and", divides, never)).verdict({1: numbers(0, 1)}, 2).tolist() == [False, False]
 
@@ -158,10 +158,10 @@ def test_letters_of_ascii_are_known_in_most_locales() -> None:
     """``words ILIKE 'A%'``."""
     tree = operator(1627, WORDS, text("A%"), collation=100)
     norwegian = FilterSettings(18, collate="nb_NO.UTF-8", ctype="nb_NO.UTF-8")
-    found = compiled(tree, settings=norwegian)
-    assert found.verdict({3: words("ab", "Ab", "b")}, 3).tolist() == [True, True, False]
+    compiled_filter = compiled(tree, settings=norwegian)
+    assert compiled_filter.verdict({3: words("ab", "Ab", "b")}, 3).tolist() == [True, True, False]
     with pytest.raises(UnsupportedFilterError, match="more than those of ASCII"):
-        found.verdict({3: words("ab", "å")}, 2)
+        compiled_filter.verdict({3: words("ab", "å")}, 2)
     assert compiled(tree).verdict({3: words("ab", "å")}, 2).tolist() == [True, False]
     for locale in ("tr_TR.UTF-8", ""):
         with pytest.raises(UnsupportedFilterError, match="letters of the database's collation"):

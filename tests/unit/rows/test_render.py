@@ -104,13 +104,13 @@ def test_mutated_tuples_give_cells_or_a_typed_error(
     try:
         cells = run(made, schema)
     except (RecordError, DecodingError) as error:
-        found = error.lsn
+        error_lsn = error.lsn
     else:
-        found = lsn
+        error_lsn = lsn
         for kind, text in cells_at(cells, 0, len(types)):
             assert kind in (NULL, TEXT, ABSENT, 2)
             assert len(text) <= 4 * 256 * len(cut) + 1000
-    assert lsn == found
+    assert lsn == error_lsn
 
 
 @pytest.mark.parametrize("cut", range(1, 24))
@@ -285,11 +285,11 @@ def test_values_of_unknown_types_against_the_twin(data: st.DataObject, way: str,
             is_lost = way == "null" and column.type in STRANGE and cell[0] == TEXT
             lost |= {column.name} if is_lost else set()
             expected.append((NULL, b"") if is_lost else cell)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         assert expected == cells_at(render_as(way, made, schema, room=room), 0, len(expected))
-    assert lost == {str(one.message).split('column "')[1].split('"')[0] for one in told}
-    assert len(lost) == len(told)
+    assert lost == {str(warning.message).split('column "')[1].split('"')[0] for warning in warned}
+    assert len(lost) == len(warned)
 
 
 def test_a_value_of_an_unknown_type_is_refused_and_what_is_none_is_not() -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM300 - asserts read "expected == actual"
-"""What every send kernel promises: nothing is written past the buffer, nothing read outside the payload, no crash."""
+"""The promises of every send kernel: nothing is written past the buffer, nothing read outside the payload, no crash."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ IDS = [f"{type.name}-{number}" for number, (type, _) in enumerate(TYPES)]
 
 
 def run(tables: TextTables, payload: bytes, out: np.ndarray, *, at: int = 0, pad: bytes = b"", column: int = 0) -> int:
-    """The kernel's answer for a payload that lies between two pads."""
+    """Return the kernel's answer for a payload that lies between two pads."""
     source = np.frombuffer(pad + payload + pad, dtype=np.uint8).copy()
     return int(type_send(tables, column, source, len(pad), len(payload), out, at))
 
 
 def form_of(type: TypeInfo, payload: bytes) -> bytes | int:
-    """The kernel's bytes, or its status."""
+    """Return the kernel's bytes, or its status."""
     out = np.zeros(100_000, dtype=np.uint8)
     end = run(build_text_tables([type], UTC, binary=True), payload, out)
     return out[:end].tobytes() if end >= 0 else end
@@ -63,7 +63,7 @@ def composite(*columns: TypeInfo | None) -> TypeInfo:
 
 
 def record(body: bytes, count: int, nulls: bytes = b"") -> bytes:
-    """A composite's payload: a tuple's header, its NULL bitmap, and the values."""
+    """Make a composite's payload: a tuple's header, its NULL bitmap, and the values."""
     hoff = 23 + len(nulls) + 7 & ~7
     head = struct.pack("<iI6xHHB", -1, 17_100, count, 1 if nulls else 0, hoff)
     return (head + nulls).ljust(hoff - 4, b"\0") + body
@@ -137,8 +137,8 @@ def test_numerics(value: Decimal, long_header: bool) -> None:
     assert (count, scale) == (len(digits), 6)
     assert sign == (0x4000 if value < 0 else 0)
     with localcontext(prec=100):
-        found = sum(Decimal(digit).scaleb(4 * (weight - place)) for place, digit in enumerate(digits))
-        assert abs(value) == found
+        absolute = sum(Decimal(digit).scaleb(4 * (weight - place)) for place, digit in enumerate(digits))
+        assert abs(value) == absolute
 
 
 @pytest.mark.parametrize(("header", "sign"), [(0xC000, 0xC000), (0xD000, 0xD000), (0xF000, 0xF000)])
@@ -156,12 +156,12 @@ def test_numerics_that_are_no_numbers(header: int, sign: int) -> None:
     ],
 )
 def test_vectors(name: str, expected: str) -> None:
-    """What pgvector has stored, in the form that its source tells."""
+    """Stored values of pgvector have the form that its source tells."""
     stored = next(value for value in STORED if value.type.name == name)
     assert bytes.fromhex(expected) == form_of(with_send(stored.type), stored.payload)
 
 
-@pytest.mark.parametrize("stored", [one for one in STORED if one.type.name.startswith("geo")])
+@pytest.mark.parametrize("stored", [value for value in STORED if value.type.name.startswith("geo")])
 def test_postgis_sends_the_bytes_whose_digits_it_prints(stored: StoredValue) -> None:
     assert bytes.fromhex(stored.text) == form_of(with_send(stored.type), stored.payload)
 

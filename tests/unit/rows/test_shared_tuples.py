@@ -63,10 +63,10 @@ def test_what_is_shown_is_true(relation: tuple[RelationSchema, list[TypeInfo]], 
     logged = draw_tuple(data, schema, types)
     true = deform_tuple(schema.columns, logged, {})
     assert _cells(schema, logged, 0, 0) == true
-    found = _cells(schema, logged, *_draw_ends(data, logged))
-    assert [cell for cell, known in zip(found, true, strict=True) if cell != known and cell != (UNKNOWN, b"")] == []
-    kept = [kind for kind, _ in true if kind in (NULL, ABSENT)]
-    assert kept == [found[at][0] for at, (kind, _) in enumerate(true) if kind in (NULL, ABSENT)]
+    shown = _cells(schema, logged, *_draw_ends(data, logged))
+    assert [cell for cell, known in zip(shown, true, strict=True) if cell != known and cell != (UNKNOWN, b"")] == []
+    certain_kinds = [kind for kind, _ in true if kind in (NULL, ABSENT)]
+    assert certain_kinds == [shown[at][0] for at, (kind, _) in enumerate(true) if kind in (NULL, ABSENT)]
 
 
 @settings(max_examples=300)
@@ -154,7 +154,7 @@ def test_tuples_are_found_on_pages() -> None:
     missing = [tuple_on_page(page, 1, offnum)[0] for offnum in (0, 2, 3, 65535)]
     assert [-1] * 4 == missing
     outside = [(8150, NORMAL, 60), (10, NORMAL, 60), (8000, NORMAL, 10)]
-    assert [-1] * 3 == [tuple_on_page(_page(28, [one]), 1, 1)[0] for one in outside]
+    assert [-1] * 3 == [tuple_on_page(_page(28, [pointer]), 1, 1)[0] for pointer in outside]
     assert -1 == tuple_on_page(_page(9000, [(8000, NORMAL, 60)]), 1, 1)[0]
 
 

@@ -96,7 +96,7 @@ def element_of(type: TypeInfo) -> TypeInfo:
 
 
 def nested_element(value: ArrayValue, element: TypeInfo) -> tuple[bytes, str]:
-    """An array as it is stored in another one, and its text."""
+    """Make an array as it is stored in another one, and its text."""
     return varlena(array(value, element)), array_text(value)
 
 

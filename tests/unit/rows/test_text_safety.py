@@ -1,5 +1,5 @@
 # ruff: noqa: SIM300 - asserts read "expected == actual"
-"""What every text kernel promises: nothing is written past the buffer, nothing read outside the payload, no crash."""
+"""The promises of every text kernel: nothing is written past the buffer, nothing read outside the payload, no crash."""
 
 from __future__ import annotations
 

@@ -105,10 +105,10 @@ def test_floats_that_are_half_way(digits: int, power: int, fewer: int) -> None:
 
 
 def test_no_double_is_nearly_half_way_between_two_decimals() -> None:
-    """What the rounding relies on: being half-way is exact, or at least 2**-67 of the last digit off.
+    """The rounding relies on it: being half-way is exact, or at least 2**-67 of the last digit off.
 
-    That many times a power of ten times a power of two that is a whole number of halves: how near the multiples of a
-    fraction come to whole numbers is what its continued fraction tells (the law of best approximation).
+    That many times a power of ten times a power of two that is a whole number of halves. A fraction's continued
+    fraction tells how near its multiples come to whole numbers (the law of best approximation).
     """
     nearest = Fraction(1)
     for exponent in range(-1074, 972):
@@ -122,7 +122,7 @@ def test_no_double_is_nearly_half_way_between_two_decimals() -> None:
 
 
 def _nearest_to_whole(numerator: int, denominator: int, limit: int) -> Fraction:
-    """How near multiples below a limit come to whole numbers without being whole."""
+    """Find how near multiples below a limit come to whole numbers without being whole."""
     if denominator < limit:
         return Fraction(1, denominator)
     before, last = (1, 0), (0, 1)

@@ -43,11 +43,11 @@ def integer(value: int) -> bytes:
 def typed(made: Slice, versions: Sequence[RelationSchema], table: TypedTable) -> TypedRows:
     session = SessionSettings()
     located = locate(made.array(), made.items(), compile_layouts(versions, session))
-    found = typed_columns(located, made.items(), table, session, schemas=versions)
-    found.rows.validate(full=True)
-    found.before.validate(full=True)
-    found.unchanged.validate(full=True)
-    return found
+    typed_rows = typed_columns(located, made.items(), table, session, schemas=versions)
+    typed_rows.rows.validate(full=True)
+    typed_rows.before.validate(full=True)
+    typed_rows.unchanged.validate(full=True)
+    return typed_rows
 
 
 def test_columns_are_known_by_number_whatever_their_names() -> None:
@@ -70,8 +70,8 @@ def test_columns_of_another_relation_are_known_by_name() -> None:
     made = Slice()
     made.insert(form_tuple(other.columns, [short(b"x"), integer(100), None, struct.pack("<h", 1)]))
     made.insert(form_tuple(table.columns, [integer(2), integer(200), integer(3)]), layout=1)
-    found = typed(made, [other, table], TypedTable(table)).rows
-    assert {"a": [1, 2], "b": [100, 200], "c": [None, 3]} == found.to_pydict()
+    rows = typed(made, [other, table], TypedTable(table)).rows
+    assert {"a": [1, 2], "b": [100, 200], "c": [None, 3]} == rows.to_pydict()
 
 
 def test_a_column_that_was_made_again_starts_anew() -> None:
@@ -99,8 +99,12 @@ def test_a_table_without_columns() -> None:
     made = Slice()
     made.delete(form_tuple(schema.columns, [None]))
     made.delete(None)
-    found = typed(made, [schema], TypedTable(schema))
-    assert (2, [{}, None], [[], []]) == (found.rows.num_rows, found.before.to_pylist(), found.unchanged.to_pylist())
+    typed_rows = typed(made, [schema], TypedTable(schema))
+    assert (2, [{}, None], [[], []]) == (
+        typed_rows.rows.num_rows,
+        typed_rows.before.to_pylist(),
+        typed_rows.unchanged.to_pylist(),
+    )
 
 
 def altered(old: Column, new: Column) -> tuple[list[RelationSchema], TypedTable]:

@@ -32,37 +32,37 @@ JSON = st.recursive(
 
 
 def spans(stored: list[bytes]) -> Spans:
-    lengths = np.array([len(one) for one in stored], np.int64)
+    lengths = np.array([len(payload) for payload in stored], np.int64)
     return Spans(np.frombuffer(b"".join(stored), np.uint8), np.cumsum(lengths) - lengths, lengths)
 
 
-def read(found: Variants, at: int) -> Any:
-    value = found.value[found.value_ends[at] : found.value_ends[at + 1]].tobytes()
-    metadata = found.metadata[found.metadata_ends[at] : found.metadata_ends[at + 1]].tobytes()
+def read(encoded: Variants, at: int) -> Any:
+    value = encoded.value[encoded.value_ends[at] : encoded.value_ends[at + 1]].tobytes()
+    metadata = encoded.metadata[encoded.metadata_ends[at] : encoded.metadata_ends[at + 1]].tobytes()
     with localcontext(prec=60):  # PySpark scales a decimal in the context that it finds
         return VariantVal(value, metadata).toPython()
 
 
 @given(st.lists(JSON, min_size=1, max_size=5))
 def test_what_is_read_is_what_was_stored(values: list[Any]) -> None:
-    found = variants(spans([jsonb(one) for one in values]))
-    assert found.malformed is None
-    assert [read(found, at) for at in range(len(values))] == values
+    encoded = variants(spans([jsonb(value) for value in values]))
+    assert encoded.malformed is None
+    assert [read(encoded, at) for at in range(len(values))] == values
 
 
 @pytest.mark.parametrize("count", [255, 256, 257, 65_537])
 def test_counts_ids_and_places_of_every_width(count: int) -> None:
     values = [{f"k{number}": Decimal(number) for number in range(count)}, [Decimal(number) for number in range(count)]]
-    found = variants(spans([jsonb(one) for one in values]))
-    assert [read(found, 0), read(found, 1)] == values
+    encoded = variants(spans([jsonb(value) for value in values]))
+    assert [read(encoded, 0), read(encoded, 1)] == values
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 38, "-" + "9" * 39, "1." + "0" * 39, "0." + "0" * 38 + "1"])
 def test_a_number_of_too_many_digits_does_not_fit(number: str) -> None:
-    found = variants(spans([jsonb([Decimal("1.5")]), jsonb({"a": [Decimal(number)]}), jsonb(Decimal(2))]))
-    assert found.fits.tolist() == [FITS, TOO_MANY_DIGITS, FITS]
-    assert np.diff(found.value_ends)[1] == np.diff(found.metadata_ends)[1] == 0
-    assert (read(found, 0), read(found, 2)) == ([Decimal("1.5")], 2)
+    encoded = variants(spans([jsonb([Decimal("1.5")]), jsonb({"a": [Decimal(number)]}), jsonb(Decimal(2))]))
+    assert encoded.fits.tolist() == [FITS, TOO_MANY_DIGITS, FITS]
+    assert np.diff(encoded.value_ends)[1] == np.diff(encoded.metadata_ends)[1] == 0
+    assert (read(encoded, 0), read(encoded, 2)) == ([Decimal("1.5")], 2)
 
 
 def test_bytes_that_no_server_writes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def compress(data: bytes) -> bytes:
-    """A plain compressor: the longest match within reach, greedily."""
+    """Compress plainly: the longest match within reach, greedily."""
     out = bytearray()
     at = 0
     while at < len(data):

@@ -16,7 +16,7 @@ SYSTEM = 7_300_000_000_000_000_001
 
 
 def crc32c(data: bytes) -> int:
-    """Bit by bit."""
+    """Compute the checksum bit by bit."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -39,7 +39,7 @@ _TABLE = _byte_table()
 
 
 def fast_crc32c(data: bytes) -> int:
-    """Byte by byte."""
+    """Compute the checksum byte by byte."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
@@ -47,13 +47,13 @@ def fast_crc32c(data: bytes) -> int:
 
 
 def make_record(rmid: int, info: int, xid: int, prev: int, body: bytes) -> bytes:
-    """A record with its checksum."""
+    """Make a record with its checksum."""
     head = struct.pack("<IIQBBH", 24 + len(body), xid, prev, info, rmid, 0)
     return head + struct.pack("<I", fast_crc32c(body + head)) + body
 
 
 def main_data(data: bytes) -> bytes:
-    """A body that is main data only."""
+    """Make a body that is main data only."""
     if len(data) < 256:
         return bytes([255, len(data)]) + data
     return b"\xfe" + struct.pack("<I", len(data)) + data
@@ -61,7 +61,7 @@ def main_data(data: bytes) -> bytes:
 
 @dataclass
 class WalWriter:
-    """Writes records from `position` on into an image of consecutive segments."""
+    """A writer of records from `position` on into an image of consecutive segments."""
 
     first_segment: int = 1
     segment_size: int = MIB
@@ -141,7 +141,7 @@ class WalWriter:
         self.image += bytes(max(0, end - self.start - len(self.image)))
 
     def segment_images(self) -> dict[int, bytes]:
-        """Number to bytes, the last one filled with zeros."""
+        """Return number to bytes, the last segment filled with zeros."""
         whole = bytes(self.image) + bytes(-len(self.image) % self.segment_size)
         return {
             self.first_segment + i // self.segment_size: whole[i : i + self.segment_size]
@@ -149,7 +149,7 @@ class WalWriter:
         }
 
     def name(self, number: int) -> str:
-        """File name of a segment."""
+        """Return the file name of a segment."""
         per_log = (1 << 32) // self.segment_size
         return f"{self.timeline:08X}{number // per_log:08X}{number % per_log:08X}"
 
@@ -163,7 +163,7 @@ class WalWriter:
 
 @dataclass
 class PlainReader:
-    """Reads an image of consecutive segments that starts at `start`."""
+    """A reader of an image of consecutive segments that starts at `start`."""
 
     image: bytes
     start: int
@@ -173,13 +173,13 @@ class PlainReader:
     records: list[tuple[int, int, bytes]] = field(default_factory=list)
 
     def read(self, lsn: int) -> int:
-        """Read from a record's or page's start to the end; where the next record would be."""
+        """Read from a record's or page's start to the end, and return where the next record would be."""
         prev: int | None = None
         while True:
-            found = self._read_one(lsn, prev)
-            if found is None:
+            record_and_end = self._read_one(lsn, prev)
+            if record_and_end is None:
                 return lsn
-            (start, data), after = found
+            (start, data), after = record_and_end
             end = after
             if data[17] == 0 and data[16] & 0xF0 == 0x40:
                 end = -(-after // self.segment_size) * self.segment_size

@@ -22,7 +22,7 @@ VERSIONS = {
 
 
 def control_bytes(major: int, catalog_version: int | None = None) -> bytes:
-    """A control file as the server writes it: fields with C alignment, checksum, zeros up to 8192 bytes."""
+    """Make a control file as the server writes it: fields with C alignment, checksum, zeros up to 8192 bytes."""
     version, catalog = VERSIONS[major]
     data = struct.pack("<QII", SYSTEM, version, catalog_version or catalog)
     data += struct.pack("<I4xqQ", 6, 1_700_000_000, 0x5000028)
@@ -72,9 +72,9 @@ def test_every_field(major: int) -> None:
         wal_segment_size=1 << 24,
         data_checksum_version=1,
     )
-    found = parse_control_file(control_bytes(major), "pg_control")
-    assert expected == found
-    assert not found.is_shutdown_checkpoint
+    actual = parse_control_file(control_bytes(major), "pg_control")
+    assert expected == actual
+    assert not actual.is_shutdown_checkpoint
 
 
 @pytest.mark.parametrize("catalog_version", [202007201, 202307072])

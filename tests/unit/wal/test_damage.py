@@ -27,7 +27,7 @@ def read_all(directory: Path) -> Frames:
 
 
 def mixed_wal(first_segment: int = 3) -> WalWriter:
-    """Two segments: small records, a record over four pages, a cut record, a switch, a last page half full."""
+    """Write two segments: small records, a record over four pages, a cut record, a switch, a last page half full."""
     writer = WalWriter(first_segment=first_segment)
     for number in range(150):
         writer.append(bytes([number]) * (number * 5 % 400), xid=number)
@@ -45,7 +45,7 @@ USED = len(MIXED.image) - MIB + PAGE
 
 
 def interesting_offsets() -> st.SearchStrategy[int]:
-    """Offsets into the image, mostly where something is written: headers of pages and records, the last page."""
+    """Draw offsets into the image, mostly where something is written: headers of pages and records, the last page."""
     pages = range(0, len(MIXED.image), PAGE)
     headers = [page + i for page in pages if any(MIXED.image[page : page + 16]) for i in range(40)]
     records = [lsn - MIXED.start + i for lsn, _, _ in MIXED.records for i in range(24)]
@@ -70,15 +70,15 @@ def test_a_flipped_byte_is_an_error_or_lies_in_nothing(
     data[offset % MIB] ^= mask
     path.write_bytes(data)
     try:
-        found = rows_of(read_all(directory))
+        rows = rows_of(read_all(directory))
     except HeadwaterError:
         return
-    assert found == MIXED.records[: len(found)]
-    assert len(found) >= len(MIXED.records) - 1
+    assert rows == MIXED.records[: len(rows)]
+    assert len(rows) >= len(MIXED.records) - 1
 
 
 def flipped(tmp_path: Path, lsn: int, mask: int = 0x40) -> Path:
-    """The mixed WAL with one byte changed."""
+    """Write the mixed WAL with one byte changed."""
     directory = MIXED.save(tmp_path)
     path = directory / MIXED.name(lsn // MIB)
     data = bytearray(path.read_bytes())
@@ -176,7 +176,7 @@ def test_a_zeroed_stretch_in_the_middle_is_an_error(tmp_path: Path) -> None:
 
 
 def old_segment(number: int) -> bytes:
-    """A segment full of records of earlier WAL, as a recycled file has them."""
+    """Make a segment full of records of earlier WAL, as a recycled file has them."""
     writer = WalWriter(first_segment=number)
     while writer.position < (number + 1) * MIB:
         writer.append(b"old" * (len(writer.records) % 200))
@@ -229,7 +229,7 @@ def test_a_header_that_is_not_whole_is_the_end(tmp_path: Path, written: int) -> 
 
 
 def test_a_place_reserved_but_empty_is_the_end(tmp_path: Path) -> None:
-    """On the last page another backend may have copied its record behind one that is still to come."""
+    """On the last page another backend may have copied its record after one that is still to come."""
     writer = WalWriter()
     writer.append(b"first")
     reserved = writer.append(bytes(100))
@@ -243,7 +243,7 @@ def test_a_place_reserved_but_empty_is_the_end(tmp_path: Path) -> None:
 
 
 def test_a_tail_that_is_still_being_written_gets_another_look(tmp_path: Path) -> None:
-    """What looked like damage, because later pages came in between, is read again and is sound."""
+    """The tail looked damaged, because later pages came in between; read again it is sound."""
     writer = WalWriter()
     for number in range(40):
         writer.append(bytes([number]) * 500)
@@ -261,9 +261,9 @@ def test_a_tail_that_is_still_being_written_gets_another_look(tmp_path: Path) ->
     look = module._Reader.read
 
     def look_then_write(self: module._Reader) -> object:
-        found = look(self)
+        result = look(self)
         path.write_bytes(whole)
-        return found
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module._Reader, "read", look_then_write)
@@ -349,8 +349,8 @@ def test_any_page_may_be_the_first_one_asked_for(
     path.write_bytes(data)
     try:
         wal = WalDirectory.scan(directory)
-        found = rows_of(read_frames(wal, lo))
+        rows = rows_of(read_frames(wal, lo))
     except HeadwaterError:
         return
-    first = next((i for i, row in enumerate(MIXED.records) if found and row[0] == found[0][0]), 0)
-    assert MIXED.records[first : first + len(found)] == found
+    first = next((i for i, row in enumerate(MIXED.records) if rows and row[0] == rows[0][0]), 0)
+    assert MIXED.records[first : first + len(rows)] == rows

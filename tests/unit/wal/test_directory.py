@@ -1,4 +1,4 @@
-"""Which segment files make one history."""
+"""The segment files that make one history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unit.wal.plain_wal import MAGIC, MIB, PAGE, SYSTEM, WalWriter
 
 
 def filled(segments: int, first_segment: int = 1, system: int = SYSTEM, major: int = 16) -> WalWriter:
-    """Whole segments of small records."""
+    """Write whole segments of small records."""
     writer = WalWriter(first_segment=first_segment, system=system, major=major)
     while writer.position < (first_segment + segments) * MIB - 2000:
         writer.append(bytes([writer.position & 0xFF]) * 1500)
@@ -171,7 +171,7 @@ def test_a_partial_segment_stands_in_until_the_whole_one_is_there(tmp_path: Path
 
 
 def forked(directory: Path) -> tuple[WalWriter, WalWriter, int]:
-    """Timeline 1 over segments 1 to 4; timeline 2 from the middle of segment 2 on; where it began."""
+    """Write timeline 1 over segments 1 to 4; timeline 2 from the middle of segment 2 on; where it began."""
     parent = filled(1)
     parent.append(b"a" * 900)
     while parent.position < 2 * MIB + 300_000:
@@ -298,11 +298,11 @@ def test_a_directory_of_directories(tmp_path: Path, inside: list[str], message: 
 def test_a_missing_segment_has_the_timeline_that_the_history_was_on(tmp_path: Path) -> None:
     parent, child, _ = forked(tmp_path)
     for name in (parent.name(1), child.name(2), child.name(3)):
-        kept = (tmp_path / name).read_bytes()
+        content = (tmp_path / name).read_bytes()
         (tmp_path / name).unlink()
         with pytest.raises(SegmentError, match=f'"{name}" is missing'):
             WalDirectory.scan(tmp_path).covering(MIB)
-        (tmp_path / name).write_bytes(kept)
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(SegmentError, match='"000000010000000000000000" is missing'):
         WalDirectory.scan(tmp_path).covering(0)
 

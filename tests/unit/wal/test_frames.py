@@ -78,14 +78,14 @@ def test_ranges_join_without_loss(
     starts = [row[0] for row in writer.records]
     edges = {wal.start_lsn, *(s.start_lsn for s in wal.segments), *(starts[c % len(starts)] for c in cuts)}
     bounds: list[int | None] = [*sorted(edges), None]
-    found: Rows = []
+    rows: Rows = []
     for lo, hi in pairwise(bounds):
         assert lo is not None
-        prev = found[-1][0] if found else None
+        prev = rows[-1][0] if rows else None
         frames = read_frames(wal, lo, hi, expect_prev=prev)
         assert hi is None or frames.end is None
-        found += rows_of(frames)
-    assert writer.records == found
+        rows += rows_of(frames)
+    assert writer.records == rows
 
 
 def test_every_distance_to_a_pages_end(tmp_path: Path) -> None:
@@ -147,13 +147,13 @@ def test_the_flag_of_a_page_behind_a_cut_record(tmp_path: Path, major: int) -> N
 
 
 def test_bits_of_a_page_that_do_not_exist(tmp_path: Path) -> None:
-    found = []
+    ends = []
     for major in (18, 19):
         writer = WalWriter(major=major)
         writer.append(bytes(PAGE))
         writer.image[PAGE + 2] |= 4 if major == 18 else 8
-        found.append(read_frames(scan(writer, tmp_path / str(major)), MIB).end)
-    assert [end is not None and "invalid info bits" in end.reason for end in found] == [False, True]
+        ends.append(read_frames(scan(writer, tmp_path / str(major)), MIB).end)
+    assert [end is not None and "invalid info bits" in end.reason for end in ends] == [False, True]
 
 
 def test_the_record_after_a_cut_one_must_name_it(tmp_path: Path) -> None:

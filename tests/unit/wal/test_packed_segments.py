@@ -21,7 +21,7 @@ from unit.wal.plain_wal import MIB, WalWriter
 
 
 def filled(segments: int, timeline: int = 1) -> WalWriter:
-    """Segments of small records, the last one half full, with content that does not compress to nothing."""
+    """Write segments of small records, the last one half full, with content that does not compress to nothing."""
     writer = WalWriter(timeline=timeline)
     while writer.position < (segments + 0.5) * MIB:
         writer.append(hashlib.sha256(writer.position.to_bytes(8)).digest() * 40)
@@ -63,13 +63,13 @@ def test_a_history_is_read_in_all_forms(tmp_path: Path, name: str) -> None:
     wal = parent.save(tmp_path / "wal")
     (wal / child.name(2)).write_bytes(child.segment_images()[2])
     (wal / HISTORY).write_text(f"1\t0/{parent.position:X}\tno reason\n")
-    found = WalDirectory.scan(ARCHIVES[name](wal, tmp_path / "archive"))
-    assert found.lineage == ((1, parent.position), (2, None))
-    assert read_frames(found, MIB).lsns.tolist() == [lsn for lsn, _, _ in child.records]
+    scanned = WalDirectory.scan(ARCHIVES[name](wal, tmp_path / "archive"))
+    assert scanned.lineage == ((1, parent.position), (2, None))
+    assert read_frames(scanned, MIB).lsns.tolist() == [lsn for lsn, _, _ in child.records]
 
 
 def one_packed(plain: Path, archive: Path, number: int, suffix: str) -> Path:
-    """A copy of the plain directory in which one segment is packed; its file."""
+    """Make a copy of the plain directory in which one segment is packed; its file."""
     shutil.copytree(plain, archive, dirs_exist_ok=True)
     path = archive / SOME.name(number)
     packed = path.with_name(path.name + suffix)
@@ -293,7 +293,7 @@ def test_a_header_costs_a_piece_of_the_segment(tmp_path: Path) -> None:
     unpacking._CACHE.clear()
     read_frames(wal, writer.start, writer.start + MIB)
     held = list(unpacking._CACHE._held.values())
-    assert [MIB < one.filled < 4 * MIB for one in held] == [True]
+    assert [MIB < cached.filled < 4 * MIB for cached in held] == [True]
 
 
 def test_a_process_keeps_so_much(plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,8 +302,8 @@ def test_a_process_keeps_so_much(plain: Path, tmp_path: Path, monkeypatch: pytes
     unpacking._CACHE.clear()
     assert read(archive).lsns.tolist() == LSNS
     held = list(unpacking._CACHE._held.values())
-    assert sum(one.filled for one in held[:-1]) <= 2 * MIB
-    before = [one.filled for one in held]
+    assert sum(cached.filled for cached in held[:-1]) <= 2 * MIB
+    before = [cached.filled for cached in held]
     assert read_frames(WalDirectory.scan(archive), 4 * MIB).lsns.tolist() == [lsn for lsn in LSNS if lsn >= 4 * MIB]
     assert before[-1] == MIB
     assert unpacking._CACHE._held.popitem()[1] is held[-1]

@@ -17,7 +17,7 @@ def header_size(page: int, segment_size: int) -> int:
 
 
 def walk(segment_size: int, pages: int) -> dict[int, int]:
-    """LSN of every 8th payload byte of the first pages, by counting."""
+    """Compute the LSN of every 8th payload byte of the first pages, by counting."""
     lsns = {}
     payload = 0
     for page in range(0, pages * PAGE, PAGE):

@@ -31,7 +31,7 @@ def block(
     locator: bytes = struct.pack("<III", 1663, 5, 99),
     compressed: int = 0x1C,
 ) -> tuple[bytes, bytes]:
-    """Header and payload of a block reference; `image` is header and bytes, 5 or 7 bytes of header."""
+    """Make header and payload of a block reference; `image` is header and bytes, 5 or 7 bytes of header."""
     header = bytes([block_id, flags]) + struct.pack("<H", len(data))
     size = 0
     if image:
@@ -107,10 +107,10 @@ def test_long_main_data() -> None:
     ids=["whole", "hole", "pglz", "pglz, no hole", "lz4", "zstd", "not applied"],
 )
 def test_images_come_back_whole(encoded: bytes, expected: bytes) -> None:
-    found = parse(assemble(block(0, 0x10, image=encoded), main=b"x")).blocks[0]
-    assert found.image is not None
-    assert expected == found.image.page()
-    assert bool(encoded[4] & 2) == found.image.is_applied
+    parsed = parse(assemble(block(0, 0x10, image=encoded), main=b"x")).blocks[0]
+    assert parsed.image is not None
+    assert expected == parsed.image.page()
+    assert bool(encoded[4] & 2) == parsed.image.is_applied
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_images_come_back_whole(encoded: bytes, expected: bytes) -> None:
     ids=["whole", "hole", "compressed", "compressed, not applied", "compressed, no hole", "not applied"],
 )
 def test_images_of_14_come_back_whole(encoded: bytes, expected: bytes, is_applied: bool) -> None:
-    """Other bits say that an image is compressed, and that it is applied; data behind it is where the kernel says."""
+    """Other bits say that an image is compressed, and that it is applied; data after it is where the kernel says."""
     data = assemble(block(0, 0x30, b"tuple", encoded, compressed=0x02), main=b"x")
-    found = parse(data, 14).blocks[0]
-    assert found.image is not None
-    assert (found.image.page(), found.image.is_applied, found.data) == (expected, is_applied, b"tuple")
+    parsed = parse(data, 14).blocks[0]
+    assert parsed.image is not None
+    assert (parsed.image.page(), parsed.image.is_applied, parsed.data) == (expected, is_applied, b"tuple")
     headers = header_scratch(14)
     assert parse_headers(np.frombuffer(data, np.uint8), 0, len(data), headers) == 1
     at = int(headers[BLOCKS + DATA_AT])
@@ -192,9 +192,9 @@ def test_changed_bytes_parse_or_raise_record_errors(changes: list[tuple[int, int
         data[at] = value
     struct.pack_into("<I", data, 0, len(data))
     try:
-        for found in parse(bytes(data)).blocks:
-            if found.image is not None:
-                found.image.page()
+        for parsed in parse(bytes(data)).blocks:
+            if parsed.image is not None:
+                parsed.image.page()
     except RecordError:
         return
 

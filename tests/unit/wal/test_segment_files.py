@@ -31,12 +31,12 @@ def made(timeline: int, number: int, form: SegmentForm) -> Segment:
 
 
 def single_runs(segments: Iterable[Segment]) -> list[SegmentRun]:
-    return [SegmentRun(one.timeline, one.number, 1, one.form) for one in segments]
+    return [SegmentRun(segment.timeline, segment.number, 1, segment.form) for segment in segments]
 
 
 histories = st.dictionaries(
     st.integers(0, 400), st.tuples(st.sampled_from([1, 1, 2]), st.sampled_from(list(FORMS))), min_size=1
-).map(lambda found: [made(timeline, number, form) for number, (timeline, form) in sorted(found.items())])
+).map(lambda forms: [made(timeline, number, form) for number, (timeline, form) in sorted(forms.items())])
 
 
 @given(histories)

@@ -19,12 +19,12 @@ STEPS = st.lists(st.one_of(SIZES, st.sampled_from(["switch", "cut"])), max_size=
 
 
 @given(LSNS, LSNS)
-def test_stretches_cover_the_range(one: int, other: int) -> None:
-    lo, hi = sorted([one, other])
-    found = list(stretches(lo, hi))
-    assert (found[0][0], found[-1][1]) == (lo, hi)
-    assert all(before[1] == after[0] and before[1] % STRETCH_BYTES == 0 for before, after in pairwise(found))
-    assert all(high - low <= STRETCH_BYTES for low, high in found)
+def test_stretches_cover_the_range(an_lsn: int, another_lsn: int) -> None:
+    lo, hi = sorted([an_lsn, another_lsn])
+    pieces = list(stretches(lo, hi))
+    assert (pieces[0][0], pieces[-1][1]) == (lo, hi)
+    assert all(before[1] == after[0] and before[1] % STRETCH_BYTES == 0 for before, after in pairwise(pieces))
+    assert all(high - low <= STRETCH_BYTES for low, high in pieces)
 
 
 @settings(max_examples=60)
@@ -44,7 +44,7 @@ def test_every_record_is_in_one_stretch(
     directory = WalDirectory.scan(writer.save(tmp_path_factory.mktemp("wal")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "STRETCH_BYTES", pages * PAGE)
-        found = list(read_stretches(directory, writer.start, directory.stop_lsn + beyond))
-    records = [(lo <= lsn < hi, lsn) for lo, hi, frames in found for lsn in frames.lsns.tolist()]
+        pieces = list(read_stretches(directory, writer.start, directory.stop_lsn + beyond))
+    records = [(lo <= lsn < hi, lsn) for lo, hi, frames in pieces for lsn in frames.lsns.tolist()]
     assert records == [(True, lsn) for lsn, _, _ in writer.records]
-    assert [frames.end is None for _, _, frames in found[:-1]] == [True] * (len(found) - 1)
+    assert [frames.end is None for _, _, frames in pieces[:-1]] == [True] * (len(pieces) - 1)
