@@ -48,14 +48,17 @@ frac_digits 3
 
 
 def locale_source(places: Sequence[tuple[int, int, int]]) -> str:
-    """The conventions of a locale that there is nowhere, for ``localedef``."""
+    """Write the conventions of a locale that there is nowhere, for ``localedef``."""
     names = [f"{sign}_{part}" for sign in "pn" for part in ("sign_posn", "cs_precedes", "sep_by_space")]
     values = [value for place in places for value in place]
     return FIELDS + "\n".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
 
 
 def conventions_of(source: str) -> str:
-    """The lines of a locale for ``LC_MONETARY``: to ``copy "ja_JP"`` alone, ``localedef`` of glibc 2.36 crashes."""
+    """Return the lines of a locale for ``LC_MONETARY``.
+
+    To ``copy "ja_JP"`` alone, ``localedef`` of glibc 2.36 crashes.
+    """
     text = (SOURCES / source).read_text(encoding="utf-8")
     lines = text.partition("\nLC_MONETARY\n")[2].partition("\nEND LC_MONETARY")[0]
     assert lines, f"locale {source} has no LC_MONETARY"
@@ -64,7 +67,7 @@ def conventions_of(source: str) -> str:
 
 @pytest.fixture(scope="session")
 def locales(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Locales made for the servers and for us; their names."""
+    """Make locales for the servers and for us; their names."""
     sources = {name: (conventions_of(source), codeset) for name, (source, codeset) in LOCALES.items()}
     pairs = list(zip(PLACES[::2], PLACES[1::2], strict=True))
     for pair in pairs if request.config.getoption("--all-majors") else pairs[::4]:

@@ -96,15 +96,15 @@ def integer_queries(r: Random) -> list[str]:
 
 
 def _isn(prefixes: tuple[str, ...], length: int) -> Callable[[Random], list[str]]:
-    """Numbers that begin so, their check digit to be found, some of them with a wrong one."""
+    """Make numbers that begin so, their check digit to be found, some of them with a wrong one."""
 
     def values(r: Random) -> list[str]:
-        found = []
+        numbers = []
         for _ in range(500):
             digits = (r.choice(prefixes) + r.choice("0123456789") * r.randrange(6)).ljust(length, "x")[:length]
             number = "".join(r.choice("0123456789") if digit == "x" else digit for digit in digits)
-            found.append(number + r.choice(["?", "?", f"{r.randrange(10)}!"]))
-        return found
+            numbers.append(number + r.choice(["?", "?", f"{r.randrange(10)}!"]))
+        return numbers
 
     return values
 

@@ -87,44 +87,44 @@ FUNCTIONS: dict[str, list[tuple[str, Sequence[str]]]] = {}
 
 
 def _arithmetic() -> dict[str, list[tuple[str, Sequence[str]]]]:
-    """Of numbers, with numbers of other widths."""
-    found: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    """List functions of numbers, with numbers of other widths."""
+    templates: dict[str, list[tuple[str, Sequence[str]]]] = {}
     whole = ("int2", "int4", "int8")
     for left in whole:
         for right in whole:
             wider = whole[max(whole.index(left), whole.index(right))]
-            found.setdefault(wider, []).extend((f"{{}} {sign} {{}}", (left, right)) for sign in "+-*/")
+            templates.setdefault(wider, []).extend((f"{{}} {sign} {{}}", (left, right)) for sign in "+-*/")
     for kind in whole:
-        found[kind] += [(f"{{}} {sign} {{}}", (kind, kind)) for sign in "%&|#"]
-        found[kind] += [("- {}", (kind,)), ("+ {}", (kind,)), ("~ {}", (kind,)), ("abs({})", (kind,))]
-        found[kind] += [("mod({}, {})", (kind, kind)), ("{} << {}", (kind, "int4")), ("{} >> {}", (kind, "int4"))]
-        found[kind] += [
+        templates[kind] += [(f"{{}} {sign} {{}}", (kind, kind)) for sign in "%&|#"]
+        templates[kind] += [("- {}", (kind,)), ("+ {}", (kind,)), ("~ {}", (kind,)), ("abs({})", (kind,))]
+        templates[kind] += [("mod({}, {})", (kind, kind)), ("{} << {}", (kind, "int4")), ("{} >> {}", (kind, "int4"))]
+        templates[kind] += [
             (f"{{}}::{kind}", (other,)) for other in (*whole, "float4", "float8", "numeric") if other != kind
         ]
     for left, right in (("float4", "float4"), ("float8", "float8"), ("float4", "float8"), ("float8", "float4")):
         kind = "float4" if left == right == "float4" else "float8"
-        found.setdefault(kind, []).extend((f"{{}} {sign} {{}}", (left, right)) for sign in "+-*/")
+        templates.setdefault(kind, []).extend((f"{{}} {sign} {{}}", (left, right)) for sign in "+-*/")
     for kind in ("float4", "float8"):
-        found[kind] += [("- {}", (kind,)), ("abs({})", (kind,))]
-        found[kind] += [
+        templates[kind] += [("- {}", (kind,)), ("abs({})", (kind,))]
+        templates[kind] += [
             (f"{{}}::{kind}", (other,)) for other in (*whole, "float4", "float8", "numeric") if other != kind
         ]
     for name in ("round", "trunc", "ceil", "floor", "sign", "sqrt", "ceiling"):
-        found["float8"].append((f"{name}({{}})", ("float8",)))
-    found["numeric"] = [(f"{{}} {sign} {{}}", ("numeric", "numeric")) for sign in "+-*/%"]
-    found["numeric"] += [
+        templates["float8"].append((f"{name}({{}})", ("float8",)))
+    templates["numeric"] = [(f"{{}} {sign} {{}}", ("numeric", "numeric")) for sign in "+-*/%"]
+    templates["numeric"] += [
         (f"{name}({{}})", ("numeric",)) for name in ("abs", "ceil", "floor", "sign", "round", "trunc", "-")
     ]
-    found["numeric"] += [
+    templates["numeric"] += [
         ("round({}, 2)", ("numeric",)),
         ("trunc({}, 1)", ("numeric",)),
         ("round({}, -2)", ("numeric",)),
     ]
-    found["numeric"] += [("div({}, {})", ("numeric", "numeric")), ("{}::numeric(12,3)", ("numeric",))]
-    found["numeric"] += [(f"{{}}::{kind}", ("numeric",)) for kind in ("numeric(5,2)", "numeric(8,-2)")]
-    found["numeric"] += [("{}::numeric", (other,)) for other in (*whole, "float4", "float8")]
-    found["money"] = [("{} + {}", ("money", "money")), ("{} - {}", ("money", "money"))]
-    return found
+    templates["numeric"] += [("div({}, {})", ("numeric", "numeric")), ("{}::numeric(12,3)", ("numeric",))]
+    templates["numeric"] += [(f"{{}}::{kind}", ("numeric",)) for kind in ("numeric(5,2)", "numeric(8,-2)")]
+    templates["numeric"] += [("{}::numeric", (other,)) for other in (*whole, "float4", "float8")]
+    templates["money"] = [("{} + {}", ("money", "money")), ("{} - {}", ("money", "money"))]
+    return templates
 
 
 FUNCTIONS |= _arithmetic()
@@ -382,7 +382,7 @@ for _zone in ("UTC", "Europe/Oslo", "america/new_york", "Asia/Kathmandu", "Pacif
 
 @dataclass
 class Grammar:
-    """Writes expressions.
+    """A writer of expressions.
 
     Attributes:
         r: where chance comes from.
@@ -395,11 +395,11 @@ class Grammar:
     functions: Mapping[str, Sequence[tuple[str, Sequence[str]]]]
 
     def filter(self) -> str:
-        """A filter."""
+        """Write a filter."""
         return self.truth(self.r.choice([1, 2, 2, 3, 4]))
 
     def literal(self, kind: str) -> str:
-        """A literal, now and then NULL."""
+        """Write a literal, now and then NULL."""
         type = CASTS.get(kind, kind)
         if self.r.random() < 0.04:
             return f"null::{type}"
@@ -409,11 +409,11 @@ class Grammar:
         return f"{escape}'{value}'::{type}"
 
     def column(self, kind: str) -> str:
-        """A column of a kind."""
+        """Choose a column of a kind."""
         return "c_" + self.r.choice([name for name in COLUMNS if KINDS.get(name, name) == kind])
 
     def value(self, kind: str, depth: int) -> str:
-        """An expression of a kind."""
+        """Write an expression of a kind."""
         r = self.r
         choice = r.random()
         if kind == "bool" and depth > 0 and choice < 0.7:
@@ -422,15 +422,15 @@ class Grammar:
             return self.column(kind) if r.random() < 0.75 else self.literal(kind)
         if choice < 0.85 and self.functions.get(kind):
             template, arguments = r.choice(self.functions[kind])
-            return "(" + template.format(*(self.argument(one, depth - 1) for one in arguments)) + ")"
+            return "(" + template.format(*(self.argument(argument, depth - 1) for argument in arguments)) + ")"
         return f"({self._chosen(kind, depth - 1)})"
 
     def argument(self, kind: str, depth: int) -> str:
-        """An argument of a function: of a kind, or a literal that is written out."""
+        """Write an argument of a function: of a kind, or a literal that is written out."""
         return self.literal(kind[1:]) if kind[0] == "'" else self.value(kind, depth)
 
     def _chosen(self, kind: str, depth: int) -> str:
-        """One of several values of a kind."""
+        """Write one of several values of a kind."""
         r = self.r
         form = r.randrange(5) if kind not in UNLIKE else r.choice([0, 4])
         if form == 0:
@@ -447,12 +447,12 @@ class Grammar:
         return f"case when {self.truth(depth)} then {self.value(kind, depth)} {otherwise}end"
 
     def kind(self) -> str:
-        """Any kind that can be compared."""
+        """Choose any kind that can be compared."""
         name = self.r.choice([name for name in COLUMNS if name not in UNLIKE])
         return KINDS.get(name, name)
 
     def truth(self, depth: int) -> str:
-        """Something true or false."""
+        """Write something true or false."""
         r = self.r
         if depth > 0 and r.random() < 0.5:
             sides = [f"({self.truth(depth - 1)})" for _ in range(r.choice([2, 2, 3]))]
@@ -466,7 +466,7 @@ class Grammar:
             return r.choice([" and ", " or "]).join(sides)
         if self.functions.get("bool") and r.random() < 0.35:
             template, arguments = r.choice(self.functions["bool"])
-            return template.format(*(self.argument(one, depth - 1) for one in arguments))
+            return template.format(*(self.argument(argument, depth - 1) for argument in arguments))
         return self._test(depth)
 
     def _test(self, depth: int) -> str:
@@ -492,8 +492,10 @@ class Grammar:
             operator = r.choice(["=", "<>", "<", "<=", ">", ">="])
             return f"{self.value(left, depth - 1)} {operator} {self.value(right, depth - 1)}"
         if form == 7 and operator not in ("=", "<>"):
-            kinds = [one for one in (kind, self.kind(), self.kind()) if one not in NO_EXTREMES] or ["int4"]
-            sides = [", ".join(self.value(one, depth - 1) for one in kinds) for _ in range(2)]
+            kinds = [candidate for candidate in (kind, self.kind(), self.kind()) if candidate not in NO_EXTREMES] or [
+                "int4"
+            ]
+            sides = [", ".join(self.value(candidate, depth - 1) for candidate in kinds) for _ in range(2)]
             return f"row({sides[0]}) {operator} row({sides[1]})"
         if form == 8:
             return f"row({self.value(kind, depth - 1)}, {self.value(self.kind(), 0)}) is {r.choice(['', 'not '])}null"

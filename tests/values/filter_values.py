@@ -62,20 +62,20 @@ IS_VALID = """
 
 
 def pool(connection: psycopg.Connection[Any], kind: str, type_name: str, r: random.Random) -> list[str]:
-    """Some values of a type, among them the first ones that its maker gives: the edges."""
+    """Make some values of a type, among them the first ones that its maker gives: the edges."""
     if type_name.endswith("[]"):
         single = pool(connection, type_name[:-2], type_name[:-2], r)
-        found = ["{}", "{NULL}", *generated_values.array_of(lambda _: single[-8:], longest=60)(r)]
+        values = ["{}", "{NULL}", *generated_values.array_of(lambda _: single[-8:], longest=60)(r)]
     elif type_name in RANGES:
         single = pool(connection, RANGES[type_name], RANGES[type_name], r)
         brackets = ("[]", "[)", "(]", "()")
         pairs = [(r.choice(brackets), r.choice(single), r.choice(single)) for _ in range(80)]
-        found = ["empty", "(,)", *(f'{ends[0]}"{low}","{high}"{ends[1]}' for ends, low, high in pairs)]
-        found += [f'{ends[0]}"{low}",{ends[1]}' for ends, low, _ in pairs[:4]]
-        found += [f'{ends[0]},"{high}"{ends[1]}' for ends, _, high in pairs[:4]]
+        values = ["empty", "(,)", *(f'{ends[0]}"{low}","{high}"{ends[1]}' for ends, low, high in pairs)]
+        values += [f'{ends[0]}"{low}",{ends[1]}' for ends, low, _ in pairs[:4]]
+        values += [f'{ends[0]},"{high}"{ends[1]}' for ends, _, high in pairs[:4]]
     else:
-        found = generated_values.amounts(r, 0) if kind == "money" else generated_values.VALUES[type_name](r)
-    chosen = found if type_name in RANGES else [*found[:14], *r.choices(found, k=12)]
+        values = generated_values.amounts(r, 0) if kind == "money" else generated_values.VALUES[type_name](r)
+    chosen = values if type_name in RANGES else [*values[:14], *r.choices(values, k=12)]
     chosen = [value[:300] for value in chosen if "\0" not in value]
     query = "select array_agg(value order by at) from unnest(%s::text[]) with ordinality as v (value, at)"
     row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (chosen, type_name)).fetchone()

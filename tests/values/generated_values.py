@@ -211,7 +211,7 @@ MORE_HOURS = ("2562047788:00:54.775807", "-9223372036854775807 microseconds")
 
 
 def taken_by(values: list[str], major: int) -> list[str]:
-    """The values that a server of this major version takes."""
+    """List the values that a server of this major version takes."""
     return [value for value in values if major >= 15 or not any(more in value for more in MORE_HOURS)]
 
 
@@ -352,7 +352,7 @@ def vectors(bits: int) -> Callable[[Random], list[str]]:
 def array_of(
     elements: Callable[[Random], list[str]], delimiter: str = ",", longest: int = 200
 ) -> Callable[[Random], list[str]]:
-    """Arrays of values shorter than `longest`: NULLs, up to three dimensions, unusual bounds, empty."""
+    """Make a maker of arrays of values shorter than `longest`: NULLs, up to three dimensions, unusual bounds, empty."""
 
     def quoted(value: str | None) -> str:
         if value is None:
@@ -380,18 +380,18 @@ def array_of(
 
 
 def objects(r: Random) -> list[str]:
-    """OIDs of objects that every database has, of none at all, and of things that are not there."""
+    """List OIDs of objects that every database has, of none at all, and of things that are not there."""
     return ["0", "4294967295", "11", "10"] + [str(r.randrange(16384)) for _ in range(1500)]
 
 
 def privileges(r: Random) -> list[str]:
     roles = ["", "pg_monitor", "pg_read_all_stats", "pg_signal_backend", "98765"]
-    found = []
+    items = []
     for _ in range(300):
         letters = "".join(letter + r.choice(["", "*"]) for letter in "arwdDxtXUCTc" if r.random() < 0.4)
         grantee, grantor = r.choice(roles[:-1]), r.choice(roles[1:-1])
-        found.append(f"{grantee}={letters if grantee else letters.replace('*', '')}/{grantor}")
-    return found
+        items.append(f"{grantee}={letters if grantee else letters.replace('*', '')}/{grantor}")
+    return items
 
 
 VALUES: dict[str, Callable[[Random], list[str]]] = {

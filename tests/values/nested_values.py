@@ -30,19 +30,19 @@ SETUP = """
 
 
 def array(items: Sequence[str | None]) -> str:
-    """Items as an array's text."""
+    """Write items as an array's text."""
     inner = ("NULL" if item is None else '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' for item in items)
     return "{" + ",".join(inner) + "}"
 
 
 def record(items: Sequence[str | None]) -> str:
-    """Items as a composite's text."""
+    """Write items as a composite's text."""
     inner = ("" if item is None else '"' + item.replace("\\", "\\\\").replace('"', '""') + '"' for item in items)
     return "(" + ",".join(inner) + ")"
 
 
 def range_of(low: str | None, high: str | None, brackets: str) -> str:
-    """Two bounds as a range's text."""
+    """Write two bounds as a range's text."""
     low, high = ("" if bound is None else record([bound])[1:-1] for bound in (low, high))
     return f"{brackets[0]}{low},{high}{brackets[1]}"
 
@@ -64,7 +64,7 @@ def _pair(r: Random) -> str:
 
 
 def _range(r: Random, values: Sequence[str]) -> str:
-    """A range over two of the values, which ascend."""
+    """Write a range over two of the values, which ascend."""
     if r.random() < 0.05:
         return "empty"
     at, to = sorted(r.choices(range(len(values)), k=2))

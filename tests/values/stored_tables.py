@@ -44,7 +44,7 @@ _ATTRIBUTES = """
 
 
 def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
-    """A type as the server's catalog has it; fast defaults of a composite's attributes are left out."""
+    """Read a type as the server's catalog has it; fast defaults of a composite's attributes are left out."""
     row = connection.execute(_TYPE_QUERY, (oid,)).fetchone()
     assert row is not None
     (
@@ -77,14 +77,14 @@ def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
 
 
 def _names(connection: psycopg.Connection[Any], oid: int) -> ObjectNames:
-    """What values of a type of OIDs print as, now."""
+    """Read what values of a type of OIDs print as, now."""
     names = names_of_objects(connection, oid)
     oids = sorted(names)
     return ObjectNames(struct.pack(f"<{len(oids)}I", *oids), "\0".join(names[oid] for oid in oids))
 
 
 def attributes_of(connection: psycopg.Connection[Any], relation: int) -> tuple[Column, ...]:
-    """The columns of a composite's relation."""
+    """Read the columns of a composite's relation."""
     rows = connection.execute(_ATTRIBUTES, (relation,)).fetchall()
     return tuple(
         Column(number, name, None if dropped else type_info(connection, oid), typmod, length, align, dropped)
@@ -110,7 +110,7 @@ def store(
 
 
 def stored_datums(path: Path, type: TypeInfo) -> Iterator[tuple[int, bytes | None]]:
-    """The (id, payload) pairs of a table file: payloads without varlena header, None for NULL."""
+    """Give the (id, payload) pairs of a table file: payloads without varlena header, None for NULL."""
     data = path.read_bytes()
     for page in range(0, len(data), PAGE):
         lower = struct.unpack_from("<H", data, page + 12)[0]
@@ -140,7 +140,7 @@ def _datum(row: bytes, type: TypeInfo) -> tuple[int, bytes | None]:
 def printed(
     type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings, *, binary: bool = False
 ) -> list[bytes | int]:
-    """Our text of each payload, or its binary form, or the kernel's status."""
+    """Return our text of each payload, or its binary form, or the kernel's status."""
     tables = build_text_tables([type], session, binary=binary)
     kernel = type_send if binary else type_text
     out = np.zeros(1 << 20, dtype=np.uint8)
@@ -153,7 +153,7 @@ def printed(
 
 
 def server_text(connection: psycopg.Connection[Any], table: str) -> dict[int, bytes | None]:
-    """What the output function prints (a cast to text may differ: bool, char(n)), by id."""
+    """Return what the output function prints (a cast to text may differ: bool, char(n)), by id."""
     with connection.cursor() as cursor:
         result = cursor.execute(f"select id, value from {table}").pgresult
         assert result is not None
@@ -161,7 +161,7 @@ def server_text(connection: psycopg.Connection[Any], table: str) -> dict[int, by
 
 
 def server_binary(connection: psycopg.Connection[Any], table: str) -> dict[int, bytes]:
-    """What the send function makes of the values, by id."""
+    """Return what the send function makes of the values, by id."""
     with connection.cursor(binary=True) as cursor:
         result = cursor.execute(f"select id, value from {table}").pgresult
         assert result is not None

@@ -22,7 +22,7 @@ _COLUMNS = """
 
 
 def schema_of(connection: psycopg.Connection[Any], table: str, missing: dict[str, bytes]) -> RelationSchema:
-    """A table's schema, with the datums of its fast defaults by column name."""
+    """Read a table's schema, with the datums of its fast defaults by column name."""
     columns = tuple(
         Column(
             number=number,
@@ -42,7 +42,7 @@ def schema_of(connection: psycopg.Connection[Any], table: str, missing: dict[str
 def stored_items(
     server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str
 ) -> tuple[NDArray[np.uint8], Items]:
-    """The table's chunks by value and number, then its rows in the order they lie in the file."""
+    """Read the table's chunks by value and number, then its rows in the order they lie in the file."""
     connection.execute("checkpoint")
     rows = _tuples(_file(server, connection, table))
     chunks = sorted(
@@ -68,8 +68,8 @@ def stored_items(
 
 
 def rows_of(cells: Cells, schema: RelationSchema) -> list[list[bytes | None]]:
-    """Texts or binary forms of the live columns of each row, None for NULL."""
-    found = []
+    """Return texts or binary forms of the live columns of each row, None for NULL."""
+    rows = []
     for first in cells.new_first[cells.new_first >= 0]:
         row: list[bytes | None] = []
         for column, cell in zip(schema.columns, range(first, first + len(schema.columns)), strict=True):
@@ -79,12 +79,12 @@ def rows_of(cells: Cells, schema: RelationSchema) -> list[list[bytes | None]]:
             if not column.is_dropped:
                 text = cells.text[start : start + cells.length[cell]].tobytes()
                 row.append(text if kind in (TEXT, BINARY) else None)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def server_rows(connection: psycopg.Connection[Any], table: str, *, binary: bool = False) -> list[list[bytes | None]]:
-    """What the server prints, or sends in binary form, in the order of the file."""
+    """Return what the server prints, or sends in binary form, in the order of the file."""
     with connection.cursor(binary=binary) as cursor:
         result = cursor.execute(f"select * from {table} order by ctid").pgresult
         assert result is not None
@@ -103,14 +103,14 @@ def _file(server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: 
 
 
 def _tuples(path: Path) -> list[bytes]:
-    """Every tuple of a heap file, dead ones excepted (the tests delete none)."""
+    """Read every tuple of a heap file, dead ones excepted (the tests delete none)."""
     data = path.read_bytes()
-    found = []
+    tuples = []
     for page in range(0, len(data), PAGE):
         lower = struct.unpack_from("<H", data, page + 12)[0]
         for pointer_at in range(page + 24, page + lower, 4):
             pointer = struct.unpack_from("<I", data, pointer_at)[0]
             if pointer >> 15 & 3 == 1:
                 start = page + (pointer & 0x7FFF)
-                found.append(data[start : start + (pointer >> 17)])
-    return found
+                tuples.append(data[start : start + (pointer >> 17)])
+    return tuples

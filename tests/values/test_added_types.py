@@ -132,7 +132,7 @@ def test_a_package_that_fails(copies: Copies, tmp_path: Path, source: str, point
 
 @pytest.fixture
 def printed_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TypeInfo]:
-    """A type of which a package brings all forms."""
+    """Give a type of which a package brings all forms."""
     monkeypatch.syspath_prepend(package(tmp_path, ALL_FORMS, "printers:FORMS"))
     for known in (added_types._points, added_types.added_type):
         known.cache_clear()
@@ -156,5 +156,5 @@ def test_pieces_are_replaced() -> None:
     lengths, chosen = np.array([1, 2, 0, 3]), np.array([False, True, True, False])
     starts = np.array([0, 1, 3, 3])
     assert chosen_values(text, starts[chosen], lengths[chosen]).to_pylist() == [b"bb", b""]
-    found, begins = replace_values(text, lengths, chosen, pa.array([b"", b"dddd"], pa.large_binary()))
-    assert (found.tobytes(), begins.tolist()) == (b"addddccc", [0, 1, 1, 5, 8])
+    replaced, begins = replace_values(text, lengths, chosen, pa.array([b"", b"dddd"], pa.large_binary()))
+    assert (replaced.tobytes(), begins.tolist()) == (b"addddccc", [0, 1, 1, 5, 8])

@@ -69,7 +69,7 @@ class Table:
     settings: FilterSettings
 
     def tree(self, condition: str) -> str | None:
-        """A filter as the catalog has it; None if the server does not take it for one."""
+        """Return a filter as the catalog has it; None if the server does not take it for one."""
         try:
             self.connection.execute(f"alter publication some_rows set table filtered where ({condition})".encode())
         except psycopg.errors.FeatureNotSupported:
@@ -80,7 +80,7 @@ class Table:
 
 @pytest.fixture(scope="session")
 def table(server: EmbeddedPostgres) -> Iterator[Table]:
-    """The rows of a table that has a column of each type."""
+    """Hold a table that has a column of each type, with its rows."""
     major = server.programs.major
     with server.connect() as opened:
         opened.execute("create database filter_oracle")
@@ -106,31 +106,31 @@ def table(server: EmbeddedPostgres) -> Iterator[Table]:
 
 
 def one_by_one(table: Table, condition: str) -> dict[int, bool | str]:
-    """The server's verdict or error of each row, in the order in which they lie in the table."""
+    """Return the server's verdict or error of each row, in the order in which they lie in the table."""
     rows = table.connection.execute(b"select * from pg_temp.verdicts(%s)", (condition,)).fetchall()
     return {place: failure if verdict is None else verdict for place, (_, verdict, failure) in enumerate(rows)}
 
 
 def some_of(column: RawColumn, rows: slice) -> RawColumn:
-    """Some of a column's rows."""
+    """Return some of a column's rows."""
     return RawColumn(column.kind[rows], column.start[rows], column.length[rows], column.data)
 
 
 def ours_one_by_one(table: Table, tree: str) -> dict[int, bool | str]:
-    """Ours."""
-    found: dict[int, bool | str] = {}
+    """Return our verdict or error of each row."""
+    verdicts: dict[int, bool | str] = {}
     compiled = compile_filter([tree], table.schema.columns, table.settings)
     for number in range(ROWS):
         columns = {key: some_of(column, slice(number, number + 1)) for key, column in table.columns.items()}
         try:
-            found[number] = bool(compiled.verdict(columns, 1)[0])
+            verdicts[number] = bool(compiled.verdict(columns, 1)[0])
         except ExpressionError as error:
-            found[number] = error.message
-    return found
+            verdicts[number] = error.message
+    return verdicts
 
 
 def server_verdicts(table: Table, condition: str) -> list[bool] | str:
-    """All rows' verdicts, or the error that the first one that has any ends with."""
+    """Return all rows' verdicts, or the error that the first one that has any ends with."""
     try:
         rows = table.connection.execute(f"select ({condition}) is true from filtered".encode()).fetchall()
     except psycopg.Error as error:
@@ -141,14 +141,14 @@ def server_verdicts(table: Table, condition: str) -> list[bool] | str:
 def our_verdicts(table: Table, tree: str) -> list[bool] | str:
     compiled = pickle.loads(pickle.dumps(compile_filter([tree], table.schema.columns, table.settings)))
     try:
-        found: list[bool] = compiled.verdict(table.columns, ROWS).tolist()
+        verdicts: list[bool] = compiled.verdict(table.columns, ROWS).tolist()
     except ExpressionError as error:
         return error.message
-    return found
+    return verdicts
 
 
 def is_long(request: pytest.FixtureRequest) -> bool:
-    """Whether the test may take long."""
+    """Tell whether the test may take long."""
     return bool(request.config.getoption("--expressions") or request.config.getoption("--all-majors"))
 
 
@@ -161,8 +161,8 @@ def compare(table: Table, condition: str, thorough: bool) -> str:
     tree = table.tree(condition)
     if tree is None:
         return "refused"
-    expected, found = server_verdicts(table, condition), our_verdicts(table, tree)
-    assert found == expected, condition
+    expected, actual = server_verdicts(table, condition), our_verdicts(table, tree)
+    assert actual == expected, condition
     if isinstance(expected, str):
         # Row by row takes a while: of a few expressions, that of some.
         if not thorough and zlib.crc32(condition.encode()) % 4:
@@ -178,9 +178,9 @@ def test_random_filters(table: Table, request: pytest.FixtureRequest) -> None:
     wanted = request.config.getoption("--expressions") or (MANY if thorough else FEW)
     r = random.Random(f"{table.settings.major} {wanted}")
     grammar = Grammar(r, table.pools, filter_grammar.FUNCTIONS)
-    found = Counter(compare(table, grammar.filter(), thorough) for _ in range(wanted))
-    print(f"PostgreSQL {table.settings.major}: {dict(found)}")
-    assert found["has verdicts"] > wanted / 2
+    counts = Counter(compare(table, grammar.filter(), thorough) for _ in range(wanted))
+    print(f"PostgreSQL {table.settings.major}: {dict(counts)}")
+    assert counts["has verdicts"] > wanted / 2
 
 
 @pytest.mark.parametrize("kind", sorted(filter_grammar.FUNCTIONS))
@@ -191,7 +191,7 @@ def test_every_function(table: Table, kind: str, request: pytest.FixtureRequest)
     grammar = Grammar(r, table.pools, {})
     for template, arguments in filter_grammar.FUNCTIONS[kind]:
         for _ in range(4 if thorough else 1):
-            call = template.format(*(grammar.argument(one, 0) for one in arguments))
+            call = template.format(*(grammar.argument(argument, 0) for argument in arguments))
             condition = call if kind == "bool" else f"({call}) = {grammar.value(kind, 0)}"
             assert compare(table, condition, thorough) != "refused"
 
@@ -220,12 +220,12 @@ def test_pgoutput_goes_by_the_same_verdicts(table: Table) -> None:
 
 
 def numbers_of(table: Table) -> list[int]:
-    """The rows' ids, in the order in which they lie."""
+    """List the rows' ids, in the order in which they lie."""
     return [number for (number,) in table.connection.execute("select id from filtered order by ctid").fetchall()]
 
 
 def published(connection: psycopg.Connection[Any], publication: str) -> list[int]:
-    """The ids in the INSERT messages of pgoutput."""
+    """List the ids in the INSERT messages of pgoutput."""
     changes = "pg_logical_slot_peek_binary_changes('f', null, null, 'proto_version', '1', 'publication_names', %s)"
     rows = connection.execute(f"select data from {changes}".encode(), (publication,)).fetchall()
     # I, the relation's OID, N, the number of columns, and of the first one: t, its length, its text.
@@ -273,7 +273,7 @@ def test_letters_of_ascii_in_other_locales(server: EmbeddedPostgres, provider: s
 
 
 def damaged(column: RawColumn, r: random.Random) -> RawColumn:
-    """Most of a column's values with other bytes in them; where they lie stays as it is."""
+    """Change bytes of most of a column's values; where they lie stays as it is."""
     data = column.data.copy()
     there = np.flatnonzero((column.kind == VALUE) & (column.length > 0)).tolist()
     for row in there:
@@ -287,9 +287,9 @@ def damaged(column: RawColumn, r: random.Random) -> RawColumn:
 def test_damaged_values_have_a_verdict_or_a_typed_error(table: Table, request: pytest.FixtureRequest) -> None:
     r = random.Random(f"damaged {table.settings.major}")
     grammar = Grammar(r, table.pools, {})
-    templates = [(kind, *one) for kind, several in filter_grammar.FUNCTIONS.items() for one in several]
+    templates = [(kind, *function) for kind, several in filter_grammar.FUNCTIONS.items() for function in several]
     for kind, template, arguments in templates if is_long(request) else r.sample(templates, 100):
-        call = template.format(*(grammar.argument(one, 0) for one in arguments))
+        call = template.format(*(grammar.argument(argument, 0) for argument in arguments))
         tree = table.tree(call if kind == "bool" else f"({call}) = {grammar.column(kind)}")
         assert tree is not None
         compiled = compile_filter([tree], table.schema.columns, table.settings)

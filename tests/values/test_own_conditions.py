@@ -72,7 +72,7 @@ class Table:
     settings: FilterSettings
 
     def of_server(self, condition: str) -> str | None:
-        """The tree that the server makes of a condition; None if it does not take it for a filter."""
+        """Return the tree that the server makes of a condition; None if it does not take it for a filter."""
         try:
             self.connection.execute(f"alter publication some_rows set table filtered where ({condition})".encode())
         except psycopg.errors.FeatureNotSupported:
@@ -86,14 +86,14 @@ class Table:
         return analyzed(statement["whereClause"], self.columns, self.settings.major, self.settings.encoding)
 
     def compare(self, condition: str) -> str:
-        """``same``, or ``refused`` here or there."""
+        """Compare a condition: ``same``, or ``refused`` here or there."""
         expected = self.of_server(condition)
         try:
-            found = compile_expression(self.of_ours(condition), self.columns, self.settings)
+            expression = compile_expression(self.of_ours(condition), self.columns, self.settings)
         except UnsupportedFilterError:
             return "refused"
         assert expected is not None, condition
-        assert repr(found) == repr(compile_expression(expected, self.columns, self.settings)), condition
+        assert repr(expression) == repr(compile_expression(expected, self.columns, self.settings)), condition
         return "same"
 
 
@@ -111,8 +111,8 @@ def own_table(server: EmbeddedPostgres) -> Iterator[Table]:
         connection.execute("create publication some_rows with (publish = 'insert')")
         query = "select attnum::int, attcollation::int8 from pg_attribute where attrelid = 'filtered'::regclass"
         collations = dict(connection.execute(query).fetchall())
-        found = schema_of(connection, "filtered", {}).columns
-        known = tuple(replace(column, collation=collations[column.number]) for column in found)
+        schema_columns = schema_of(connection, "filtered", {}).columns
+        known = tuple(replace(column, collation=collations[column.number]) for column in schema_columns)
         grammar = Grammar(r, pools, filter_grammar.FUNCTIONS)
         yield Table(
             connection,
@@ -135,9 +135,9 @@ def test_more_than_a_filter_may_have(own_table: Table, condition: str) -> None:
 
 def test_random_conditions(own_table: Table, request: pytest.FixtureRequest) -> None:
     wanted = request.config.getoption("--expressions") or FEW
-    found = Counter(own_table.compare(own_table.grammar.filter()) for _ in range(wanted))
-    print(f"PostgreSQL {own_table.settings.major}: {dict(found)}")
-    assert found["same"] > wanted / 8
+    counts = Counter(own_table.compare(own_table.grammar.filter()) for _ in range(wanted))
+    print(f"PostgreSQL {own_table.settings.major}: {dict(counts)}")
+    assert counts["same"] > wanted / 8
 
 
 @pytest.mark.parametrize("kind", sorted(filter_grammar.FUNCTIONS))
@@ -145,5 +145,5 @@ def test_every_function(own_table: Table, kind: str) -> None:
     """Each template by itself, with columns and with literals."""
     for template, arguments in filter_grammar.FUNCTIONS[kind]:
         for _ in range(TIMES):
-            call = template.format(*(own_table.grammar.argument(one, 0) for one in arguments))
+            call = template.format(*(own_table.grammar.argument(argument, 0) for argument in arguments))
             own_table.compare(call if kind == "bool" else f"({call}) = {own_table.grammar.column(kind)}")

@@ -117,6 +117,6 @@ def test_modifiers_of_types(connection: psycopg.Connection[Any], name: str) -> N
     output = str((connection.execute(function, (name,)).fetchone() or ("",))[0]).removeprefix("$libdir/")
     info = TypeInfo(99999, name, "public", name, "b", -1, "d", False, typmod_output=output)
     query = "select atttypmod, format_type(atttypid, atttypmod) from pg_attribute where attrelid = %s::regclass"
-    found = connection.execute(f"{query} and attnum > 0", (f"modified_{name}",)).fetchall()
-    assert [text for _, text in found] == [type_name_of(info, typmod) for typmod, _ in found]
-    assert len({text for _, text in found}) > len(shapes)
+    modified = connection.execute(f"{query} and attnum > 0", (f"modified_{name}",)).fetchall()
+    assert [text for _, text in modified] == [type_name_of(info, typmod) for typmod, _ in modified]
+    assert len({text for _, text in modified}) > len(shapes)

@@ -97,7 +97,7 @@ def test_a_value_made_of_one_without_a_send_function_is_refused(engine: Engine, 
             last = connection.execute("select pg_current_wal_insert_lsn()::text").fetchone()
             assert last is not None
             connection.execute("insert into t values (2, '{}')")
-            with pytest.raises(psycopg.errors.UndefinedFunction) as said:
+            with pytest.raises(psycopg.errors.UndefinedFunction) as refusal:
                 connection.execute(peek, words)
         server.stop()
         start, end = int(Lsn.parse(row[0])), int(Lsn.parse(last[0]))
@@ -106,6 +106,8 @@ def test_a_value_made_of_one_without_a_send_function_is_refused(engine: Engine, 
             assert expected == [data for table in result.tables() for data in table.column("data").to_pylist()]
         with pytest.raises(DecodingError) as caught, decode(engine, replace(request, end=None)):
             pass
-    assert str(said.value.diag.message_primary) + ', needed for column "acl" of table "public.t"' in str(caught.value)
+    assert str(refusal.value.diag.message_primary) + ', needed for column "acl" of table "public.t"' in str(
+        caught.value
+    )
     assert caught.value.lsn is not None
     assert caught.value.lsn >= end

@@ -36,8 +36,8 @@ AMOUNTS += ["92233720368547758.07", "-92233720368547758.08"]
 
 def ranges(r: random.Random) -> list[str]:
     moments = sorted(value for value in VALUES["timestamptz"](r) if value[:4] in ("1999", "2000", "2024"))
-    found = [f'["{a}","{a}"]' for a in VALUES["timestamptz"](r)[5:200]]
-    return [*found, "empty", "(,)", "[-infinity,infinity)", *(f"[{a},)" for a in moments)]
+    texts = [f'["{a}","{a}"]' for a in VALUES["timestamptz"](r)[5:200]]
+    return [*texts, "empty", "(,)", "[-infinity,infinity)", *(f"[{a},)" for a in moments)]
 
 
 def spans(r: random.Random) -> list[str]:
@@ -47,7 +47,7 @@ def spans(r: random.Random) -> list[str]:
 
 
 def amounts(r: random.Random) -> list[str]:
-    """Plain numbers, as the locale C reads them."""
+    """Make plain numbers, as the locale C reads them."""
     sizes = [r.randrange(10 ** r.randrange(1, 19)) * r.choice((1, -1)) for _ in range(200)]
     return [f"{size / abs(size or 1):.0f}"[:-1] + f"{abs(size) // 100}.{abs(size) % 100:02d}" for size in sizes]
 
@@ -67,7 +67,7 @@ MAKERS = {
 
 @pytest.fixture(scope="session")
 def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
-    """A session in a database of its own, with the server's own zone files in use."""
+    """Hold a session in a database of its own, with the server's own zone files in use."""
     zones = server.programs.root / "share" / "postgresql" / "timezone"
     with server.connect() as first:
         first.execute("create database styles")
@@ -84,14 +84,14 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture(scope="session")
 def stored(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> dict[str, tuple[str, TypeInfo]]:
-    """A table of values of each type: its name, and the type."""
-    found: dict[str, tuple[str, TypeInfo]] = {}
+    """Store a table of values of each type: its name, and the type."""
+    tables: dict[str, tuple[str, TypeInfo]] = {}
     for name in dict.fromkeys((*DATES, *FLOATS, *MONEY, "interval", "interval[]")):
         r = random.Random(zlib.crc32(name.encode()))
         values = taken_by(MAKERS[name](r), server.programs.major)
-        table = f"styled{len(found)}"
-        found[name] = table, store(connection, table, name, [*values[:60], *r.sample(values, min(400, len(values)))])
-    return found
+        table = f"styled{len(tables)}"
+        tables[name] = table, store(connection, table, name, [*values[:60], *r.sample(values, min(400, len(values)))])
+    return tables
 
 
 def compare_under(
@@ -199,7 +199,7 @@ LEAST += [
 def test_the_least_parts_of_an_interval(
     server: EmbeddedPostgres, connection: psycopg.Connection[Any], style: str
 ) -> None:
-    """What 14 cannot turn the sign of."""
+    """14 cannot turn the sign of these."""
     table = "least", store(connection, "least", "interval", LEAST)
     assert len(LEAST) == compare_under(server, connection, table, {"IntervalStyle": style})
     connection.execute("drop table least")

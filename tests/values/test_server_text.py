@@ -85,7 +85,7 @@ ZONES += ["<-0830>+08:30", "INTERVAL '-08:30:00'", "interval  '@ 5 hours 45 mins
 
 @pytest.fixture(scope="session")
 def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
-    """A session with the types made here, and the server's own zone files in use."""
+    """Hold a session with the types made here, and the server's own zone files in use."""
     zones = server.programs.root / "share" / "postgresql" / "timezone"
     if zones.is_dir():
         zoneinfo.reset_tzpath([str(zones)])
@@ -176,8 +176,10 @@ def test_zones_by_an_interval(connection: psycopg.Connection[Any], style: str) -
                 f"create or replace function zoned() returns int language sql as 'select 1' "
                 f"set time zone interval '{given}'"
             )
-            (kept,) = connection.execute("select proconfig[1] from pg_proc where proname = 'zoned'").fetchone() or ("",)
-            for value in (kept.partition("=")[2], f"INTERVAL '{given}'"):
+            (setting,) = connection.execute("select proconfig[1] from pg_proc where proname = 'zoned'").fetchone() or (
+                "",
+            )
+            for value in (setting.partition("=")[2], f"INTERVAL '{given}'"):
                 connection.execute("select set_config('timezone', %s, false)", (value,))
                 zone = timezones.load_timezone(value)
                 at = zone.labels[zone.label[0] * LABEL_SIZE :]

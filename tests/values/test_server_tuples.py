@@ -44,7 +44,7 @@ def compare(
 
 
 def long_text(source: random.Random) -> str | None:
-    """Anything from nothing to far beyond a page, compressible or not."""
+    """Make anything from nothing to far beyond a page, compressible or not."""
     kind, size = source.randrange(6), source.choice([0, 1, 126, 127, 500, 1990, 2100, 9000, 60_000])
     if kind == 0:
         return None
@@ -76,7 +76,7 @@ def test_lz4_values_of_a_server_that_has_it() -> None:
 
 
 def compare_storages(server: EmbeddedPostgres, connection: psycopg.Connection[Any], methods: list[str]) -> None:
-    """Values of every length, compressible or not, in columns of every storage."""
+    """Compare values of every length, compressible or not, in columns of every storage."""
     source = random.Random(5)
     columns = [(storage, method) for storage in STORAGES[1:] for method in methods]
     definitions = ", ".join(f"c{i} text compression {method}" for i, (_, method) in enumerate(columns))
@@ -149,7 +149,7 @@ def test_null_bitmaps_of_any_width(server: EmbeddedPostgres, connection: psycopg
 
 
 def array_input(items: Sequence[str | None]) -> str:
-    """Input text of an array, every element quoted."""
+    """Write input text of an array, every element quoted."""
     quoted = ["NULL" if item is None else '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' for item in items]
     return "{" + ",".join(quoted) + "}"
 

@@ -37,7 +37,7 @@ OWN_ARRAYS = ("int2vector", "oidvector")
 
 @pytest.fixture(scope="module")
 def connection(server: EmbeddedPostgres) -> Any:
-    """A session of the server."""
+    """Hold a session of the server."""
     with server.connect() as opened:
         opened.execute("set client_encoding = 'utf8'")
         yield opened

@@ -81,8 +81,8 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
             connection.execute("INSERT INTO nulls VALUES (1, 'one'), (2, 'two')")
             connection.execute("UPDATE nulls SET note = 'more' WHERE id = 1")
             connection.execute("DELETE FROM nulls WHERE id = 2")
-            said = "SELECT data FROM pg_logical_slot_peek_changes('s', NULL, NULL, 'skip-empty-xacts', '1')"
-            lines = tuple(row[0] for row in connection.execute(said.encode()).fetchall())
+            query = "SELECT data FROM pg_logical_slot_peek_changes('s', NULL, NULL, 'skip-empty-xacts', '1')"
+            lines = tuple(row[0] for row in connection.execute(query.encode()).fetchall())
             lsn["filled"] = _position(connection)
             connection.execute(f"CREATE TABLE filled (id int PRIMARY KEY, note text, {COLUMNS})".encode())
             connection.execute(f"CREATE PUBLICATION id_and_note FOR TABLE filled ({PUBLISHED})".encode())
@@ -104,7 +104,10 @@ def _position(connection: Any) -> int:
 
 
 def _stored(connection: Any, table: str) -> list[str]:
-    """The attributes of a table's first row, detoasted, in hexadecimal digits; without headers, as they are bytea."""
+    """Read the attributes of a table's first row, detoasted, in hexadecimal digits.
+
+    They are without headers, as they are bytea.
+    """
     query = "SELECT t_attrs FROM heap_page_item_attrs(get_raw_page(%s, 0), %s::regclass, true) WHERE lp = 1"
     return [datum.hex() for datum in connection.execute(query, [table, table]).fetchone()[0]]
 
@@ -155,12 +158,12 @@ def test_stored_bytes(engine: Engine, window: Window) -> None:
 
 
 def test_null_instead_and_a_warning_for_each_column(engine: Engine, window: Window) -> None:
-    with pytest.warns(HeadwaterWarning) as told:
+    with pytest.warns(HeadwaterWarning) as warned:
         lines = _lines(engine, window, "filled", "null")
     wanted = "table public.filled: INSERT: id[integer]:1 note[text]:'one' c0[odd]:null c1[odd[]]:null"
     assert lines[1].startswith(wanted)
     assert "'" not in lines[1].removeprefix(wanted)
-    texts = [str(one.message) for one in told if isinstance(one.message, HeadwaterWarning)]
+    texts = [str(warning.message) for warning in warned if isinstance(warning.message, HeadwaterWarning)]
     assert len(texts) == len(VALUES)
     assert texts[0] == (
         'values of type odd cannot be printed, column "c0" of table "public.filled" has NULL instead of them'
@@ -184,8 +187,8 @@ def test_columns_that_nobody_publishes_are_no_matter(engine: Engine, window: Win
 def test_rows_in_spark(spark: Any, window: Window) -> None:
     options = {"path": window.wal, "catalog": window.backup, "database": "postgres", "tables": "public.filled"}
     reader = spark.read.format("headwater").options(**options)
-    found = reader.option("unknownTypes", "hex").load().orderBy("id").select("note", "c0", "c2").collect()
-    assert [tuple(row) for row in found] == [
+    rows = reader.option("unknownTypes", "hex").load().orderBy("id").select("note", "c0", "c2").collect()
+    assert [tuple(row) for row in rows] == [
         ("one", f"\\x{window.stored['odd']}", f"\\x{window.stored['odd_pair']}"),
         ("two", None, None),
     ]

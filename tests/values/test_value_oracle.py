@@ -71,14 +71,14 @@ MAKERS = _makers()
 
 
 def makers_of(major: int) -> dict[str, Make]:
-    """Makers of values by type."""
+    """Return makers of values by type."""
     newer = {name: make for name, (since, make) in generated_values.NEWER.items() if major >= since}
     return MAKERS | {name: lambda r, _, make=make: make(r) for name, make in newer.items()}
 
 
 @pytest.fixture(scope="session")
 def session(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
-    """A session in a database of its own."""
+    """Hold a session in a database of its own."""
     with server.connect() as opened:
         opened.execute("create database value_oracle")
     with server.connect("value_oracle") as opened:
@@ -108,15 +108,15 @@ class _Pool:
     values: list[str]
 
     def take(self, r: Random, count: int) -> list[str]:
-        """As many, each once before any comes twice."""
-        found = list[str]()
-        while len(found) < count:
-            found += r.sample(self.values, min(len(self.values), count - len(found)))
-        return found
+        """Take as many values, each once before any comes twice."""
+        taken = list[str]()
+        while len(taken) < count:
+            taken += r.sample(self.values, min(len(self.values), count - len(taken)))
+        return taken
 
 
 def _pool(connection: psycopg.Connection[Any], type_name: str, r: Random, major: int, count: int) -> _Pool:
-    """Values of a type, `count` of them if its makers have so many."""
+    """Make values of a type, `count` of them if its makers have so many."""
     make = makers_of(major)[type_name]
     values = dict.fromkeys(taken_by(make(r, major), major))
     for _ in range(20):
@@ -131,13 +131,13 @@ def _pool(connection: psycopg.Connection[Any], type_name: str, r: Random, major:
 
 
 def _valid(connection: psycopg.Connection[Any], type_name: str, values: list[str]) -> list[str]:
-    """Those of some values that the server takes."""
+    """Return those of some values that the server takes."""
     query = "select array_agg(value order by at) from unnest(%s::text[]) with ordinality as v (value, at)"
     row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (values, type_name)).fetchone()
     assert row is not None
     assert row[0] is not None, f"no value of {type_name} is valid"
-    found: list[str] = row[0]
-    return found
+    taken: list[str] = row[0]
+    return taken
 
 
 def _is_ordered(connection: psycopg.Connection[Any], type_name: str) -> bool:
@@ -155,7 +155,7 @@ SHAPES = ("", "array", "domain", "domain of arrays", "composite", "range", "mult
 def _shape(
     connection: psycopg.Connection[Any], pool: _Pool, shape: str, r: Random, count: int
 ) -> tuple[str, list[str]]:
-    """A type made of the pool's type, and values of it."""
+    """Make a type of the pool's type, and values of it."""
     name, key = pool.type_name, zlib.crc32(pool.type_name.encode())
     if shape == "array":
         return f"{name}[]", _arrays(pool, r, count)
@@ -177,18 +177,18 @@ def _shape(
 
 
 def _arrays(pool: _Pool, r: Random, count: int) -> list[str]:
-    """Arrays of the pool's values, none of them long."""
+    """Make arrays of the pool's values, none of them long."""
     make = array_of(lambda _: pool.values, ";" if pool.type_name == "box" else ",", LONGEST // 4)
-    found = list[str]()
-    while len(found) < count:
-        found += [array for array in make(r) if len(array.encode()) < LONGEST]
-    return found[:count]
+    arrays = list[str]()
+    while len(arrays) < count:
+        arrays += [array for array in make(r) if len(array.encode()) < LONGEST]
+    return arrays[:count]
 
 
 def _ranges(
     connection: psycopg.Connection[Any], pool: _Pool, shape: str, r: Random, count: int
 ) -> tuple[str, list[str]]:
-    """A range or multirange type over the pool's type, and values that the server has made of two bounds."""
+    """Make a range or multirange type over the pool's type, and values that the server has made of two bounds."""
     name, key = pool.type_name, zlib.crc32(pool.type_name.encode())
     if connection.execute("select to_regtype(%s) is null", (f"r{key}",)).fetchone() == (True,):
         connection.execute(f"create type r{key} as range (subtype = {name}, multirange_type_name = m{key})")
@@ -253,10 +253,10 @@ def _compare(
     plain = zlib.crc32(table.encode()) % 2 == 0 or type_name in ("int2vector", "oidvector")
     type = store(connection, table, type_name, [*values, None], plain=plain)
     text_code(type)
-    found = compare(server, connection, table, type, settings)
-    assert found == len(values)
+    count = compare(server, connection, table, type, settings)
+    assert count == len(values)
     stored = dict(stored_datums(file_of(server, connection, table), type))
     payloads = {number: payload for number, payload in stored.items() if payload is not None}
     compare_typed(connection, table, type, payloads, server_text(connection, table), settings)
     connection.execute(f"drop table {table}")
-    return found
+    return count

@@ -1,7 +1,7 @@
 """Stored values in typed columns, given back to the server: what it makes of them must print as what it has.
 
 Values that a column cannot hold (infinities, 24:00:00, NaN in a decimal, arrays of several dimensions or with bounds)
-are told by their text; of these it is seen that they are refused, or null.
+are known by their text; the tests check that these are refused, or null.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ def compare_typed(
     column = column_type(Column(1, "value", type, -1, type.typlen, type.typalign, False), PARQUET, NULL, MONEY_DECIMALS)
     odd = {number for number in payloads if _is_odd(texts[number] or b"")}
     plain = sorted(payloads.keys() - odd)
-    found = _read(column, [payloads[number] for number in plain], session, with_null=False)
+    read = _read(column, [payloads[number] for number in plain], session, with_null=False)
     if pa.types.is_string(column.arrow):
-        assert [texts[number] for number in plain] == found.cast(pa.binary()).to_pylist()
+        assert [texts[number] for number in plain] == read.cast(pa.binary()).to_pylist()
         plain = []
     for first in range(0, len(plain) if _is_taken_back(column) else 0, _AT_ONCE):
         numbers = plain[first : first + _AT_ONCE]
-        _give_back(connection, table, column, dict(zip(numbers, _plain(found)[first : first + _AT_ONCE], strict=True)))
+        _give_back(connection, table, column, dict(zip(numbers, _plain(read)[first : first + _AT_ONCE], strict=True)))
     for number in sorted(odd):
         _refused(column, payloads[number], session)
-    return len(found)
+    return len(read)
 
 
 def _is_odd(text: bytes) -> bool:
-    """Whether a value may be one that not every column holds, or that is no text in UTF-8."""
+    """Tell whether a value may be one that not every column holds, or that is no text in UTF-8."""
     try:
         return _ODD.search(text.decode()) is not None
     except UnicodeDecodeError:
@@ -64,46 +64,49 @@ def _is_odd(text: bytes) -> bool:
 
 
 def _is_taken_back(column: ColumnType) -> bool:
-    """Whether the server's text of values is always taken by its input functions."""
+    """Tell whether the server's text of values is always taken by its input functions."""
     return column.type.name not in NOT_TAKEN_BACK and all(_is_taken_back(part) for part in column.parts)
 
 
 def _read(column: ColumnType, payloads: Sequence[bytes], session: SessionSettings, *, with_null: bool) -> pa.Array:
-    """Half of the values lie in the arena."""
+    """Read values as an Arrow array; half of them lie in the arena."""
     count = len(payloads)
     lengths = np.array([len(payload) for payload in payloads], np.int32)
     starts = np.cumsum(lengths, dtype=np.int64) - lengths
     data = np.frombuffer(b"".join(payloads) + b"\0", np.uint8).copy()
     kinds = np.where(np.arange(count) % 2, VALUE, VALUE + 1).astype(np.uint8)
     asked = Asked(session, with_null, lambda row: f"value {row}", lambda _row: 1)
-    found = arrow_array(column, Values(Stored(kinds, starts, lengths, data, data), np.arange(count)), asked)
-    found.validate(full=True)
-    assert found.type == column.arrow
+    read = arrow_array(column, Values(Stored(kinds, starts, lengths, data, data), np.arange(count)), asked)
+    read.validate(full=True)
+    assert read.type == column.arrow
     nothing = arrow_array(column, Values(Stored(kinds * NONE, starts, lengths, data, data), np.arange(count)), asked)
     nothing.validate(full=True)
     assert (count, count) == (nothing.null_count, len(nothing))
-    return found
+    return read
 
 
-def _plain(found: pa.Array) -> list[Any]:
-    """Python's values; moments as numbers, as Python's have a range of their own."""
-    return [_value(one) for one in found]
+def _plain(read: pa.Array) -> list[Any]:
+    """Return Python's values; moments as numbers, as Python's have a range of their own."""
+    return [_value(scalar) for scalar in read]
 
 
-def _value(one: pa.Scalar) -> Any:
-    if not one.is_valid:
+def _value(scalar: pa.Scalar) -> Any:
+    if not scalar.is_valid:
         return None
-    if isinstance(one, pa.ExtensionScalar):
-        return one.value.as_py()
-    if isinstance(one, pa.ListScalar):
-        return _plain(one.values)
-    if isinstance(one, pa.StructScalar):
-        return [_value(part) for part in one.values()]
-    return one.value if pa.types.is_temporal(one.type) else one.as_py()
+    if isinstance(scalar, pa.ExtensionScalar):
+        return scalar.value.as_py()
+    if isinstance(scalar, pa.ListScalar):
+        return _plain(scalar.values)
+    if isinstance(scalar, pa.StructScalar):
+        return [_value(part) for part in scalar.values()]
+    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
 
 
 def _refused(column: ColumnType, payload: bytes, session: SessionSettings) -> None:
-    """A value of a type that has such values is refused, or null; others may hold it, or have it in their text."""
+    """Check that a value of a type that has such values is refused, or null.
+
+    Other types may hold it, or have it in their text.
+    """
     try:
         _read(column, [payload], session, with_null=True)
     except DecodingError as error:
@@ -127,7 +130,7 @@ def _give_back(connection: psycopg.Connection[Any], table: str, column: ColumnTy
 
 
 def _expression(value: Any, column: ColumnType) -> sql.Composable:
-    """What makes the value on the server."""
+    """Write the expression that makes the value on the server."""
     name = _name(column.type)
     if value is None:
         return sql.SQL("null::{}").format(name)
@@ -139,7 +142,7 @@ def _expression(value: Any, column: ColumnType) -> sql.Composable:
 
 
 def _name(type: TypeInfo) -> sql.Composable:
-    """The bare type's: ``character`` would be ``character(1)``."""
+    """Write the bare type's name: ``character`` would be ``character(1)``."""
     if type.element is not None and type.name.startswith("_"):
         return sql.SQL("{}[]").format(_name(type.element))
     return sql.Identifier(type.namespace, type.name)
@@ -157,7 +160,7 @@ def _text(value: Any, column: ColumnType) -> str:
 
 def _nested(value: Any, column: ColumnType, name: sql.Composable) -> sql.Composable:
     if column.form is Form.STRUCT:
-        parts = [_expression(one, part) for one, part in zip(value, column.parts, strict=True)]
+        parts = [_expression(item, part) for item, part in zip(value, column.parts, strict=True)]
         return sql.SQL("row({})::{}").format(sql.SQL(", ").join(parts), name)
     if column.form is Form.RANGE:
         lower, upper, lower_inc, upper_inc, is_empty = value
@@ -167,12 +170,17 @@ def _nested(value: Any, column: ColumnType, name: sql.Composable) -> sql.Composa
         brackets = ("[" if lower_inc else "(") + ("]" if upper_inc else ")")
         return sql.SQL("{}({}, {}, {})").format(name, *bounds, sql.Literal(brackets))
     if column.form is Form.MULTIRANGE:
-        return sql.SQL("{}({})").format(name, sql.SQL(", ").join(_bare_range(one, column) for one in value))
-    return sql.SQL("array[{}]::{}").format(sql.SQL(", ").join(_expression(one, column.parts[0]) for one in value), name)
+        return sql.SQL("{}({})").format(name, sql.SQL(", ").join(_bare_range(item, column) for item in value))
+    return sql.SQL("array[{}]::{}").format(
+        sql.SQL(", ").join(_expression(item, column.parts[0]) for item in value), name
+    )
 
 
 def _bare_range(value: Any, column: ColumnType) -> sql.Composable:
-    """A range of a multirange, whose own type's name the multirange's does not say: they are in the same order."""
+    """Write a range of a multirange, whose own type's name the multirange's does not say.
+
+    Both types are in the same order.
+    """
     lower, upper, lower_inc, upper_inc, _ = value
     bounds = [_expression(bound, column.parts[0]) for bound in (lower, upper)]
     brackets = ("[" if lower_inc else "(") + ("]" if upper_inc else ")")
@@ -181,7 +189,7 @@ def _bare_range(value: Any, column: ColumnType) -> sql.Composable:
 
 
 def _interval(micros: int) -> str:
-    """Of so many microseconds, in parts of which 14 reads each."""
+    """Write an interval of so many microseconds, in parts of which 14 reads each."""
     hours, rest = divmod(abs(micros), 3_600_000_000)
     sign = "-" if micros < 0 else ""
     return f"interval '{sign}{hours} hours {sign}{rest // 1_000_000} seconds {sign}{rest % 1_000_000} microseconds'"
