@@ -52,7 +52,7 @@ class RandomDdl:
             self._recorder.quietly(name, "SET lock_timeout = 50; SET client_min_messages = error")
 
     def step(self, mark: bool = True) -> None:
-        """One statement of one session, and marks."""
+        """Run one statement of one session, and set marks."""
         name = self._rng.choice("ab")
         connection = self._recorder.session(name)
         is_open = connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS

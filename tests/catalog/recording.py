@@ -1,4 +1,4 @@
-"""What a server says of its own catalog at many points, and the same as Headwater sees it.
+"""A server's account of its own catalog at many points, and the same as Headwater sees it.
 
 A :class:`Recorder` runs statements in named sessions; :meth:`Recorder.mark` notes the WAL position and everything a
 view can tell, asked over SQL: by an onlooker, or inside a session's open transaction. After the server has stopped,
@@ -87,7 +87,7 @@ Content = dict[str, dict[Any, Any]]
 
 @dataclass(frozen=True)
 class Mark:
-    """What the server said at a point.
+    """The server's answers at a point.
 
     Attributes:
         name: for people.
@@ -103,7 +103,7 @@ class Mark:
 
 
 def ask(connection: psycopg.Connection[Any]) -> Content:
-    """Everything a view can tell, by SQL."""
+    """Ask for everything that a view can tell, by SQL."""
 
     def run(query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
@@ -141,7 +141,7 @@ class Recorder:
     _onlooker: psycopg.Connection[Any] | None = None
 
     def session(self, name: str) -> psycopg.Connection[Any]:
-        """A connection by name."""
+        """Return a connection by name."""
         if name not in self.sessions:
             self.sessions[name] = self.server.connect()
         return self.sessions[name]
@@ -158,19 +158,19 @@ class Recorder:
         self.session(name).execute(statement.encode())
 
     def mark(self, name: str) -> None:
-        """What an onlooker sees."""
+        """Note what an onlooker sees."""
         if self._onlooker is None:
             self._onlooker = self.server.connect()
         self._mark(name, self._onlooker, 0)
 
     def mark_inside(self, name: str, statement: str) -> None:
-        """What a session sees inside its transaction, if it has written in one."""
+        """Note what a session sees inside its transaction, if it has written in one."""
         xid = self.open_xid(name)
         if xid:
             self._mark(f"{name}: {statement}", self.session(name), xid)
 
     def open_xid(self, name: str) -> int:
-        """The xid of a session's open transaction, 0 without one."""
+        """Return the xid of a session's open transaction, 0 without one."""
         connection = self.session(name)
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
             return 0
@@ -218,7 +218,7 @@ class Rolled:
     extra: frozenset[tuple[int, int, int]] = frozenset()
 
     def own(self, mark: Mark) -> OwnCommands:
-        """What the transaction of a mark may see of its own."""
+        """Return what the transaction of a mark may see of its own changes."""
         cids = [cid for lsn, cid in self.commands.get(mark.xid, []) if lsn < mark.lsn]
         subs = [sub for lsn, sub in self.members.get(mark.xid, []) if lsn < mark.lsn]
         live = {sub for sub in subs if self.aborted.get(sub, mark.lsn) >= mark.lsn}
@@ -226,14 +226,14 @@ class Rolled:
 
 
 def read_records(wal: Path, start: int, major: int) -> list[Record]:
-    """All records from an LSN to the end of the log."""
+    """Read all records from an LSN to the end of the log."""
     frames = read_frames(WalDirectory.scan(wal), start)
     ends = zip(frames.lsns.tolist(), frames.end_lsns.tolist(), strict=True)
     return [parse_record(frames.record(i), lsn, end, major) for i, (lsn, end) in enumerate(ends)]
 
 
 def open_copy(backup: Path, database: str, extra: Iterable[tuple[int, int, int]] = ()) -> CatalogStore:
-    """The catalog of a backup, or of a file that a server's was exported to; a new one each time."""
+    """Open the catalog of a backup, or of a file that a server's was exported to; a new store each time."""
     if not backup.is_file():
         return open_catalog(backup, database, extra)
     store = store_of(load_value(backup, KeptState).state.catalog)
@@ -274,7 +274,7 @@ def apply(store: CatalogStore, record: Record) -> None:
 
 
 def is_wanted(record: Record, store: CatalogStore) -> bool:
-    """Records an index step would keep: nothing but what the store asked for."""
+    """Tell whether an index step would keep a record: only if the store asked for it."""
     if record.rmid in (2, 7):
         return True
     if record.rmid == 9 and record.info & 0x70 == heap2.NEW_CID:
@@ -298,7 +298,10 @@ def tell(store: CatalogStore, records: Iterable[Record]) -> None:
 
 
 def _completes(record: Record, store: CatalogStore) -> bool:
-    """The end of the online backup that the store was opened from, or a checkpoint that began behind another copy's."""
+    """Tell whether a record completes the copy that the store was opened from.
+
+    It is the end of the online backup, or a checkpoint that began after another copy's.
+    """
     start = store.origin.backup_start
     if store.origin.is_exported:
         return False
@@ -324,7 +327,7 @@ def _learn(rolled: Rolled, records: Iterable[Record]) -> None:
 
 
 def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
-    """The same questions, asked of a view.
+    """Ask a view the same questions.
 
     Args:
         view: the view.
@@ -337,8 +340,8 @@ def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
     names = {oid: view.origin_name(oid) for oid in known["origins"]}
     return {
         **_seen_relations(view, known["relations"], asked["columns"]),
-        "members": {oid: found for oid, found in members.items() if found},
-        "schemas": {oid: found for oid, found in schemas.items() if found},
+        "members": {oid: memberships for oid, memberships in members.items() if memberships},
+        "schemas": {oid: publications for oid, publications in schemas.items() if publications},
         "types": {oid: _seen_type(view.type_info(oid)) for oid in asked["types"]},
         "publications": _seen_publications(view, known["publications"]),
         "origins": {oid: name for oid, name in names.items() if name is not None},
@@ -346,28 +349,28 @@ def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
 
 
 def _seen_relations(view: HistoricCatalog, rows: dict[Any, Any], columns: dict[Any, Any]) -> Content:
-    """Relations, and what a view tells with them.
+    """List relations, with what a view knows of them.
 
     Args:
         view: the view.
         rows: what the server answered of each relation, there or at some other point.
         columns: what it answered there of their columns.
     """
-    found: Content = {"relations": {}, "columns": {}, "keys": {}, "ancestors": {}}
+    content: Content = {"relations": {}, "columns": {}, "keys": {}, "ancestors": {}}
     for oid, row in rows.items():
         schema = view.relation(oid)
         if schema is None:
             continue
-        found["relations"][oid] = _seen_relation(view, schema, row)
+        content["relations"][oid] = _seen_relation(view, schema, row)
         if oid >= FIRST_UNPINNED_OBJECT_ID and schema.columns:
             missing = {column[0]: column[10] for column in columns.get(oid, [])}
-            found["columns"][oid] = [_seen_column(column, missing.get(column.number)) for column in schema.columns]
+            content["columns"][oid] = [_seen_column(column, missing.get(column.number)) for column in schema.columns]
         keys = {"primary": schema.primary_key_columns, "identity": schema.identity_columns}
         if oid >= FIRST_NORMAL_OBJECT_ID and any(keys.values()):
-            found["keys"][oid] = {name: numbers for name, numbers in keys.items() if numbers}
+            content["keys"][oid] = {name: numbers for name, numbers in keys.items() if numbers}
         if schema.is_partition:
-            found["ancestors"][oid] = schema.ancestors
-    return found
+            content["ancestors"][oid] = schema.ancestors
+    return content
 
 
 def _seen_relation(view: HistoricCatalog, schema: RelationSchema, row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -397,20 +400,23 @@ def _seen_type(t: TypeInfo) -> tuple[Any, ...]:
 
 
 def _seen_publications(view: HistoricCatalog, names: Iterable[str]) -> dict[Any, Any]:
-    found = ((name, view.publication(name)) for name in names)
+    publications = ((name, view.publication(name)) for name in names)
     return {
         name: (p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root)
-        for name, p in found
+        for name, p in publications
         if p is not None
     }
 
 
 def _seen_members(view: HistoricCatalog, oid: int) -> list[tuple[Any, ...]]:
-    return [(one, *(view.publication_member(oid, one) or ())) for one in view.relation_publications(oid)]
+    return [
+        (publication, *(view.publication_member(oid, publication) or ()))
+        for publication in view.relation_publications(oid)
+    ]
 
 
 def _missing_text(missing: bytes | None, type_oid: int, asked: str | None) -> str | None:
-    """``attmissingval`` as text: of integers and text alone, of others only that it is there."""
+    """Return ``attmissingval`` as text: of integers and text alone, of others only that it is there."""
     if missing is None:
         return None
     if type_oid == INT4:
@@ -423,27 +429,27 @@ def _missing_text(missing: bytes | None, type_oid: int, asked: str | None) -> st
 
 
 def differences(expected: Content, actual: Content) -> list[str]:
-    """What differs, one line each."""
-    found = []
+    """List the differences, one line each."""
+    lines = []
     for kind in expected:
         for key in expected[kind].keys() | actual[kind].keys():
             left, right = expected[kind].get(key), actual[kind].get(key)
             if left != right:
-                found.append(f"{kind} {key}: expected {left}, found {right}")
-    return found
+                lines.append(f"{kind} {key}: expected {left}, found {right}")
+    return lines
 
 
 def wrong_marks(marks: list[Mark], rolled: Rolled) -> list[str]:
-    """Every difference between what the server said and what views say, at all marks."""
+    """List every difference between the server's answers and those of views, at all marks."""
     others: Content = {kind: {} for kind in ("relations", "publications", "origins", "members", "schemas")}
     for mark in marks:
         for kind, known in others.items():
             known.update(mark.content[kind])
-    found = []
+    lines = []
     for mark in marks:
         view = rolled.store.view(mark.lsn, rolled.own(mark) if mark.xid else None)
         wrong = differences(mark.content, seen(view, mark.content, others))
-        found += [
+        lines += [
             f"{mark.name} ({mark.lsn >> 32:X}/{mark.lsn & 0xFFFFFFFF:X}, xid {mark.xid}): {line}" for line in wrong
         ]
-    return found
+    return lines

@@ -6,7 +6,7 @@ from catalog.recording import Recorder
 
 
 def types_and_tables(r: Recorder) -> None:
-    """Types of every kind, columns added, dropped, rewritten, defaults that no row holds."""
+    """Make types of every kind, columns added, dropped, rewritten, defaults that no row holds."""
     r.run(
         "a",
         "CREATE SCHEMA shop",
@@ -40,7 +40,7 @@ def types_and_tables(r: Recorder) -> None:
 
 
 def identities(r: Recorder) -> None:
-    """Keys and replica identities, good and useless ones."""
+    """Make keys and replica identities, good and useless ones."""
     r.run(
         "a",
         "CREATE TABLE k (a int NOT NULL, b int NOT NULL, c pg_catalog.text)",
@@ -63,7 +63,7 @@ def identities(r: Recorder) -> None:
 
 
 def partitions(r: Recorder) -> None:
-    """Partition trees that grow and shrink."""
+    """Grow and shrink partition trees."""
     r.run(
         "a",
         "CREATE TABLE p (a int, b pg_catalog.text, PRIMARY KEY (a)) PARTITION BY RANGE (a)",
@@ -81,7 +81,7 @@ def partitions(r: Recorder) -> None:
 
 
 def publications(r: Recorder) -> None:
-    """Publications of all shapes that the server has, and origins."""
+    """Make publications of all shapes that the server has, and origins."""
     whole = (
         "CREATE PUBLICATION few FOR TABLE m, n WITH (publish = 'insert,truncate')",
         "ALTER PUBLICATION few SET (publish_via_partition_root = true)",
@@ -109,7 +109,7 @@ def publications(r: Recorder) -> None:
 
 
 def transactions(r: Recorder) -> None:
-    """Two transactions at a time, with savepoints kept and rolled back."""
+    """Run two transactions at a time, with savepoints kept and rolled back."""
     r.run("a", "CREATE TABLE t (a int PRIMARY KEY, b pg_catalog.text)", "CREATE TABLE o (a int)")
     r.run("a", "BEGIN", "ALTER TABLE t ADD c int DEFAULT 1", "INSERT INTO t VALUES (1)")
     r.run("b", "BEGIN", "CREATE TABLE x (a int)", "SAVEPOINT one", "ALTER TABLE x ADD b int", "ALTER TABLE o ADD b int")
@@ -127,7 +127,7 @@ def transactions(r: Recorder) -> None:
 
 
 def housekeeping(r: Recorder) -> None:
-    """Checkpoints, vacuum, freezing, in-place updates, bulk DDL that fills and prunes pages."""
+    """Run checkpoints, vacuum, freezing, in-place updates, bulk DDL that fills and prunes pages."""
     many = "".join(f"CREATE TABLE bulk{i} (a int PRIMARY KEY, b int, c pg_catalog.text);" for i in range(40))
     r.run("a", "CHECKPOINT", "CREATE TABLE kept (a int, b int)", "CREATE TYPE kinds AS ENUM ('x', 'y')")
     r.run("a", many, "CHECKPOINT", "ANALYZE kept", "VACUUM kept")
@@ -138,7 +138,7 @@ def housekeeping(r: Recorder) -> None:
 
 
 def rewrites(r: Recorder) -> None:
-    """Catalogs rewritten to new files, with the transaction's own changes before and after, kept and rolled back."""
+    """Rewrite catalogs to new files, with the transaction's own changes before and after, kept and rolled back."""
     r.run(
         "a", "CREATE TYPE h AS ENUM ('one', 'two')", "CREATE TABLE w (a int PRIMARY KEY, b h)", "CREATE TABLE v (a int)"
     )

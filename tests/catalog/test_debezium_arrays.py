@@ -43,13 +43,13 @@ def test_arrays_of_types_of_extensions(tmp_path: Path) -> None:
         store = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres")
     table = store.view((1 << 63) - 1).relation(row[0])
     assert table is not None
-    found = {column.name: Forms(DebeziumOptions()).form(column) for column in table.columns}
+    forms = {column.name: Forms(DebeziumOptions()).form(column) for column in table.columns}
     for name in names:
-        plain, array = found[f"p_{name}"], found[f"a_{name}"]
+        plain, array = forms[f"p_{name}"], forms[f"a_{name}"]
         assert plain is not None
         assert array is not None
         assert array.schema["type"] == "array"
         assert plain.schema.items() <= {**array.schema["items"]}.items()
-        assert found[f"d_{name}"] == array
+        assert forms[f"d_{name}"] == array
         # The connector, too, leaves out arrays of domains.
-        assert found[f"o_{name}"] is None
+        assert forms[f"o_{name}"] is None

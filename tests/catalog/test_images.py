@@ -67,9 +67,9 @@ def test_images_do_not_grow(tmp_path: Path) -> None:
                 recorder.quietly("a", statement)
             recorder.quietly("a", "VACUUM FULL pg_attribute" if number % 10 == 5 else "VACUUM")
             with server.connect() as connection:
-                found = connection.execute("SELECT pg_log_standby_snapshot() - '0/0'::pg_lsn").fetchone()
-            assert found is not None
-            ends.append(int(found[0]))
+                row = connection.execute("SELECT pg_log_standby_snapshot() - '0/0'::pg_lsn").fetchone()
+            assert row is not None
+            ends.append(int(row[0]))
         recorder.close()
         server.stop()
         extra = roll_forward(backup, server.wal_directory).extra

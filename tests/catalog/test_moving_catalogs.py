@@ -19,7 +19,7 @@ INDEXES = {"pg_enum": "pg_enum_oid_index", "pg_class": "pg_class_oid_index"}
 
 
 def begun(server: EmbeddedPostgres, catalog: str) -> Recorder:
-    """Sessions of which one has moved a catalog in a transaction that is open, with a checkpoint since."""
+    """Make sessions of which one has moved a catalog in a transaction that is open, with a checkpoint since."""
     recorder = Recorder(server)
     recorder.quietly("a", "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE t (m mood)")
     recorder.mark("before")
@@ -39,7 +39,7 @@ def check(recorder: Recorder, server: EmbeddedPostgres, backup: Path) -> None:
 
 
 def compare(recorder: Recorder, server: EmbeddedPostgres, backup: Path, count: int) -> None:
-    """What was seen at so many marks behind the copy, with all of the WAL at once and in windows."""
+    """Compare what was seen at so many marks after the copy, with all of the WAL at once and in windows."""
     recorder.close()
     server.stop()
     rolled = roll_forward(backup, server.wal_directory)
@@ -52,7 +52,7 @@ def compare(recorder: Recorder, server: EmbeddedPostgres, backup: Path, count: i
 
 
 def crashed_copy(recorder: Recorder, server: EmbeddedPostgres, directory: Path) -> Path:
-    """What a crash leaves; the server runs again."""
+    """Copy what a crash leaves; the server runs again."""
     server.crash()
     recorder.close()
     backup = directory / "backup"

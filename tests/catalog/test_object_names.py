@@ -1,4 +1,4 @@
-"""What OIDs of all objects print as, compared with a server's own words."""
+"""Texts of the OIDs of all objects, compared with a server's own words."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def _names_with_path(connection: psycopg.Connection[Any], path: str, types: list
 
 
 def _found_names(view: HistoricCatalog, type_oid: int) -> dict[int, str]:
-    found = view.type_info(type_oid).names
-    assert found is not None
-    oids = [oid for (oid,) in struct.iter_unpack("<I", found.oids)]
+    names = view.type_info(type_oid).names
+    assert names is not None
+    oids = [oid for (oid,) in struct.iter_unpack("<I", names.oids)]
     assert oids == sorted(oids)
-    return dict(zip(oids, found.texts.split("\0"), strict=True))
+    return dict(zip(oids, names.texts.split("\0"), strict=True))
 
 
 @pytest.mark.parametrize("may_read", [False, True], ids=["replication only", "superuser"])
@@ -106,14 +106,14 @@ def test_roles_of_an_exported_catalog(may_read: bool) -> None:
         with server.connect() as connection:
             connection.execute("create role exporter login replication; create role secret password 'secret'")
         info = server.connection_info() | ({} if may_read else {"user": "exporter"})
-        kept = export_catalog(" ".join(f"{name}={value}" for name, value in info.items()))
-    store = store_of(kept.state.catalog)
+        exported = export_catalog(" ".join(f"{name}={value}" for name, value in info.items()))
+    store = store_of(exported.state.catalog)
     view = store.view(store.horizon + (1 << 40))
     for name, oid in (("regrole", 4096), ("aclitem", 1034)):
         reason = unprintable(view.type_info(oid))
         assert reason is None if may_read else reason is not None and f"lacks the names that {name}" in reason
     assert unprintable(view.type_info(2205)) is None
-    assert b"SCRAM" not in dict(kept.state.catalog.catalogs)[PG_AUTHID].data.tobytes()
+    assert b"SCRAM" not in dict(exported.state.catalog.catalogs)[PG_AUTHID].data.tobytes()
 
 
 def test_an_image_has_no_passwords(tmp_path: Path) -> None:

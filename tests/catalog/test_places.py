@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(scope="module", params=[15, 18])
 def stopped(request: pytest.FixtureRequest) -> Iterator[tuple[EmbeddedPostgres, dict[str, int]]]:
-    """A stopped server with a database in a tablespace, and what files its tables lie in."""
+    """Give a stopped server with a database in a tablespace, and the numbers of the files that its tables lie in."""
     with EmbeddedPostgres(programs_of(request.param), autovacuum=False) as server:
         with server.connect() as connection:
             connection.execute("SET allow_in_place_tablespaces = on")
@@ -25,16 +25,16 @@ def stopped(request: pytest.FixtureRequest) -> Iterator[tuple[EmbeddedPostgres, 
             connection.execute(
                 "CREATE DATABASE wide TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TABLESPACE far"
             )
-        with server.connect("wide") as one, server.connect("wide") as two:
-            one.execute('CREATE TABLE "größe" (a int PRIMARY KEY); CREATE TABLE home (a int) TABLESPACE pg_default')
-            one.autocommit = two.autocommit = False
-            two.execute("SELECT 1 FROM pg_class WHERE relname = 'home' FOR KEY SHARE")
-            one.execute("ALTER TABLE home REPLICA IDENTITY FULL")
-            one.commit()
-            two.rollback()
+        with server.connect("wide") as first, server.connect("wide") as second:
+            first.execute('CREATE TABLE "größe" (a int PRIMARY KEY); CREATE TABLE home (a int) TABLESPACE pg_default')
+            first.autocommit = second.autocommit = False
+            second.execute("SELECT 1 FROM pg_class WHERE relname = 'home' FOR KEY SHARE")
+            first.execute("ALTER TABLE home REPLICA IDENTITY FULL")
+            first.commit()
+            second.rollback()
             query = "SELECT relname::text, relfilenode::int8 FROM pg_class WHERE relname IN ('größe', 'home')"
-            files = dict(one.execute(query).fetchall())
-            files["far"] = one.execute("SELECT oid::int8 FROM pg_tablespace WHERE spcname = 'far'").fetchall()[0][0]
+            files = dict(first.execute(query).fetchall())
+            files["far"] = first.execute("SELECT oid::int8 FROM pg_tablespace WHERE spcname = 'far'").fetchall()[0][0]
         server.stop()
         yield server, files
 

@@ -29,7 +29,7 @@ EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms"}
 
 
 def _slow(major: int, seed: int) -> Any:
-    """Each way of copying once, and each major, is for every day."""
+    """Mark a case as slow: each way of copying once, and each major, is for every day."""
     return pytest.param(major, seed, marks=pytest.mark.slow)
 
 
@@ -51,7 +51,7 @@ def check(recorder: Recorder, backup: Path, wal: Path, older: frozenset[int] = f
 
 
 def end_of_log(directory: Path, major: int) -> int:
-    """Where the log of a copied server ends: what it had not written at the crash never was."""
+    """Return the end of a copied server's log: what it had not written at the crash never was."""
     return read_records(directory / "pg_wal", open_catalog(directory, "postgres").start_lsn, major)[-1].end_lsn
 
 
@@ -98,7 +98,7 @@ def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("major", "seed"), [_slow(14, 13), _slow(15, 10), _slow(16, 11), _slow(18, 12)])
 def test_from_an_exported_catalog(major: int, seed: int, tmp_path: Path) -> None:
-    """Marks behind the consistent point, of transactions that began behind it or that the slot waited for."""
+    """Marks after the consistent point, of transactions that began after it or that the slot waited for."""
     with make_server(major) as server:
         recorder = Recorder(server)
         ddl = RandomDdl(recorder, seed)

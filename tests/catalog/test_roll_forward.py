@@ -27,7 +27,7 @@ SETTINGS: dict[int, dict[str, str]] = {
     scope="module", params=[*(pytest.param(major, marks=pytest.mark.slow) for major in (14, 15, 16, 17)), 18]
 )
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
-    """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""
+    """Give marks of all scenarios run one after the other, the rolled store, and what it was made of."""
     major = request.param
     with EmbeddedPostgres(programs_of(major), settings=SETTINGS[major], autovacuum=False) as server:
         server.stop()

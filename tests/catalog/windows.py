@@ -38,23 +38,26 @@ class Windows:
     refetched: set[Locator] = field(default_factory=set)
 
     def lsn(self, cut: int) -> int:
-        """Where the window that begins at a cut begins."""
+        """Return the LSN where the window that begins at a cut begins."""
         return self.records[cut].lsn if cut < len(self.records) else self.records[-1].end_lsn
 
     def next_xid(self, cut: int) -> int:
-        """64 bits; no xid was met twice."""
+        """Return the next xid, of 64 bits, at a cut; no xid was met twice."""
         origin = self.rolled.store.origin
         first = origin.xid_epoch << 32 | origin.next_xid
         ahead = [record.xid + 1 - origin.next_xid for record in self.records[:cut] if record.xid]
         return first + max([0, *ahead])
 
-    def image(self, store: CatalogStore, at: int) -> CatalogImage:
-        """The image at a cut, by its number."""
-        cut = self.cuts[at]
-        return image_of(store, self.horizons[at], self.lsn(cut), self.next_xid(cut))
+    def image(self, store: CatalogStore, number: int) -> CatalogImage:
+        """Make the image at a cut, by its number."""
+        cut = self.cuts[number]
+        return image_of(store, self.horizons[number], self.lsn(cut), self.next_xid(cut))
 
     def all_at_once(self, is_eager: bool) -> list[bytes]:
-        """The images at all cuts, of one store that knows all files from the beginning and is never opened again."""
+        """Make the images at all cuts, of one store that is never opened again.
+
+        The store knows all files from the beginning.
+        """
         store, images, begin = open_copy(self.backup, "postgres", self.rolled.extra), list[bytes](), 0
         for at, cut in enumerate(self.cuts):
             if is_eager:
@@ -65,7 +68,7 @@ class Windows:
         return images
 
     def at_the_end(self) -> bytes:
-        """The image at the last cut, of a store that was told of transactions there."""
+        """Make the image at the last cut, of a store to which transactions were reported there."""
         store = open_copy(self.backup, "postgres", self.rolled.extra)
         roll(store, self.records)
         return value_bytes(self.image(store, -1))
@@ -99,12 +102,14 @@ def roll(store: CatalogStore, records: Sequence[Record]) -> None:
 
 
 def names_only(record: Record, locators: frozenset[Locator]) -> bool:
-    """Whether an index made for these files would have kept a record for them."""
+    """Tell whether an index made for these files would have kept a record for them."""
     if record.rmid == 9 and record.info & 0x70 == 0x70:
-        return record.main_data[16:28] in {b"".join(n.to_bytes(4, "little") for n in one) for one in locators}
+        return record.main_data[16:28] in {b"".join(n.to_bytes(4, "little") for n in locator) for locator in locators}
     if record.rmid == 2:
         at = 4 if record.info & 0xF0 == 0x20 else 0
-        return record.main_data[at : at + 12] in {b"".join(n.to_bytes(4, "little") for n in one) for one in locators}
+        return record.main_data[at : at + 12] in {
+            b"".join(n.to_bytes(4, "little") for n in locator) for locator in locators
+        }
     return record.rmid in (0, 9, 10) and any(block.locator in locators for block in record.blocks)
 
 
@@ -117,7 +122,7 @@ def load_everything(store: CatalogStore) -> None:
 
 
 def cut_at_random(backup: Path, wal: Path, rolled: Rolled, count: int, seed: int) -> Windows:
-    """Windows and horizons, some of them far behind their windows."""
+    """Cut windows and horizons, some of them far behind their windows."""
     rng = random.Random(seed)
     records = read_records(wal, rolled.store.start_lsn, rolled.store.major)
     cuts = sorted({*rng.sample(range(1, len(records)), count - 1), len(records)})
@@ -132,7 +137,7 @@ def cut_at_random(backup: Path, wal: Path, rolled: Rolled, count: int, seed: int
 
 
 def open_since(records: Sequence[Record], rolled: Rolled) -> int:
-    """Where the oldest transaction began that had not ended."""
+    """Return the LSN where the oldest transaction began that had not ended."""
     began: dict[int, int] = {}
     for record in records:
         if record.xid:
@@ -145,7 +150,7 @@ def open_since(records: Sequence[Record], rolled: Rolled) -> int:
 
 def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
     """Roll forward window by window: all that differs from one roll-forward, or from what the server said."""
-    found = []
+    lines = []
     lazy, eager = windows.all_at_once(False), windows.all_at_once(True)
     store, begin = open_copy(windows.backup, "postgres"), 0
     for at, cut in enumerate(windows.cuts):
@@ -154,12 +159,12 @@ def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
         seen = [m for m in seen if m.lsn > windows.lsn(begin) or not _aborts(windows.rolled, m)]
         if store.files.is_complete:
             # Before, pages of an online backup may still lack what was pruned during the copy.
-            found += [f"cut {at}: {line}" for line in wrong_marks(seen, _with(windows.rolled, store))]
+            lines += [f"cut {at}: {line}" for line in wrong_marks(seen, _with(windows.rolled, store))]
         written = value_bytes(windows.image(store, at))
         others = {"of a store opened lazily": lazy[at], "of one opened eagerly": eager[at]}
         if at == len(windows.cuts) - 1:
             others["made once"] = windows.at_the_end()
-        found += [
+        lines += [
             f"cut {at}: image differs from that {name}: {difference(written, other)}"
             for name, other in others.items()
             if written != other
@@ -167,13 +172,13 @@ def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
         image = read_value(CatalogImage, written)
         store = store_of(image, store if at % 2 else None)
         begin = cut
-    return found
+    return lines
 
 
 def _aborts(rolled: Rolled, mark: Mark) -> bool:
-    """Whether the transaction that was asked, or a part of it, was rolled back later: an image has forgotten it.
+    """Tell whether the asked transaction, or a part of it, was rolled back later: an image has forgotten it.
 
-    One that never ends was lost in a crash.
+    A transaction that never ends was lost in a crash.
     """
     members = [sub for _, sub in rolled.members.get(mark.xid, [])]
     is_lost = mark.xid != 0 and not any(mark.xid in ended for ended in rolled.ends.values())
@@ -185,20 +190,20 @@ def _with(rolled: Rolled, store: CatalogStore) -> Rolled:
 
 
 def difference(a: bytes, b: bytes) -> str:
-    """Which fields of two images differ."""
-    one, other = read_value(CatalogImage, a), read_value(CatalogImage, b)
-    found = []
+    """Name the fields in which two images differ."""
+    image, other = read_value(CatalogImage, a), read_value(CatalogImage, b)
+    fields = []
     for name in CatalogImage.__dataclass_fields__:
-        left, right = getattr(one, name), getattr(other, name)
+        left, right = getattr(image, name), getattr(other, name)
         if name in ("catalogs", "heaps"):
-            found += [f"{name}: {len(left)} {len(right)}"] if len(left) != len(right) else []
+            fields += [f"{name}: {len(left)} {len(right)}"] if len(left) != len(right) else []
             for x, y in zip(left, right, strict=False):
                 key, x, y = (x[0], x[1], y[1]) if name == "catalogs" else (x.locator, x, y)
-                found += [
+                fields += [
                     f"{name} {key} {f}: {getattr(x, f)} {getattr(y, f)}"
                     for f in x.__dataclass_fields__
                     if str(getattr(x, f)) != str(getattr(y, f))
                 ]
         elif str(left) != str(right):
-            found.append(f"{name}: {left} {right}")
-    return "; ".join(found)
+            fields.append(f"{name}: {left} {right}")
+    return "; ".join(fields)
