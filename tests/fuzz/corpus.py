@@ -1,8 +1,9 @@
-"""What is mutated: the files of a server that has gone through the workload, and what reading them unharmed gives.
+"""The corpus: the files of a server that has gone through the workload, and what reading them unharmed gives.
 
-A corpus is a directory: ``backup`` (data directory before the workload), ``wal`` (1 MB segments, a few lines of the
-workload from a segment's start on), ``states`` (the state at each segment's start, as ``--keep-states`` writes it).
-It is made once for a directory and a text of the workload, so that an input's number means the same bytes again.
+A corpus is a directory. ``backup`` is the data directory before the workload. ``wal`` holds 1 MB segments, a few lines
+of the workload from a segment's start on. ``states`` holds the state at each segment's start, as ``--keep-states``
+writes it. A corpus is made once for a directory and a text of the workload, so that an input's number means the same
+bytes again.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Corpus:
 
 
 def get_corpus(directory: Path, major: int) -> Corpus:
-    """The corpus of a major; made, if it is not there yet or is of another workload."""
+    """Return the corpus of a major; made, if it is not there yet or is of another workload."""
     text = hashlib.sha256(Path(workload.__file__).read_bytes() + Path(__file__).read_bytes()).hexdigest()[:12]
     corpus = Corpus(directory / f"{major}-{text}", major)
     if not (corpus.path / _DONE).exists():

@@ -54,7 +54,7 @@ _CONTROL_CRC_AT = {14: 288, 15: 288, 16: 288, 17: 288, 18: 292}
 
 
 def _tried(step: Callable[[], object]) -> int:
-    """Whether a step that others follow ends with an error of ours."""
+    """Tell whether a step that others follow ends with an error of ours."""
     try:
         step()
     except HeadwaterError:
@@ -63,12 +63,12 @@ def _tried(step: Callable[[], object]) -> int:
 
 
 def _with_crc(data: bytes, at: int) -> bytes:
-    """With the CRC-32C of what comes before it made right."""
+    """Put the CRC-32C of what comes before it in its place."""
     return data[:at] + u32(crc32c(data[:at])) + data[at + 4 :] if len(data) >= at + 4 else data
 
 
 def _small_files(corpus: Corpus) -> dict[str, bytes]:
-    """The files of a backup that are no heaps, with a label, settings and a prepared transaction of their own."""
+    """Read the files of a backup that are no heaps, with a label, settings and a prepared transaction of their own."""
     (database,) = [path.name for path in (corpus.backup / "base").iterdir() if (path / "1259").exists()][:1]
     names = ["PG_VERSION", "global/pg_control", "global/pg_filenode.map", f"base/{database}/pg_filenode.map"]
     names += ["pg_xact/0000", "pg_multixact/offsets/0000", "pg_multixact/members/0000"]
@@ -80,15 +80,15 @@ def _small_files(corpus: Corpus) -> dict[str, bytes]:
 
 
 def _prepared_states(corpus: Corpus, scratch: Path) -> dict[str, bytes]:
-    """State files, as PREPARE records hold them, by name."""
-    found = {}
+    """Collect state files, as PREPARE records hold them, by name."""
+    states = {}
     for window in closed_windows([corpus], scratch):
         for record in window.records:
             if record[17] == 1 and record[16] & 0x70 == 0x10:
                 main = parse_record(record, 0, 0, corpus.major).main_data
                 name = f"{struct.unpack_from('<I', main, 8)[0]:08X}"
-                found[f"pg_twophase/{name if corpus.major < 17 else '00000000' + name}"] = main
-    return found
+                states[f"pg_twophase/{name if corpus.major < 17 else '00000000' + name}"] = main
+    return states
 
 
 class DataDirectories(Kind):
@@ -144,16 +144,16 @@ def _file_changed(rng: random.Random, name: str, data: bytes, major: int) -> byt
     fields: list[Field] = []
     if name == "global/pg_control":
         fields = words_of(data[:300])
-    found = changed(rng, data, fields or (words_of(data[:600]) if rng.random() < 0.7 else ()))
+    data_changed = changed(rng, data, fields or (words_of(data[:600]) if rng.random() < 0.7 else ()))
     if rng.random() < 0.1:
-        return found
+        return data_changed
     if name == "global/pg_control":
-        return _with_crc(found, _CONTROL_CRC_AT[major])
+        return _with_crc(data_changed, _CONTROL_CRC_AT[major])
     if name.endswith("pg_filenode.map"):
-        return _with_crc(found, len(data) - (8 if len(data) == 512 else 4))
+        return _with_crc(data_changed, len(data) - (8 if len(data) == 512 else 4))
     if name.startswith("pg_twophase"):
-        return _with_crc(found, len(found) - 4) if len(found) > 4 else found
-    return found
+        return _with_crc(data_changed, len(data_changed) - 4) if len(data_changed) > 4 else data_changed
+    return data_changed
 
 
 class Catalogs(Kind):
@@ -203,10 +203,10 @@ class Catalogs(Kind):
             start = struct.unpack_from("<I", whole, page + at)[0] & 0x7FFF
             fields += [(at, 4), (start, 4), (start + 4, 4), (start + 18, 2), (start + 20, 2), (start + 22, 1)]
             fields += [(start + 24 + 4 * n, 4) for n in range(rng.choice((2, 30)))]
-        found = bytearray(whole)
+        data = bytearray(whole)
         part = changed(rng, whole[page : page + 8192], rng.sample(fields, min(len(fields), 40)))
-        found[page : page + 8192] = part if rng.random() < 0.1 else part[:8192].ljust(8192, b"\0")
-        return bytes(found)
+        data[page : page + 8192] = part if rng.random() < 0.1 else part[:8192].ljust(8192, b"\0")
+        return bytes(data)
 
 
 class Values(Kind):
@@ -249,7 +249,7 @@ class Values(Kind):
 
 
 def rng_free(count: int) -> int:
-    """A place in the middle."""
+    """Return a place in the middle."""
     return count // 2
 
 
@@ -276,8 +276,8 @@ class UsedStates(Kind):
         body = body[:at] + part[:400].ljust(min(400, len(body) - at), b"\0") + body[at + 400 :]
         head = head[:12] + struct.pack("<IQ", zlib.crc32(body), len(body)) + head[24:]
         self._path.write_bytes(head + body)
-        kept = load_value(self._path, KeptState)
-        changed_window = Window(window.corpus, kept, self._path.parent)
+        kept_state = load_value(self._path, KeptState)
+        changed_window = Window(window.corpus, kept_state, self._path.parent)
         opened = changed_window.opened(rng.randrange(len(PLUGINS)), window.corpus.directory)
         plan(opened)
         return "planned"
@@ -343,7 +343,7 @@ _NUMBERS = (
 
 
 class Timelines(Kind):
-    """History files, names of segments, and the first pages that tell of what server and size they are."""
+    """History files, names of segments, and the first pages, which name their server and size."""
 
     name, share = "timelines", 3
 
@@ -391,7 +391,7 @@ class Timelines(Kind):
 
 
 def _archive(files: dict[str, bytes], tar_format: int) -> bytes:
-    """An archive; a member has a name that is longer than a header can hold, and headers of its own if there can be."""
+    """Make an archive; a member has a name that is longer than a header can hold, and own headers if possible."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tar_format) as tar:
         for name, data in (
@@ -405,7 +405,7 @@ def _archive(files: dict[str, bytes], tar_format: int) -> bytes:
 
 
 def _strange_member(rng: random.Random, header: bytes) -> bytes:
-    """A header of another kind of member, or with a size in binary that is too large for any file."""
+    """Change a header to one of another kind of member, or with a binary size that is too large for any file."""
     if rng.random() < 0.5:
         return header[:156] + rng.choice((b"0", b"L", b"K", b"x", b"g", b"S", b"X", b"1", b"5", b"7")) + header[157:]
     size = rng.choice((1 << 33, 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 70, 100_000))

@@ -84,7 +84,7 @@ class Table:
         return cls(corpus, path, leaf, files, copy.start_lsn, hi, tuple(task.run() for task in tasks), data)
 
     def read(self, rng: random.Random, runs: Sequence[RunHistory]) -> int:
-        """Read the rows: how many."""
+        """Read the rows, and count them."""
         copy = DataDirectory(self.path)
         history = gathered_history(copy, runs, self.path / "history")
         toast = self._pages(copy, history, 1)
@@ -95,8 +95,8 @@ class Table:
         form = ChangeTable(table, names, schema, -1, "")
         session = SessionSettings(major=self.corpus.major)
         rows = HeapRows(form, self.leaf.schema, ToastValues(toast.heap, (part,)), session, self.hi)
-        found = self._pages(copy, history, 0).pieces()
-        return sum(len(batch) for piece in found for batch in rows.batches(piece))
+        pieces = self._pages(copy, history, 0).pieces()
+        return sum(len(batch) for piece in pieces for batch in rows.batches(piece))
 
     def _pages(self, copy: DataDirectory, history: HeapHistory, file: int) -> HeapPages:
         heap = copy.heap_file(self.files[file])
@@ -134,7 +134,7 @@ def _status_changed(rng: random.Random, whole: bytes) -> bytes:
 
 
 def _page_changed(rng: random.Random, whole: bytes) -> bytes:
-    """With some bytes of a page changed, most of them where something depends on them."""
+    """Change some bytes of a page, most of them where something depends on them."""
     page = rng.randrange(len(whole) // BLCKSZ) * BLCKSZ
     (lower,) = struct.unpack_from("<H", whole, page + 12)
     fields: list[Field] = [(0, 4), (4, 4), (10, 2), (12, 2), (14, 2), (16, 2), (18, 2)]
@@ -146,20 +146,20 @@ def _page_changed(rng: random.Random, whole: bytes) -> bytes:
         fields += [(start + 18, 2), (start + 20, 2), (start + 22, 1), (start + 23, 1)]
         fields += [(start + 24 + rng.randrange(max(length - 24, 1)), rng.choice((1, 2, 4))) for _ in range(12)]
     part = changed(rng, whole[page : page + BLCKSZ], fields)
-    if rng.random() < 0.1:  # the pages behind it lie elsewhere, or there are fewer
+    if rng.random() < 0.1:  # the pages after it lie elsewhere, or there are fewer
         return whole[:page] + part + whole[page + BLCKSZ :]
     return whole[:page] + part[:BLCKSZ].ljust(BLCKSZ, b"\0") + whole[page + BLCKSZ :]
 
 
 class PageHistories(Kind):
-    """Records of a table's pages: gone through, and its rows read as of behind them."""
+    """Records of a table's pages: gone through, and its rows read as of after them."""
 
     name, share = "histories of pages", 3
 
     def __init__(self, corpora: Sequence[Corpus], scratch: Path) -> None:
         self._tables = [Table.of(corpus, scratch / str(corpus.major)) for corpus in corpora]
         self._frames = [read_frames(table.corpus.directory, table.lo, table.hi) for table in self._tables]
-        self._concerned = [_concerned(*one) for one in zip(self._tables, self._frames, strict=True)]
+        self._concerned = [_concerned(*pair) for pair in zip(self._tables, self._frames, strict=True)]
 
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
@@ -168,16 +168,16 @@ class PageHistories(Kind):
         data = frames.data.copy()
         for _ in range(rng.choice((1, 1, 2, 3))):
             self._change(rng, frames, data, rng.choice(self._concerned[number]))
-        found = HistoryFile.named(table.path / "history", 1)
-        with found.payload.open("wb") as payload:
+        file = HistoryFile.named(table.path / "history", 1)
+        with file.payload.open("wb") as payload:
             scan = HistoryScan(table.files, table.corpus.major, payload)
             scan.add(replace(frames, data=data))
         history = scan.finish()
-        if not found.payload.stat().st_size:
-            found.payload.write_bytes(b"\0")
-        found.save(history)
+        if not file.payload.stat().st_size:
+            file.payload.write_bytes(b"\0")
+        file.save(history)
         xids, is_commit = (np.concatenate([getattr(run, what) for run in table.runs]) for what in ("xids", "is_commit"))
-        run = RunHistory(found, history.cuts, history.multis, xids, is_commit, table.runs[0].control)
+        run = RunHistory(file, history.cuts, history.multis, xids, is_commit, table.runs[0].control)
         count = table.read(rng, (run,))
         return "read" if count else "no rows"
 
@@ -194,13 +194,13 @@ class PageHistories(Kind):
 
 
 def _concerned(table: Table, frames: Frames) -> list[int]:
-    """Numbers of the records that are of the table's pages."""
+    """List the numbers of the records that are of the table's pages."""
     locators = [struct.pack("<III", *file) for file in table.files]
-    found = [
+    numbers = [
         number for number in range(len(frames.lsns)) if any(locator in frames.record(number) for locator in locators)
     ]
-    assert len(found) > 20
-    return found
+    assert len(numbers) > 20
+    return numbers
 
 
 KINDS: list[type[Kind]] = [Heaps, PageHistories]

@@ -1,4 +1,4 @@
-"""Kinds of input: what is mutated, and who has to read it.
+"""Kinds of input: what is mutated, and the code that has to read it.
 
 A kind makes an input of a generator, and hands it to headwater; whatever is raised then is for others to judge. Nothing
 is kept from one input to the next.
@@ -42,7 +42,7 @@ class Kind(ABC):
 
 
 def all_kinds() -> list[type[Kind]]:
-    """All of them."""
+    """List all kinds."""
     from fuzz import file_kinds, heap_kinds, value_kinds, wal_kinds
 
     return [*wal_kinds.KINDS, *file_kinds.KINDS, *heap_kinds.KINDS, *value_kinds.KINDS]

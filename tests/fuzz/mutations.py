@@ -16,12 +16,12 @@ WIDTHS = (1, 2, 4, 8)
 
 
 def edge(rng: random.Random, width: int) -> int:
-    """A number that code stumbles over: nothing, one, the largest, signs, sizes of pages and blocks."""
+    """Choose a number that code stumbles over: nothing, one, the largest, signs, sizes of pages and blocks."""
     top = (1 << 8 * width) - 1
-    found = rng.choice(
+    number = rng.choice(
         (0, 1, 2, 3, top, top - 1, top >> 1, (top >> 1) + 1, 7, 8, 23, 24, 0x7F, 0x80, 255, 256, 8191, 8192)
     )
-    return (found + rng.choice((0, 0, 0, 1, -1))) & top
+    return (number + rng.choice((0, 0, 0, 1, -1))) & top
 
 
 def put(data: bytearray, field: Field, value: int) -> None:
@@ -33,7 +33,7 @@ def put(data: bytearray, field: Field, value: int) -> None:
 
 
 def change_field(rng: random.Random, data: bytearray, field: Field) -> None:
-    """An edge, a step up or down, one bit, or noise."""
+    """Change a field to an edge, a step up or down, by one bit, or to noise."""
     at, width = field
     if at >= len(data):
         return
@@ -120,19 +120,19 @@ def change_length(rng: random.Random, data: bytearray) -> None:
 
 
 def changed(rng: random.Random, data: bytes, fields: Sequence[Field] = ()) -> bytes:
-    """A changed copy, now and then of another length."""
-    found = bytearray(data)
-    change(rng, found, fields)
+    """Make a changed copy, now and then of another length."""
+    copy = bytearray(data)
+    change(rng, copy, fields)
     if rng.random() < 0.2:
-        change_length(rng, found)
-    return bytes(found)
+        change_length(rng, copy)
+    return bytes(copy)
 
 
 def words_of(data: bytes) -> list[Field]:
-    """All aligned 16- and 32-bit numbers."""
+    """List all aligned 16- and 32-bit numbers."""
     return [(at, 4) for at in range(0, len(data) - 3, 4)] + [(at, 2) for at in range(0, len(data) - 1, 2)]
 
 
 def u32(value: int) -> bytes:
-    """Four bytes."""
+    """Pack four bytes."""
     return struct.pack("<I", value & 0xFFFFFFFF)

@@ -30,7 +30,7 @@ _SAY_SECONDS = 20.0
 
 
 def parts_of(kinds: Sequence[type[Kind]], inputs: int, first: int, workers: int) -> list[list[Part]]:
-    """Every worker's parts: a share of each kind's inputs.
+    """Give every worker its parts: a share of each kind's inputs.
 
     Args:
         kinds: them.
@@ -68,8 +68,8 @@ def run(
     """
     scratch = Path(tempfile.mkdtemp(prefix="headwater-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     parts = parts_of(kinds, inputs, first, workers)
-    total, began, last, told = sum(part.count for some in parts for part in some), time.monotonic(), 0.0, Told()
-    said, causes = 0, Counter[Cause]()
+    total, began, last, results = sum(part.count for some in parts for part in some), time.monotonic(), 0.0, Told()
+    count, causes = 0, Counter[Cause]()
 
     def make(kind: type[Kind], place: Path) -> Kind:
         directory = Path(tempfile.mkdtemp(dir=place))
@@ -78,17 +78,17 @@ def run(
         return kind(corpora, directory)
 
     try:
-        for told in watched(parts, seed, make, scratch):
+        for results in watched(parts, seed, make, scratch):
             if failures is not None and time.monotonic() - last > _SAY_SECONDS:
                 last = time.monotonic()
-                said = _say_failures(told.failures[said:], seed, failures, causes) + said
-                done = sum(sum(counts.values()) for counts in told.outcomes.values())
-                print(f"{done:>9} of {total} inputs, {len(told.failures)} failed, {last - began:.0f} s", flush=True)
+                count = _say_failures(results.failures[count:], seed, failures, causes) + count
+                done = sum(sum(counts.values()) for counts in results.outcomes.values())
+                print(f"{done:>9} of {total} inputs, {len(results.failures)} failed, {last - began:.0f} s", flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if failures is not None:
-        _say_failures(told.failures[said:], seed, failures, causes)
-    return told
+        _say_failures(results.failures[count:], seed, failures, causes)
+    return results
 
 
 def _say_failures(failures: Sequence[Failure], seed: int, directory: Path, causes: Counter[Cause]) -> int:
@@ -105,16 +105,16 @@ def _say_failures(failures: Sequence[Failure], seed: int, directory: Path, cause
     return len(failures)
 
 
-def _report(told: Told) -> None:
+def _report(results: Told) -> None:
     print()
-    for kind, counts in told.outcomes.items():
-        said = ", ".join(f"{name} {count}" for name, count in counts.most_common())
-        print(f"{kind}: {sum(counts.values())} inputs: {said}")
-    print(f"{sum(sum(counts.values()) for counts in told.outcomes.values())} inputs, {len(told.failures)} failed")
+    for kind, counts in results.outcomes.items():
+        counted = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+        print(f"{kind}: {sum(counts.values())} inputs: {counted}")
+    print(f"{sum(sum(counts.values()) for counts in results.outcomes.values())} inputs, {len(results.failures)} failed")
 
 
 def _once(corpora: Sequence[Corpus], only: str, seed: int) -> None:
-    """One input, with whatever it raises."""
+    """Run one input, with whatever it raises."""
     name, number = only.rsplit(":", 1)
     (kind,) = [kind for kind in all_kinds() if kind.name == name]
     strict_warnings()
@@ -125,7 +125,7 @@ def _once(corpora: Sequence[Corpus], only: str, seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 if an input failed."""
+    """Run the command; 1 if an input failed."""
     parser = argparse.ArgumentParser(prog="fuzz", description="mutated inputs in bulk")
     parser.add_argument("--inputs", type=int, default=100_000, help="how many, of all kinds")
     parser.add_argument("--seed", type=int, default=0)
@@ -145,11 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = asked.kinds.split(",") if asked.kinds else None
     kinds = [kind for kind in all_kinds() if wanted is None or kind.name in wanted]
     failures = asked.directory / "failures"
-    told = run(
+    results = run(
         corpora, kinds, asked.inputs, seed=asked.seed, first=asked.first, workers=asked.workers, failures=failures
     )
-    _report(told)
-    return 1 if told.failures else 0
+    _report(results)
+    return 1 if results.failures else 0
 
 
 if __name__ == "__main__":

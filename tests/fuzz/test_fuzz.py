@@ -1,4 +1,4 @@
-"""The short form of ``make fuzz``, and that those who watch notice what they are there for."""
+"""The short form of ``make fuzz``, and that its watchers notice what they are there for."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ HANGS, CRASHES, GROWS, RAISES = (
 
 def test_hangs_crashes_growth_and_foreign_errors_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "SECONDS", 1.0)
-    told = run([], [_Misbehaves], 12)
-    found = {failure.number: failure.what for failure in told.failures}
-    assert found == {3: "hang", 5: "killed by SIGSEGV", 7: "MemoryError", 9: "IndexError"}
-    assert sum(told.outcomes[_Misbehaves.name].values()) == 10
+    results = run([], [_Misbehaves], 12)
+    failures = {failure.number: failure.what for failure in results.failures}
+    assert failures == {3: "hang", 5: "killed by SIGSEGV", 7: "MemoryError", 9: "IndexError"}
+    assert sum(results.outcomes[_Misbehaves.name].values()) == 10

@@ -22,7 +22,7 @@ _GUARD = 64
 
 
 class StoredValues(Kind):
-    """Payloads of values: a text or a status, nothing written behind the buffer, nothing read outside the value."""
+    """Payloads of values: a text or a status, nothing written past the buffer, nothing read outside the value."""
 
     name, share = "values", 15
 
@@ -50,11 +50,11 @@ class StoredValues(Kind):
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
         payload, texts, binary = rng.choice(self._values)
-        found = changed(rng, payload, words_of(payload))
+        value = changed(rng, payload, words_of(payload))
         room = rng.choice((_OUT_BYTES, _OUT_BYTES, rng.randrange(40)))
         is_sent = rng.random() < 0.4
         kernel, tables = (type_send, binary) if is_sent else (type_text, rng.choice(texts))
-        ends = [self._said(kernel, tables, found, pad, room, number) for number, pad in enumerate((0, 255))]
+        ends = [self._said(kernel, tables, value, pad, room, number) for number, pad in enumerate((0, 255))]
         assert ends[0] == ends[1], f"depends on what lies around the value: {ends}"
         assert -5 < ends[0] <= room, f"ends at {ends[0]} of {room}"
         assert ends[0] < 0 or (self._out[0, : ends[0]] == self._out[1, : ends[0]]).all(), "depends on what lies around"

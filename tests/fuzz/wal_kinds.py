@@ -69,16 +69,16 @@ class Records(Kind):
         pages = written(rng, window.header, window.kept.state.last_lsn, records, SEGMENT)
         window.target.put(pages)
         frames = read_frames(window.target.directory, window.lo, window.lo + SEGMENT)
-        said = 0
+        refused = 0
         major = window.corpus.major
-        said += _tried(lambda: list(record_batches(frames, SEGMENT, RecordChoice(), major)))
-        said += _tried(lambda: _parsed(frames, major))
+        refused += _tried(lambda: list(record_batches(frames, SEGMENT, RecordChoice(), major)))
+        refused += _tried(lambda: _parsed(frames, major))
         store = window.store
         request = Request((store.database_oid,), tuple(sorted(store.files.locators())), major)
         index = build_index(frames, window.lo, window.lo + SEGMENT, request)
-        for kept in index.kept:
-            parse_record(kept.data, kept.lsn, kept.end_lsn, major)
-        return "indexed" if not said else "indexed, not described"
+        for kept_record in index.kept:
+            parse_record(kept_record.data, kept_record.lsn, kept_record.end_lsn, major)
+        return "indexed" if not refused else "indexed, not described"
 
 
 def _parsed(frames: object, major: int) -> None:
@@ -93,7 +93,7 @@ def _parsed(frames: object, major: int) -> None:
 
 
 def _tried(step: object) -> int:
-    """Whether a step that others follow ends with an error of ours."""
+    """Tell whether a step that others follow ends with an error of ours."""
     try:
         step()  # type: ignore[operator]
     except HeadwaterError:
@@ -114,7 +114,7 @@ def _change_some(rng: random.Random, records: list[bytes], window: Window) -> No
 
 
 class Windows(Kind):
-    """A window from a state on: indexed, put together, planned, decoded, and the state behind it made."""
+    """A window from a state on: indexed, put together, planned, decoded, and the state after it made."""
 
     name, share = "windows", 3
 
@@ -133,8 +133,8 @@ class Windows(Kind):
         opened = window.opened(plugin, window.target.directory)
         planned = plan(opened)
         messages = 0
-        for one in cut_slices(planned.assembly.plan, SLICE_BYTES):
-            messages += decode(rng, opened, one)
+        for slice_ in cut_slices(planned.assembly.plan, SLICE_BYTES):
+            messages += decode(rng, opened, slice_)
         if rng.random() < 0.3:
             planned.behind.state(1)
         return "messages" if messages else "nothing"
@@ -156,7 +156,7 @@ class Slices(Kind):
         while not plans:
             number = rng.randrange(len(self._windows))
             plans = self._planned(number, plugin)
-        window, (one, records) = self._windows[number], rng.choice(plans)
+        window, (slice_, records) = self._windows[number], rng.choice(plans)
         lsn, record = rng.choice(records)
         data = _same_length(rng, record, window.corpus.major)
         patches = [(offset_of(lsn, at), at) for at in range(len(data)) if data[at] != record[at]]
@@ -164,34 +164,34 @@ class Slices(Kind):
             window.target.patch(at, data[byte : byte + 1])
         opened = window.opened(plugin, window.target.directory)
         try:
-            decode(rng, opened, one)
+            decode(rng, opened, slice_)
         finally:
             for at, byte in patches:
                 window.target.patch(at, record[byte : byte + 1])
         return "messages"
 
     def _planned(self, number: int, plugin: int) -> list[tuple[Slice, list[tuple[int, bytes]]]]:
-        """Slices of a window, each with the records in its ranges: LSN and bytes."""
+        """List slices of a window, each with the records in its ranges: LSN and bytes."""
         if (number, plugin) not in self._plans:
             window = self._windows[number]
             opened = window.opened(plugin, window.corpus.directory)
             slices = cut_slices(plan(opened).assembly.plan, SLICE_BYTES)
-            found = [(one, _in_window(window, one)) for one in slices]
-            self._plans[number, plugin] = [(one, records) for one, records in found if records]
+            records_of_slices = [(slice_, _in_window(window, slice_)) for slice_ in slices]
+            self._plans[number, plugin] = [(slice_, records) for slice_, records in records_of_slices if records]
         return self._plans[number, plugin]
 
 
-def _in_window(window: Window, one: Slice) -> list[tuple[int, bytes]]:
-    found = []
-    for lo, hi in one.ranges:
+def _in_window(window: Window, slice_: Slice) -> list[tuple[int, bytes]]:
+    located = []
+    for lo, hi in slice_.ranges:
         if hi > window.lo and lo < window.lo + SEGMENT:
             frames = read_frames(window.corpus.directory, max(lo, window.lo), min(hi, window.lo + SEGMENT))
-            found += [(lsn, frames.record(n)) for n, lsn in enumerate(frames.lsns.tolist())]
-    return [(lsn, record) for lsn, record in found if record[17] in (9, 10) and len(record) < 60_000]
+            located += [(lsn, frames.record(n)) for n, lsn in enumerate(frames.lsns.tolist())]
+    return [(lsn, record) for lsn, record in located if record[17] in (9, 10) and len(record) < 60_000]
 
 
 def _same_length(rng: random.Random, record: bytes, major: int) -> bytes:
-    """A record changed behind its own header, or in flags and kind, as long as it was."""
+    """Change a record after its own header, or in flags and kind, keeping its length."""
     data, parts = bytearray(record), parts_of(record, major)
     start = rng.choice([parts.main, *parts.blocks, 24, 16])
     part = data[start:]
@@ -213,18 +213,18 @@ class Redo(Kind):
         """See :meth:`Kind.run`."""
         number = rng.randrange(len(self._windows))
         window = self._windows[number]
-        kept = self._kept(number)
+        records = self._kept(number)
         count = rng.choice((5, 20, 60))
         store = store_of(window.kept.state.catalog)
         failed = 0
         xids = set[int]()
-        for record in kept[:count]:
+        for record in records[:count]:
             data = rng.random() < 0.15
             failed += _tried(lambda r=record, d=data: store.apply(_changed_record(rng, r) if d else r))
             xids.add(record.xid)
-        if not kept:
+        if not records:
             return "nothing"
-        lsn = kept[-1].end_lsn
+        lsn = records[-1].end_lsn
         store.commit(sorted(xids - {0}), lsn)
         view = store.view(lsn + 1)
         for _, _, filenode in rng.sample(sorted(store.files.locators()), 3):

@@ -1,6 +1,6 @@
 """Records taken out of WAL, made wrong, and written into pages again with checksums that are right.
 
-Checksums are made anew since hardly a record would pass otherwise, and what lies behind them would not be tried; a few
+Checksums are made again: otherwise hardly a record would pass, and the code after the check would not be tried. A few
 are left as they are.
 """
 
@@ -18,12 +18,12 @@ PAGE = 8192
 _HEAD = 24
 _LEFT_WRONG = 0.02
 SWITCH = b"\x18\0\0\0" + bytes(12) + b"\x40" + bytes(7)
-"""XLOG_SWITCH, without its links: a segment ends with one, and no page behind it is read."""
+"""XLOG_SWITCH, without its links: a segment ends with one, and no page after it is read."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where a record's numbers lie.
+    """The places of a record's numbers.
 
     Attributes:
         fields: numbers of its headers.
@@ -83,7 +83,7 @@ def parts_of(data: bytes, major: int) -> Parts:
 
 
 def _data_fields(rng: random.Random, data: bytes, start: int) -> Field:
-    """A number near the beginning of some data, where counts, lengths, flags and offsets are."""
+    """Choose a number near the beginning of some data, where counts, lengths, flags and offsets are."""
     width = rng.choice((1, 2, 4, 4, 8))
     reach = max(1, min(len(data) - start, rng.choice((8, 16, 64, 4096))))
     at = start + rng.randrange(reach)
@@ -91,51 +91,51 @@ def _data_fields(rng: random.Random, data: bytes, start: int) -> Field:
 
 
 def change_record(rng: random.Random, data: bytes, others: Sequence[bytes], major: int) -> bytes:
-    """A record with something wrong in it, its length in order mostly."""
-    found, parts = bytearray(data), parts_of(data, major)
+    """Make a record with something wrong in it, its length in order mostly."""
+    copy, parts = bytearray(data), parts_of(data, major)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         how = rng.randrange(10)
         if how < 3:
-            change_field(rng, found, rng.choice(parts.fields))
+            change_field(rng, copy, rng.choice(parts.fields))
         elif how < 6:
             start = rng.choice([parts.main, parts.main, *parts.blocks])
-            change_field(rng, found, _data_fields(rng, data, start))
+            change_field(rng, copy, _data_fields(rng, data, start))
         elif how == 6:
-            _borrow_field(rng, found, parts, rng.choice(others), major)
+            _borrow_field(rng, copy, parts, rng.choice(others), major)
         elif how == 7:
-            _change_main_length(rng, found, parts)
+            _change_main_length(rng, copy, parts)
         else:
-            change(rng, found)
+            change(rng, copy)
     if rng.random() < 0.9:
-        put(found, (0, 4), max(len(found), _HEAD))
-    return bytes(found) + bytes(max(0, _HEAD - len(found)))
+        put(copy, (0, 4), max(len(copy), _HEAD))
+    return bytes(copy) + bytes(max(0, _HEAD - len(copy)))
 
 
-def _borrow_field(rng: random.Random, found: bytearray, parts: Parts, other: bytes, major: int) -> None:
-    """A number of another record in the place of one: an xid, a file, a block of somebody else."""
+def _borrow_field(rng: random.Random, copy: bytearray, parts: Parts, other: bytes, major: int) -> None:
+    """Put a number of another record in the place of one: an xid, a file, a block of somebody else."""
     theirs = parts_of(other, major).fields
     field = rng.choice(parts.fields)
-    same = [one for one in theirs if one[1] == field[1]]
+    same = [other_field for other_field in theirs if other_field[1] == field[1]]
     if same:
         at, width = rng.choice(same)
-        put(found, field, int.from_bytes(other[at : at + width], "little"))
+        put(copy, field, int.from_bytes(other[at : at + width], "little"))
 
 
-def _change_main_length(rng: random.Random, found: bytearray, parts: Parts) -> None:
-    """Main data cut or grown, with a header that says so."""
+def _change_main_length(rng: random.Random, copy: bytearray, parts: Parts) -> None:
+    """Cut or grow main data, with a header that says so."""
     if parts.main_length is None:
         return
-    main = bytearray(found[parts.main :])
+    main = bytearray(copy[parts.main :])
     change_length(rng, main)
     at, width = parts.main_length
     if len(main) < 1 << 8 * width:
-        del found[parts.main :]
-        found += main
-        put(found, (at, width), len(main))
+        del copy[parts.main :]
+        copy += main
+        put(copy, (at, width), len(main))
 
 
 def change_order(rng: random.Random, records: list[bytes], others: Sequence[bytes]) -> None:
-    """Records swapped, doubled, lost, or out of another place."""
+    """Swap, double or lose records, or take one from another place."""
     if not records:
         return
     at, how = rng.randrange(len(records)), rng.randrange(5)
@@ -154,7 +154,7 @@ def change_order(rng: random.Random, records: list[bytes], others: Sequence[byte
 
 @dataclass
 class PageWriter:
-    """Writes records into pages, as CopyXLogRecordToWAL does.
+    """A writer of records into pages, as CopyXLogRecordToWAL does.
 
     Attributes:
         header: the long header that the segment begins with, which has magic, timeline, LSN, system and sizes.
@@ -170,7 +170,7 @@ class PageWriter:
         self._out = bytearray(self._page_header(0))
 
     def write(self, data: bytes, fix: bool = True) -> None:
-        """Put a record behind the last one; its link back and its checksum are made right."""
+        """Put a record after the last one; its link back and its checksum are made right."""
         lsn = self._place()
         if fix:
             body = data[:8] + struct.pack("<Q", self.prev) + data[16:20]
@@ -186,7 +186,7 @@ class PageWriter:
         self._out += bytes(-len(self._out) % 8)
 
     def _place(self) -> int:
-        """Where the next record begins."""
+        """Return the LSN where the next record begins."""
         if len(self._out) % PAGE == 0:
             self._out += self._page_header(0)
         return self._start + len(self._out)
@@ -200,12 +200,12 @@ class PageWriter:
         return struct.pack("<HHIQI4x", self._magic, info, self._timeline, self._start + at, rest)
 
     def pages(self) -> bytes:
-        """Whole pages."""
+        """Return whole pages."""
         return bytes(self._out) + bytes(-len(self._out) % PAGE)
 
 
 def written(rng: random.Random, header: bytes, prev: int, records: Sequence[bytes], limit: int) -> bytes:
-    """Pages of records and a switch; at most ``limit`` bytes."""
+    """Write pages of records and a switch; at most ``limit`` bytes."""
     writer = PageWriter(header, prev)
     room = limit - 4 * PAGE
     for record in records:

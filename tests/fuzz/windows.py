@@ -42,7 +42,7 @@ PLUGINS: tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...] = (
 
 
 ROWS = len(PLUGINS)
-"""Number of what makes rows, behind the plugins."""
+"""Number of what makes rows, after the plugins."""
 
 REPLICA = ROWS + 1
 """Number of what decodes as if the WAL were of wal_level replica."""
@@ -70,7 +70,7 @@ class Target:
         self.directory = WalDirectory.scan(self.path)
 
     def put(self, pages: bytes) -> None:
-        """Make these the segment's pages; what is behind them is zero."""
+        """Make these the segment's pages; what comes after them is zero."""
         pages = pages[:SEGMENT]
         os.pwrite(self._descriptor, pages + bytes(max(0, self._used - len(pages))), 0)
         self._used = len(pages)
@@ -101,7 +101,7 @@ class Window:
 
     @cached_property
     def target(self) -> Target:
-        """Where its segment can be replaced."""
+        """The place where its segment can be replaced."""
         number = (self.lo - self.corpus.directory.start_lsn) // SEGMENT
         return Target(self.corpus.wal, number, self.scratch)
 
@@ -118,12 +118,12 @@ class Window:
 
     @property
     def is_closed(self) -> bool:
-        """It ends with a switch."""
+        """Whether the window ends with a switch."""
         frames = read_frames(self.corpus.directory, self.lo, self.lo + SEGMENT)
         return len(frames.lsns) > 1 and frames.record(len(frames.lsns) - 1)[16:18] == SWITCH[16:18]
 
     def opened(self, plugin: int, directory: WalDirectory) -> OpenRequest:
-        """A request for it; ``plugin``: number in :data:`PLUGINS`, :data:`ROWS`, or :data:`REPLICA`."""
+        """Make a request for the window; ``plugin``: number in :data:`PLUGINS`, :data:`ROWS`, or :data:`REPLICA`."""
         return replace(self._requests[plugin], directory=directory)
 
     @cached_property
@@ -148,8 +148,10 @@ class Window:
             from_replica_level=is_replica,
         )
         state = self.kept.state
-        kept = replace(self.kept, state=replace(state, control=replace(state.control, needed=request.needed_level)))
-        return open_request(request, make, kept_state=kept, directory=self.corpus.directory)
+        kept_state = replace(
+            self.kept, state=replace(state, control=replace(state.control, needed=request.needed_level))
+        )
+        return open_request(request, make, kept_state=kept_state, directory=self.corpus.directory)
 
     @cached_property
     def store(self) -> CatalogStore:
@@ -161,15 +163,15 @@ def _row_changes(store: CatalogStore) -> RowChanges:
     return RowChanges(TableChoice(EVERY_TABLE), (), store.major)
 
 
-def decode(rng: random.Random, opened: OpenRequest, one: Slice) -> int:
-    """Make messages or rows of a slice: how many."""
+def decode(rng: random.Random, opened: OpenRequest, slice_: Slice) -> int:
+    """Make messages or rows of a slice, and count them."""
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     if not isinstance(opened.plugin, RowChanges):
-        return len(decoder.messages(one).lsn)
+        return len(decoder.messages(slice_).lsn)
     form = RowForm()
-    if len(one.relations) == 1 and rng.random() < 0.5:
-        form = RowForm(TypedTable(one.relations[0].schema, rng.choice(ON_UNREPRESENTABLE)))
-    return len(form.batch(decoder.located(one)))
+    if len(slice_.relations) == 1 and rng.random() < 0.5:
+        form = RowForm(TypedTable(slice_.relations[0].schema, rng.choice(ON_UNREPRESENTABLE)))
+    return len(form.batch(decoder.located(slice_)))
 
 
 def plan(opened: OpenRequest) -> PlannedWindow:
@@ -179,13 +181,13 @@ def plan(opened: OpenRequest) -> PlannedWindow:
 
 
 def closed_windows(corpora: Sequence[Corpus], scratch: Path) -> list[Window]:
-    """The windows of corpora that begin with a state and end with a switch; the last one of each is left out."""
-    found = [Window(corpus, kept, scratch) for corpus in corpora for kept in corpus.kept[:-1]]
-    return [window for window in found if window.is_closed]
+    """List the windows of corpora that begin with a state and end with a switch, without the last one of each."""
+    windows = [Window(corpus, kept_state, scratch) for corpus in corpora for kept_state in corpus.kept[:-1]]
+    return [window for window in windows if window.is_closed]
 
 
 def offset_of(lsn: int, at: int) -> int:
-    """Where in its segment a record's byte lies."""
+    """Find the offset in its segment of a record's byte."""
     position = lsn % SEGMENT
     while at >= PAGE - position % PAGE:
         at -= PAGE - position % PAGE

@@ -1,8 +1,9 @@
-"""Workers: processes that go through inputs, and who watches them.
+"""Workers: processes that go through inputs, and the process that watches them.
 
-A worker is forked by who holds everything in memory already, goes through its part of the inputs, and notes in shared
-memory which one it has begun, and when. Who watches kills one that takes too long over an input; a crash, an end by the
-limit on memory, or such a kill is the failure of the input that was noted, and another worker goes on behind it.
+A worker is forked by a process that holds everything in memory already, and goes through its part of the inputs. It
+notes in shared memory which input it has begun, and when. The watcher kills a worker that takes too long over an input.
+A crash, an end by the limit on memory, or such a kill is the failure of the input that was noted. Another worker goes
+on after it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Part:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of inputs."""
         return len(range(self.first, self.last, self.step))
 
 
@@ -81,7 +82,7 @@ class Failure:
 
 @dataclass
 class Told:
-    """What workers have told so far.
+    """The results that workers have reported so far.
 
     Attributes:
         outcomes: of each kind: result, or name of the error, and how often.
@@ -92,18 +93,18 @@ class Told:
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, kind: str, outcomes: Counter[str], failures: Sequence[Failure]) -> None:
-        """More of a kind."""
+        """Add results of a kind."""
         self.outcomes.setdefault(kind, Counter()).update(outcomes)
         self.failures += failures
 
 
 def generator(seed: int, kind: str, number: int) -> random.Random:
-    """All randomness of an input."""
+    """Make the generator of all randomness of an input."""
     return random.Random(f"{seed} {kind} {number}")
 
 
 def run_input(kind: Kind, seed: int, number: int) -> str | Failure:
-    """Have one input read: what came of it."""
+    """Have one input read, and return its result."""
     try:
         return kind.run(generator(seed, kind.name, number)) or "done"
     except HeadwaterError as error:
@@ -121,7 +122,7 @@ def _where(error: BaseException) -> str:
 
 
 def strict_warnings() -> None:
-    """NumPy's warnings and the like are failures; ours are for users, and what is left open is closed by itself."""
+    """Make NumPy's warnings and the like failures; ours are for users, and what is left open is closed by itself."""
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", HeadwaterWarning)
     warnings.simplefilter("ignore", ResourceWarning)
@@ -137,7 +138,7 @@ class Worker:
         scratch: directory for files.
 
     Attributes:
-        left: parts that are not done; of the first one, what is behind the noted input.
+        left: parts that are not done; of the first one, what comes after the noted input.
         done: inputs that it has begun.
     """
 
@@ -182,26 +183,26 @@ class Worker:
 
     def _go_through_part(self, place: int, part: Part, sink: int) -> None:
         kind = self._make(part.kind, self._scratch)  # type: ignore[operator]
-        outcomes, failures, told = Counter[str](), list[Failure](), time.monotonic()
+        outcomes, failures, reported_at = Counter[str](), list[Failure](), time.monotonic()
         for number in range(part.first, part.last, part.step):
             self._note(place, number, outcomes.total())
-            found = run_input(kind, self._seed, number)
-            if isinstance(found, Failure):
-                failures.append(found)
+            result = run_input(kind, self._seed, number)
+            if isinstance(result, Failure):
+                failures.append(result)
                 outcomes["FAILED"] += 1
             else:
-                outcomes[found] += 1
+                outcomes[result] += 1
             if number == part.first:
                 _limit_memory()
-            if failures or time.monotonic() - told > 1:
+            if failures or time.monotonic() - reported_at > 1:
                 _send(sink, kind.name, outcomes, failures)
-                outcomes, failures, told = Counter(), [], time.monotonic()
+                outcomes, failures, reported_at = Counter(), [], time.monotonic()
         _send(sink, kind.name, outcomes, failures)
 
-    # -- by who watches
+    # -- by the watcher
 
-    def take(self, told: Told) -> None:
-        """What it has told meanwhile."""
+    def take(self, results: Told) -> None:
+        """Take what the worker has reported meanwhile."""
         while True:
             try:
                 piece = os.read(self._pipe, 1 << 20)
@@ -214,7 +215,7 @@ class Worker:
             size = int.from_bytes(self._received[:8], "little")
             if len(self._received) < 8 + size:
                 break
-            told.add(*pickle.loads(self._received[8 : 8 + size]))
+            results.add(*pickle.loads(self._received[8 : 8 + size]))
             self._received = self._received[8 + size :]
 
     @property
@@ -224,7 +225,7 @@ class Worker:
         return part, number, time.monotonic() - since
 
     def untold(self) -> tuple[str, Counter[str], list[Failure]]:
-        """What went well behind what it told last."""
+        """Return what went well after its last report."""
         part, _, _, count = _NOTE.unpack(self._memory[:])
         return self._parts[part].kind.name, Counter({"done before the worker ended": count} if count else {}), []
 
@@ -241,27 +242,27 @@ class Worker:
         return True
 
     def _whereabouts(self) -> bytes:
-        """Its threads' stacks."""
+        """Return its threads' stacks."""
         before = self._log.stat().st_size if self._log.exists() else 0
         os.kill(self.pid, signal.SIGUSR1)
         time.sleep(0.5)
         return self._log.read_bytes()[before:] if self._log.exists() else b""
 
     def failure(self, how: str) -> Failure:
-        """The input at which it ended."""
+        """Return the failure at the input at which it ended."""
         part, number, _ = self.noted
         name = self._parts[part].kind.name if part >= 0 else "none"
         text = self._log.read_text("utf-8", "replace") if self._log.exists() else ""
         return Failure(name, number, how, "", text[-6000:])
 
     def left(self) -> list[Part]:
-        """What comes behind the noted input."""
+        """List the parts that come after the noted input."""
         place, number, _ = self.noted
         if place < 0:
             return []
         part = self._parts[place]
         rest = Part(part.kind, number + part.step, part.last, part.step)
-        return [one for one in (rest, *self._parts[place + 1 :]) if one.count]
+        return [next_part for next_part in (rest, *self._parts[place + 1 :]) if next_part.count]
 
     def close(self) -> None:
         """Let go of what was shared."""
@@ -269,7 +270,7 @@ class Worker:
 
 
 def _limit_memory() -> None:
-    """From the first input on, when kernels and libraries are there."""
+    """Limit memory from the first input on, when kernels and libraries are there."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
@@ -292,9 +293,9 @@ def watched(parts: Sequence[Sequence[Part]], seed: int, make: object, scratch: P
         scratch: directory for files.
 
     Yields:
-        what has been told so far, a few times a second and once at the end.
+        the results so far, a few times a second and once at the end.
     """
-    told, workers = Told(), dict[int, Worker]()
+    results, workers = Told(), dict[int, Worker]()
 
     def start(some: Sequence[Part]) -> None:
         if some:
@@ -309,18 +310,18 @@ def watched(parts: Sequence[Sequence[Part]], seed: int, make: object, scratch: P
         while workers:
             time.sleep(0.1)
             for worker in list(workers.values()):
-                worker.take(told)
+                worker.take(results)
                 late = worker.end_if_late()
                 pid, status = os.waitpid(worker.pid, 0 if late else os.WNOHANG)
                 if pid:
-                    worker.take(told)
+                    worker.take(results)
                     del workers[pid]
                     if status:
-                        told.add(*worker.untold())
-                        told.failures.append(worker.failure("hang" if late else _how(status)))
+                        results.add(*worker.untold())
+                        results.failures.append(worker.failure("hang" if late else _how(status)))
                         start(worker.left())
                     worker.close()
-            yield told
+            yield results
     finally:
         for worker in workers.values():
             os.kill(worker.pid, signal.SIGKILL)

@@ -74,8 +74,10 @@ _OWN = ("mood", "pair", "positive")
 
 
 def _held() -> Step:
-    """A table with rows of all versions and forms, for who reads its pages: most types, TOAST, multixacts."""
-    types = {name: one for name, one in _TYPES.items() if not one[0].startswith(_OWN)}
+    """Make a table with rows of all versions and forms, for readers of its pages: most types, TOAST, multixacts."""
+    types = {
+        name: type_and_literal for name, type_and_literal in _TYPES.items() if not type_and_literal[0].startswith(_OWN)
+    }
     columns = ", ".join(f"{name} {type_name}" for name, (type_name, _) in types.items())
     literals = ", ".join(literal for _, literal in types.values())
     return (
@@ -284,7 +286,7 @@ OPEN = (
 
 
 def statements(lines: Iterable[str], major: int) -> Iterator[str]:
-    """Their statements that a major knows."""
-    for statement in (one for line in lines for one in line.split("; ")):
+    """Give the lines' statements that a major knows."""
+    for statement in (part for line in lines for part in line.split("; ")):
         if all(major >= since for words, since in NOT_BEFORE.items() if words in statement):
             yield statement
