@@ -1,4 +1,4 @@
-"""What a slot of a server says, and what is said here."""
+"""Answers of a server's slot, and ours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def create_slot(session: Connection, plugin: str) -> str:
 
 
 def changes(session: Connection, slot: str, options: Sequence[Option], *, keep: bool = False) -> list[bytes]:
-    """What the server's plugin writes, consumed unless kept."""
+    """Read what the server's plugin writes, consumed unless kept."""
     words = [word for option in options for word in option]
     function = "pg_logical_slot_peek_binary_changes" if keep else "pg_logical_slot_get_binary_changes"
     marks = ", %s" * len(words)
@@ -49,7 +49,7 @@ def _settings(session: Connection) -> SessionSettings:
 
 
 def server_error(session: Connection, slot: str, options: Sequence[Option]) -> tuple[str | None, str | None] | None:
-    """Message and SQLSTATE."""
+    """Return message and SQLSTATE of the server's error."""
     try:
         changes(session, slot, options, keep=True)
     except psycopg.Error as error:

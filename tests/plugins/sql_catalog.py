@@ -42,24 +42,24 @@ class SqlCatalog:
         self.major = major
 
     def oid(self, table: str) -> int:
-        """A table's OID."""
+        """Return a table's OID."""
         row = self.connection.execute("select %s::regclass::oid", (table,)).fetchone()
         assert row is not None
         return int(row[0])
 
     def table(self, name: str) -> RelationSchema:
-        """A table by its name."""
+        """Return a table by its name."""
         schema = self.relation(self.oid(name))
         assert schema is not None
         return schema
 
     def relation(self, oid: int) -> RelationSchema | None:
-        """A relation by its OID."""
+        """Return a relation by its OID."""
         row = self.connection.execute(_RELATION, (oid,)).fetchone()
         if row is None:
             return None
         namespace, name, kind, persistence, identity, rewrite, is_partition, namespace_oid, ancestors = row
-        columns = tuple(self._column(*found) for found in self.connection.execute(_COLUMNS, (oid,)))
+        columns = tuple(self._column(*column) for column in self.connection.execute(_COLUMNS, (oid,)))
         keys = self.connection.execute(_IDENTITY, (oid, identity)).fetchone()
         return RelationSchema(
             oid=oid,
@@ -89,7 +89,7 @@ class SqlCatalog:
         return replace(TypeInfo(*row[:8]), base=(base.base or base) if base else None)
 
     def publication(self, name: str) -> Publication | None:
-        """A publication by its name."""
+        """Return a publication by its name."""
         generated = "pubgencols::text" if self.major >= 18 else "'n'"
         row = self.connection.execute(_PUBLICATION.format(generated=generated), (name,)).fetchone()
         if row is None:
@@ -97,28 +97,28 @@ class SqlCatalog:
         return Publication(row[0], name, *row[1:])
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """The publications that a relation is in by itself, and negative those that leave it out."""
+        """Return the publications that a relation is in by itself, and negative those that leave it out."""
         publication = "case when prexcept then -prpubid::int8 else prpubid end" if self.major >= 19 else "prpubid"
         query = f"select {publication} from pg_publication_rel where prrelid = %s"
         return tuple(publication for (publication,) in self.connection.execute(query, (oid,)))
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
-        """What a publication says of a relation that it names."""
+        """Return what a publication says of a relation that it names."""
         choices = "prattrs::int2[], prqual::text" if self.major >= 15 else "null, null"
         query = f"select {choices} from pg_publication_rel where (prrelid, prpubid) = (%s, %s)"
-        found = self.connection.execute(query, (relation, publication)).fetchone()
-        return None if found is None else PublicationMember(found[0] and tuple(found[0]), found[1])
+        row = self.connection.execute(query, (relation, publication)).fetchone()
+        return None if row is None else PublicationMember(row[0] and tuple(row[0]), row[1])
 
     def locale(self) -> DatabaseLocale:
-        """What the database's text is ordered by."""
+        """Return the locale that the database's text is ordered by."""
         provider = "datlocprovider::text" if self.major >= 15 else "'c'"
         query = f"select datcollate, datctype, {provider} from pg_database where datname = current_database()"
-        found = self.connection.execute(query).fetchone()
-        assert found is not None
-        return DatabaseLocale(*found)
+        row = self.connection.execute(query).fetchone()
+        assert row is not None
+        return DatabaseLocale(*row)
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        """The publications that a schema is in."""
+        """Return the publications that a schema is in."""
         if self.major < 15:
             return ()
         query = "select pnpubid from pg_publication_namespace where pnnspid = %s"

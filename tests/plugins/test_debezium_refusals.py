@@ -1,4 +1,7 @@
-"""Where Debezium's connector stops, or shows another value: the error names table, column, value and LSN."""
+"""Values at which Debezium's connector stops, or that it shows otherwise.
+
+The error names table, column, value and LSN.
+"""
 
 from __future__ import annotations
 

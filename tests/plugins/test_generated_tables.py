@@ -40,7 +40,7 @@ FOLDER = Path(data_files.__file__).parent
 
 
 def tool(name: str) -> ModuleType:
-    """A program of ``tools/`` as a module."""
+    """Import a program of ``tools/`` as a module."""
     with patch.object(sys, "path", [str(TOOLS), *sys.path]):
         return importlib.import_module(name)
 
@@ -60,7 +60,7 @@ def test_keywords(server: EmbeddedPostgres) -> None:
 
 
 def test_conversions(server: EmbeddedPostgres) -> None:
-    """Which there are; and of each what becomes of a sample of characters, those that become nothing among them."""
+    """All of them are known; and of each what becomes of a sample of characters, also of those that become nothing."""
     with server.connect() as connection:
         generate, r = tool("generate_conversions"), random.Random(1)
         connection.execute(generate.FUNCTION)
@@ -70,8 +70,13 @@ def test_conversions(server: EmbeddedPostgres) -> None:
             known = dict(characters(source, target))
             sample = r.sample(sorted(known), min(len(known), 60)) + others(source, r)
             made = generate.ask(connection, source, target, sample)
-            found = {as_bytes(key): as_bytes(value) for key, value in zip(*(one.tolist() for one in made), strict=True)}
-            assert found == {one: known[one] for one in sample if one in known}, (source, target)
+            converted = {
+                as_bytes(key): as_bytes(value) for key, value in zip(*(array.tolist() for array in made), strict=True)
+            }
+            assert converted == {character: known[character] for character in sample if character in known}, (
+                source,
+                target,
+            )
 
 
 @pytest.mark.slow
@@ -84,19 +89,19 @@ def test_all_conversions(server: EmbeddedPostgres) -> None:
         for source, target in generate.pairs(connection):
             keys, values = conversion(source, target)
             asked = [*generate.candidates(source, target), *(as_bytes(key) for key in keys.tolist() if key >= 1 << 32)]
-            found = generate.ask(connection, source, target, asked)
-            assert np.array_equal(found[0], keys), (source, target)
-            assert np.array_equal(found[1], values), (source, target)
+            answer = generate.ask(connection, source, target, asked)
+            assert np.array_equal(answer[0], keys), (source, target)
+            assert np.array_equal(answer[1], values), (source, target)
 
 
 def has(server: EmbeddedPostgres, source: str, target: str) -> bool:
-    """Whether we know a conversion that this server may have."""
+    """Tell whether we know a conversion that this server may have."""
     may_have = VERSIONS[server.programs.major].has_mule_internal or "MULE_INTERNAL" not in (source, target)
     return may_have and is_converted(source, target)
 
 
 def others(encoding: str, r: random.Random) -> list[bytes]:
-    """Some valid characters of an encoding, of each kind."""
+    """Make some valid characters of an encoding, of each kind."""
     kinds = [kind.split() for kind in CHARACTERS.get(encoding, SINGLE_BYTES).split("; ")]
     return [bytes(r.choice(byte_ranges(part)) for part in kind) for kind in kinds for _ in range(20)]
 
@@ -121,7 +126,7 @@ BYTES = [*range(0x80, 0x100), *range(0x80, 0x100), 0x20, 0x30, 0x39, 0x40, 0x7F,
 
 
 def first_invalid(connection: psycopg.Connection[Any], encoding: str, text: bytes) -> str:
-    """What the server says of a text that it is asked to read."""
+    """Return the server's error for a text that it is asked to read."""
     try:
         connection.execute("SELECT length(%s, %s)", [text, encoding])
     except psycopg.Error as error:
@@ -130,7 +135,7 @@ def first_invalid(connection: psycopg.Connection[Any], encoding: str, text: byte
 
 
 def said_of(encoding: str, text: bytes) -> str:
-    """What we say of a text of a database that does not know its encoding."""
+    """Return our error for a text of a database that does not know its encoding."""
     try:
         converted_text("SQL_ASCII", encoding, text, 0)
     except DecodingError as error:
@@ -143,7 +148,7 @@ def test_names_come_back(encoding: str) -> None:
     """As the bytes they were, valid or not."""
     r = random.Random(3)
     names = [b"".join(r.choices([b"a", *others(encoding, r), bytes([r.randrange(1, 256)])], k=6)) for _ in range(300)]
-    known = [one for one, _ in characters(encoding, "UTF8")] if is_converted(encoding, "UTF8") else []
+    known = [character for character, _ in characters(encoding, "UTF8")] if is_converted(encoding, "UTF8") else []
     for name in names + known:
         assert encode_name(decode_name(name, encoding), encoding) == name
 

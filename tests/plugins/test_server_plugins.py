@@ -1,4 +1,4 @@
-"""What pgoutput and test_decoding say of options, names, relations and invalidations, against real servers."""
+"""Options, names, relations and invalidations of pgoutput and test_decoding, compared with real servers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NAMES = ["", "a", "_a1", "1a", "A", "a b", 'a"b', "ä", "a$", "a.b", "x" * 63, "
 
 @pytest.fixture
 def session(server: EmbeddedPostgres) -> Iterator[Connection]:
-    """A session in a database of its own."""
+    """Hold a session in a database of its own."""
     name = f"t{uuid.uuid4().hex}"
     with server.connect() as outside:
         outside.execute(f"create database {name}")
@@ -61,8 +61,8 @@ def session(server: EmbeddedPostgres) -> Iterator[Connection]:
 
 def test_names_are_hashed_as_by_the_server(session: Connection) -> None:
     for name in [*NAMES, *("x" * length for length in range(64)), "ä" * 31]:
-        found = session.execute("select hashname(%s::name) & 4294967295::bigint", (name,)).fetchone()
-        assert found == (hash_any(name.encode()),), name
+        row = session.execute("select hashname(%s::name) & 4294967295::bigint", (name,)).fetchone()
+        assert row == (hash_any(name.encode()),), name
 
 
 def test_identifiers_are_quoted_as_by_the_server(session: Connection) -> None:
@@ -220,7 +220,10 @@ BITS = {"I": WANT_INSERT, "U": WANT_UPDATE, "D": WANT_DELETE, "T": WANT_TRUNCATE
 
 
 def write_rows(session: Connection, table: str, values: str) -> int:
-    """Every kind of change of a table, each in its own transaction; bits of those that the server let pass."""
+    """Make every kind of change of a table, each in its own transaction.
+
+    Returns the bits of those that the server let pass.
+    """
     refusals = (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference)
     statements = {
         WANT_INSERT: f"insert into {table} values {values}",
@@ -240,7 +243,7 @@ def write_rows(session: Connection, table: str, values: str) -> int:
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of a table under some publications: an error's message and SQLSTATE, or changes and messages."""
+    """The knowledge of a table under some publications: an error's message and SQLSTATE, or changes and messages."""
 
     error: tuple[str | None, str | None] | None
     bits: int = 0
@@ -273,7 +276,7 @@ def under(names: Sequence[str]) -> tuple[Option, ...]:
 
 
 def make_tables(session: Connection) -> list[tuple[str, ...]]:
-    """Tables and publications; returns the combinations of publications to look at."""
+    """Make tables and publications; returns the combinations of publications to look at."""
     major = major_of(session)
     since = {14: PUBLICATIONS, 15: PUBLICATIONS_15, 18: PUBLICATIONS_18}
     made = {name: words for first, some in since.items() if first <= major for name, words in some.items()}
@@ -284,7 +287,7 @@ def make_tables(session: Connection) -> list[tuple[str, ...]]:
 
 
 def test_relations_are_published_as_by_the_server(session: Connection) -> None:
-    """Which changes give messages, Y and R, and errors, for each table under each set of publications."""
+    """They give the same changes, messages Y and R, and errors, for each table under each set of publications."""
     combinations = make_tables(session)
     for table, values in WRITES.items():
         slot = create_slot(session, "pgoutput")
@@ -325,14 +328,14 @@ _SINVAL_IDS = {"catalog": -1, "relcache": -2, "relsync": -6}
 
 
 def invalidations(server: EmbeddedPostgres, session: Connection, start: str, end: str) -> list[Sinval]:
-    """Messages logged between two LSNs, by transactions or (VACUUM) outside of any."""
+    """List messages logged between two LSNs, by transactions or (VACUUM) outside of any."""
     if not has_walinspect(server):
         return _invalidations_read(server, Lsn.parse(start), Lsn.parse(end))
-    found = session.execute(
+    rows = session.execute(
         "select description from pg_get_wal_records_info(%s, %s) where resource_manager in ('Transaction', 'Standby')",
         (start, end),
     ).fetchall()
-    pairs = [pair for (text,) in found for pair in _SINVAL.findall(text.partition("inval msgs:")[2].join((" ", "")))]
+    pairs = [pair for (text,) in rows for pair in _SINVAL.findall(text.partition("inval msgs:")[2].join((" ", "")))]
     return [
         Sinval(int(number), 0) if kind == "catcache" else Sinval(_SINVAL_IDS[kind], int(number))
         for kind, number in pairs
@@ -340,15 +343,15 @@ def invalidations(server: EmbeddedPostgres, session: Connection, start: str, end
 
 
 def has_walinspect(server: EmbeddedPostgres) -> bool:
-    """From 15 on."""
+    """Tell whether pg_walinspect is there: from 15 on."""
     return server.programs.major >= 15
 
 
 def _invalidations_read(server: EmbeddedPostgres, start: int, end: int) -> list[Sinval]:
-    """The same by our own reader."""
+    """List the same by our own reader."""
     wal, major = WalDirectory.scan(server.wal_directory), server.programs.major
     frames = read_frames(wal, wal.start_lsn, end)
-    found: list[Sinval] = []
+    logged: list[Sinval] = []
     for number in np.flatnonzero(frames.lsns >= start).tolist():
         record = parse_record(frames.record(number), int(frames.lsns[number]), int(frames.end_lsns[number]), major)
         operation = record.info & xact.OPMASK
@@ -360,8 +363,8 @@ def _invalidations_read(server: EmbeddedPostgres, start: int, end: int) -> list[
             messages = standby.parse_standby_invalidations(record.main_data, record.lsn, major).messages
         else:
             continue
-        found += [Sinval(message.id, message.value if message.id < 0 else 0) for message in messages]
-    return found
+        logged += [Sinval(message.id, message.value if message.id < 0 else 0) for message in messages]
+    return logged
 
 
 STATEMENTS = [

@@ -30,7 +30,7 @@ _INTERVAL = tuple(fields << 16 | precision for fields in _FIELDS for precision i
 
 
 def typmods(name: str, major: int) -> tuple[int, ...]:
-    """What is asked for of a type, or an array of it."""
+    """List the type modifiers that are asked for of a type, or of an array of it."""
     if name in PLAIN:
         return (-1,)
     if name.startswith("numeric"):
@@ -39,7 +39,7 @@ def typmods(name: str, major: int) -> tuple[int, ...]:
 
 
 def type_info(connection: psycopg.Connection[Any], name: str) -> TypeInfo:
-    """The type as the catalog would have it, for its name's sake."""
+    """Make the type as the catalog would have it, for its name's sake."""
     query = """
         select oid, typname, format_type(oid, null), format_type(oid, -1),
                case when typcategory = 'A' and typelem <> 0 then typelem::regtype::text end

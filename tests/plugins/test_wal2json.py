@@ -1,4 +1,4 @@
-"""What the real wal2json says of options, chosen tables and origins; needs Debian's server (``make wal2json``)."""
+"""The real wal2json on options, chosen tables and origins; needs Debian's server (``make wal2json``)."""
 
 from __future__ import annotations
 
