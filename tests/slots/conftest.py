@@ -53,7 +53,7 @@ def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
-    """The command in this process, tasks and all."""
+    """Return a function that runs the command in this process, tasks and all."""
     monkeypatch.setattr(EngineFlags, "choose", lambda *_: LocalEngine())
 
     def run_here(*arguments: object) -> tuple[int, bytes, str]:
@@ -73,24 +73,24 @@ def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
 
 
 def done(command: Command, *arguments: object) -> bytes:
-    """Standard output of a command that succeeds."""
+    """Return standard output of a command that succeeds."""
     status, out, errors = command(*arguments)
     assert status == 0, errors
     return out
 
 
 def refused(command: Command, *arguments: object) -> str:
-    """Standard error of a command that fails."""
+    """Return standard error of a command that fails."""
     status, out, errors = command(*arguments)
     assert status in (1, 2), out
     return errors
 
 
 def create_slot(command: Command, path: Path, made: ServerRun) -> None:
-    """A slot at the beginning of a server's run."""
+    """Create a slot at the beginning of a server's run."""
     done(command, "slot", "create", path, "--wal", made.wal, "--catalog", made.backup, "--database", "postgres")
 
 
 def lsns(lines: bytes) -> list[int]:
-    """Of lines as --with-lsn prints them."""
+    """Read the LSNs of lines as --with-lsn prints them."""
     return [Lsn.parse(line.split(b"\t")[0].decode()) for line in lines.splitlines()]

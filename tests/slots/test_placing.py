@@ -52,7 +52,7 @@ def write(slot: Path, behind: Path, out: Path, files: int) -> int:
 
 
 def slots_and_output(command: Command, made: ServerRun, directory: Path) -> tuple[Path, Path, Path]:
-    """A slot, one that stands half-way through the log, and where output goes."""
+    """Make a slot, one that stands half-way through the log, and the path of output."""
     slot, behind = directory / "slot", directory / "behind"
     create_slot(command, slot, made)
     done(command, "slot", "copy", slot, behind)
@@ -89,9 +89,9 @@ def test_a_killed_call_that_is_tried_again_does_not_replace_its_output(
     """Its output was complete: the next call with the same file finds it there, and the one after that is refused."""
     slot, behind, out = slots_and_output(command, server_run, tmp_path)
     assert write(slot, behind, out, files) == -signal.SIGKILL
-    status, _, said = command("decode", "--slot", slot, "-q", "--out", out)
+    status, _, errors = command("decode", "--slot", slot, "-q", "--out", out)
     assert (status, out.read_bytes()) == (0, b"output")
-    assert f"has taken its place: {out}; nothing more is decoded" in said
+    assert f"has taken its place: {out}; nothing more is decoded" in errors
     assert read_slot(slot).confirmed_lsn == read_slot(behind).confirmed_lsn
     assert "may be what an earlier call of the slot has delivered" in refused(
         command, "decode", "--slot", slot, "-q", "--out", out

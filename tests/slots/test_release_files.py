@@ -27,7 +27,7 @@ TABLES = ("shop.events", "shop.measures", "shop.notes", "shop.orders", "shop.lat
 
 @dataclass(frozen=True)
 class Left:
-    """What a release left.
+    """The files of a release.
 
     Attributes:
         place: the folder with all of it.
@@ -83,7 +83,18 @@ def test_an_exported_catalog_is_read(command: Command, left: Left) -> None:
 def test_a_lake_goes_on(command: Command, left: Left, tmp_path: Path, lake: str) -> None:
     """It comes to hold the rows that a new one does."""
     form, mode = lake.split("-")
-    flags = *left.wal, "--catalog", left.place / "catalog", "--format", form, "--mode", mode, "--snapshot", "never", "-q"
+    flags = (
+        *left.wal,
+        "--catalog",
+        left.place / "catalog",
+        "--format",
+        form,
+        "--mode",
+        mode,
+        "--snapshot",
+        "never",
+        "-q",
+    )
     old, new = left.place / "lakes" / lake, tmp_path / "new"
     before = {table: rows(old, form, table) for table in TABLES if (old / table).exists()}
     done(command, "land", *flags, "--to", old)

@@ -1,4 +1,4 @@
-"""Which minor release the server is: said by a flag, known by its catalog, kept by slots and states, or the newest."""
+"""The server's minor release: said by a flag, known by its catalog, kept by slots and states, or the newest."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> Streamed:
 
 
 def _said(server: EmbeddedPostgres) -> list[bytes]:
-    """What the server streams of its slot."""
+    """Read what the server streams of its slot."""
     options = "'proto_version', '2', 'publication_names', 'p', 'streaming', 'on'"
     query = f"SELECT data FROM pg_logical_slot_peek_binary_changes('s', NULL, NULL, {options})"
     with server.connect() as connection:
@@ -79,7 +79,7 @@ def _rows_of_first_block(messages: Sequence[bytes]) -> int:
 
 
 def rows_of_first_block(command: Command, tmp_path: Path, *flags: object) -> tuple[int, str]:
-    """How many rows come before the first STREAM STOP, and what is said on standard error."""
+    """Count the rows that come before the first STREAM STOP, and return standard error."""
     out = tmp_path / f"{len(list(tmp_path.iterdir()))}.parquet"
     status, _, errors = command("decode", *flags, "-q", "--out", out)
     assert status == 0, errors
@@ -87,7 +87,7 @@ def rows_of_first_block(command: Command, tmp_path: Path, *flags: object) -> tup
 
 
 def rows_in_memory(release: str) -> int:
-    """Rows with which the limit is reached."""
+    """Count the rows with which the limit is reached."""
     return -(-(64 << 10) // (version_named(release, MAJOR).change_size + ROW_BYTES))
 
 
@@ -97,14 +97,14 @@ def of_backup(streamed: Streamed) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("release", ["15.18", "15.19", "15.20", "15.20 (Debian 15.20-0+deb12u1)"])
 def test_blocks_are_those_of_the_release(command: Command, streamed: Streamed, tmp_path: Path, release: str) -> None:
-    found, errors = rows_of_first_block(command, tmp_path, *of_backup(streamed), "--server-version", release)
-    assert found == rows_in_memory(release) == (497 if "20" not in release else 469)
+    count, errors = rows_of_first_block(command, tmp_path, *of_backup(streamed), "--server-version", release)
+    assert count == rows_in_memory(release) == (497 if "20" not in release else 469)
     assert "warning" not in errors
 
 
 def test_the_newest_is_taken_and_told_of(command: Command, streamed: Streamed, tmp_path: Path) -> None:
-    found, errors = rows_of_first_block(command, tmp_path, *of_backup(streamed))
-    assert found == rows_in_memory(NEWEST)
+    count, errors = rows_of_first_block(command, tmp_path, *of_backup(streamed))
+    assert count == rows_in_memory(NEWEST)
     assert f"they are those of PostgreSQL {NEWEST}" in errors
     assert f"--server-version {NEWEST}" in errors
 
@@ -118,21 +118,24 @@ def test_what_does_not_depend_on_it_tells_nothing(command: Command, streamed: St
 
 def test_releases_that_are_not_known(command: Command, streamed: Streamed, tmp_path: Path) -> None:
     newer = f"{MAJOR}.{VERSIONS[MAJOR].minor + 1}"
-    found, errors = rows_of_first_block(command, tmp_path, *of_backup(streamed), "--server-version", newer)
-    assert found == rows_in_memory(NEWEST)
+    count, errors = rows_of_first_block(command, tmp_path, *of_backup(streamed), "--server-version", newer)
+    assert count == rows_in_memory(NEWEST)
     assert f"PostgreSQL {newer} is newer than {NEWEST}" in errors
-    for text, said in (("16.2", f"expected one of PostgreSQL {MAJOR}"), ("newest", f"expected one such as {NEWEST}")):
+    for text, expected in (
+        ("16.2", f"expected one of PostgreSQL {MAJOR}"),
+        ("newest", f"expected one such as {NEWEST}"),
+    ):
         status, _, errors = command("decode", *of_backup(streamed), "--server-version", text)
         assert status == 2
-        assert said in errors
+        assert expected in errors
 
 
 def test_an_exported_catalog_tells_it(command: Command, streamed: Streamed, tmp_path: Path) -> None:
     source = ("--wal", streamed.wal, "--catalog", streamed.exported, "--plugin", "pgoutput", *STREAMED, *LIMIT)
     assert streamed.block == rows_in_memory(streamed.release)
     assert rows_of_first_block(command, tmp_path, *source) == (streamed.block, "")
-    found, errors = rows_of_first_block(command, tmp_path, *source, "--server-version", "15.20")
-    assert (found, errors) == (rows_in_memory("15.20"), "")
+    count, errors = rows_of_first_block(command, tmp_path, *source, "--server-version", "15.20")
+    assert (count, errors) == (rows_in_memory("15.20"), "")
 
 
 def test_a_slot_keeps_it(command: Command, streamed: Streamed, tmp_path: Path) -> None:

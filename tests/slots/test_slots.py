@@ -23,22 +23,22 @@ pytestmark = [pytest.mark.server]
 
 
 def show(command: Command, path: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads(done(command, "slot", "show", path, "--json"))
-    return found
+    shown: dict[str, object] = json.loads(done(command, "slot", "show", path, "--json"))
+    return shown
 
 
 def test_calls_say_what_one_peek_says(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     create_slot(command, tmp_path / "one", server_run)
     places = lsns(server_run.lines)
-    said, call = b"", ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q")
+    taken_so_far, call = b"", ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q")
     for end in (places[len(places) // 3], places[len(places) // 2]):
         seen = done(command, *call, "--end", Lsn(end), "--peek")
         taken = done(command, *call, "--end", Lsn(end))
         assert taken == seen
         assert taken
-        said += taken
-    said += done(command, *call)
-    assert said == server_run.lines
+        taken_so_far += taken
+    taken_so_far += done(command, *call)
+    assert taken_so_far == server_run.lines
     assert done(command, *call) == b""
     shown = show(command, tmp_path / "one")
     assert (shown["calls"], shown["active"], shown["catalog"]) == (4, False, "not needed any more")
@@ -46,7 +46,7 @@ def test_calls_say_what_one_peek_says(command: Command, server_run: ServerRun, t
 
 
 def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
-    """What it carries is enough, also for another slot made of it."""
+    """The slot's own content is enough, also for another slot made of it."""
     create_slot(command, tmp_path / "one", server_run)
     done(command, "slot", "copy", tmp_path / "one", tmp_path / "two")
     done(command, "slot", "copy", tmp_path / "one", tmp_path / "three", "-o", "include-xids=0")
@@ -116,14 +116,14 @@ def test_kept_states_make_any_window_readable(command: Command, server_run: Serv
     states, whole = tmp_path / "states", server_run.lines.splitlines(keepends=True)
     states.mkdir()
     wal = ("--wal", server_run.wal, "--with-lsn", "-q")
-    kept = ("--catalog", server_run.backup, "--database", "postgres", "--keep-states", states)
-    done(command, "decode", *wal, *kept, "--window-bytes", "1")
+    source = ("--catalog", server_run.backup, "--database", "postgres", "--keep-states", states)
+    done(command, "decode", *wal, *source, "--window-bytes", "1")
     names = sorted(path.name for path in states.iterdir())
     assert len(names) > 2
     start = int(names[len(names) // 2].partition(".")[0].replace("-", ""), 16)
-    found = done(command, "decode", *wal, "--from-state", states, "--start", Lsn(start))
-    assert b"".join(whole).endswith(found)
-    assert 0 < len(found) < len(server_run.lines)
+    rest = done(command, "decode", *wal, "--from-state", states, "--start", Lsn(start))
+    assert b"".join(whole).endswith(rest)
+    assert 0 < len(rest) < len(server_run.lines)
 
 
 def test_looking_at_a_slot_does_not_keep_anybody_from_using_it(
@@ -152,7 +152,7 @@ def test_looking_at_a_slot_does_not_keep_anybody_from_using_it(
 
 
 def test_a_kept_state_begins_a_session(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
-    """What the plugin had announced to others before is announced again, as to a slot that stands there."""
+    """Announcements of before are made again, as to a slot that stands there."""
     states, slot = tmp_path / "states", tmp_path / "slot"
     states.mkdir()
     plugin = ("--plugin", "pgoutput", "-o", "proto_version=1", "-o", "publication_names=every")
@@ -162,17 +162,17 @@ def test_a_kept_state_begins_a_session(command: Command, server_run: ServerRun, 
     )
     done(command, "slot", "create", slot, *source, *plugin)
     names = sorted(states.iterdir())
-    kept = names[len(names) // 2]
-    done(command, "slot", "advance", slot, Lsn(kept_lsn(kept)))
+    state = names[len(names) // 2]
+    done(command, "slot", "advance", slot, Lsn(kept_lsn(state)))
     begun = read_slot(slot).confirmed_lsn
-    assert kept_lsn(kept) == begun
+    assert kept_lsn(state) == begun
     outs = [tmp_path / f"{name}.parquet" for name in ("state", "slot")]
-    from_state = ("--wal", server_run.wal, "--from-state", kept, "--database", "postgres", *plugin)
+    from_state = ("--wal", server_run.wal, "--from-state", state, "--database", "postgres", *plugin)
     done(command, "decode", *from_state, "-q", "--out", outs[0])
     done(command, "decode", "--slot", slot, "-q", "--out", outs[1])
-    found, expected = (pq.read_table(out) for out in outs)
-    assert found == expected
-    assert [data[:1] for data in found.column("data").to_pylist()[:3]] == [b"B", b"R", b"I"]
+    actual, expected = (pq.read_table(out) for out in outs)
+    assert actual == expected
+    assert [data[:1] for data in actual.column("data").to_pylist()[:3]] == [b"B", b"R", b"I"]
 
 
 def test_what_a_kept_state_cannot_serve(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
@@ -180,18 +180,18 @@ def test_what_a_kept_state_cannot_serve(command: Command, server_run: ServerRun,
     states.mkdir()
     source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
     done(command, "decode", *source, "--keep-states", states, "--window-bytes", "1", "-q", "--out", "/dev/null")
-    kept = sorted(states.iterdir())[1]
-    call = ("decode", "--wal", server_run.wal, "--from-state", kept, "-q")
+    state = sorted(states.iterdir())[1]
+    call = ("decode", "--wal", server_run.wal, "--from-state", state, "-q")
     assert 'the state is of database "postgres", not of "other"' in refused(command, *call, "--database", "other")
-    before = Lsn(kept_lsn(kept) - 8)
+    before = Lsn(kept_lsn(state) - 8)
     assert f"the start {before} lies before the state" in refused(command, *call, "--start", before)
     assert f"the end {before} lies before the state" in refused(command, *call, "--end", before)
 
 
 def kept_lsn(path: Path) -> int:
-    found = lsn_of_name(path.name)
-    assert found is not None
-    return found
+    lsn = lsn_of_name(path.name)
+    assert lsn is not None
+    return lsn
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a window held is free as soon as it is planned: Python's search for cycles comes too late, and too seldom."""
+"""Memory of a window is free as soon as it is planned: Python's search for cycles comes too late, and too seldom."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def test_no_window_waits_for_the_garbage_collector(server_run: ServerRun, plugin
 
 
 def _held() -> tuple[int, int]:
-    """Windows and catalogs that there are."""
-    found = gc.get_objects()
-    return sum(isinstance(one, RolledWindow) for one in found), sum(isinstance(one, CatalogStore) for one in found)
+    """Count the windows and catalogs that there are."""
+    objects = gc.get_objects()
+    return sum(isinstance(thing, RolledWindow) for thing in objects), sum(
+        isinstance(thing, CatalogStore) for thing in objects
+    )
