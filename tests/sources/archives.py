@@ -33,13 +33,13 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def files_of(wal: Path) -> dict[str, bytes]:
-    """Segments and history files of a ``pg_wal``, by name."""
+    """Read segments and history files of a ``pg_wal``, by name."""
     names = [path for path in sorted(wal.iterdir()) if path.is_file()]
     return {path.name: path.read_bytes() for path in names if SEGMENT.match(path.name) or path.suffix == ".history"}
 
 
 def simple(suffix: str) -> Callable[[Path, Path], Path]:
-    """``archive_command = 'gzip < %p > /archive/%f.gz'`` and the like."""
+    """Archive as ``archive_command = 'gzip < %p > /archive/%f.gz'`` and the like do."""
 
     def make(wal: Path, archive: Path) -> Path:
         for name, data in files_of(wal).items():
@@ -50,7 +50,10 @@ def simple(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def received(suffix: str) -> Callable[[Path, Path], Path]:
-    """``pg_receivewal --compress``: the last segment is partial, cut off anywhere; history is plain."""
+    """Archive as ``pg_receivewal --compress`` does.
+
+    The last segment is partial, cut off anywhere; history is plain.
+    """
 
     def make(wal: Path, archive: Path) -> Path:
         files = files_of(wal)
@@ -68,7 +71,10 @@ def received(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def pgbackrest(suffix: str) -> Callable[[Path, Path], Path]:
-    """``repo/archive/STANZA/16-1``: folders of 4 GB, the plain segment's SHA-1 in the name, plain history."""
+    """Archive as pgBackRest does, in ``repo/archive/STANZA/16-1``.
+
+    It has folders of 4 GB, the plain segment's SHA-1 in the name, plain history.
+    """
 
     def make(wal: Path, archive: Path) -> Path:
         stanza = archive / "archive" / "demo"
@@ -85,7 +91,7 @@ def pgbackrest(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def wal_g(suffix: str) -> Callable[[Path, Path], Path]:
-    """``PREFIX/wal_005``: one folder; history files are compressed, too."""
+    """Archive as WAL-G does, in ``PREFIX/wal_005``: one folder; history files are compressed, too."""
 
     def make(wal: Path, archive: Path) -> Path:
         _write(archive / "basebackups_005" / "base_000000010000000000000001_backup_stop_sentinel.json", b"{}")
@@ -97,7 +103,10 @@ def wal_g(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def barman(suffix: str) -> Callable[[Path, Path], Path]:
-    """``HOME/SERVER/wals``: folders of 4 GB, compressed under the plain name; history files beside the folders."""
+    """Archive as Barman does, in ``HOME/SERVER/wals``.
+
+    It has folders of 4 GB, compressed under the plain name; history files lie beside the folders.
+    """
 
     def make(wal: Path, archive: Path) -> Path:
         wals = archive / "main" / "wals"
@@ -113,7 +122,7 @@ def barman(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def barman_cloud(wal: Path, archive: Path) -> Path:
-    """``barman-cloud-wal-archive --gzip``: the same folders, with a suffix."""
+    """Archive as ``barman-cloud-wal-archive --gzip`` does: Barman's folders, with a suffix."""
     for name, data in files_of(wal).items():
         folder = name[:16] if SEGMENT.match(name) else ""
         _write(archive / "main" / "wals" / folder / f"{name}.gz", PACKERS[".gz"](data))

@@ -16,11 +16,11 @@ from sources.s3_server import S3Server
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """No credentials of the machine's own count."""
+    """Hold a server of S3; no credentials of the machine's own count."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     empty = tmp_path_factory.mktemp("aws") / "none"
-    own = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    for name in own:
+    kept_variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    for name in kept_variables:
         del os.environ[name]
     nobody = {
         "AWS_SHARED_CREDENTIALS_FILE": str(empty),
@@ -32,12 +32,12 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
     for name in nobody:
         del os.environ[name]
-    os.environ.update(own)
+    os.environ.update(kept_variables)
 
 
 @pytest.fixture
 def fresh(s3: S3Server) -> S3Server:
-    """The server, with nothing asked yet."""
+    """Return the server, with nothing asked yet."""
     s3.asked.clear()
     s3.failures.clear()
     return s3
@@ -45,5 +45,5 @@ def fresh(s3: S3Server) -> S3Server:
 
 @pytest.fixture(scope="session")
 def plain(s3: S3Server, server_run: ServerRun) -> str:
-    """Address of the run's WAL."""
+    """Put the run's WAL there, and return its address."""
     return s3.put(server_run.wal, "plain")

@@ -60,11 +60,11 @@ class S3Server:
         self._server.server_close()
 
     def options(self, **other: str) -> dict[str, str]:
-        """Storage options of the user who may read."""
+        """Return storage options of the user who may read."""
         return {"key": self.key, "secret": self.secret, "endpoint_url": self.endpoint, **other}
 
     def environment(self) -> dict[str, str]:
-        """The same as variables that S3's own library reads."""
+        """Return the same as variables that S3's own library reads."""
         return {
             "AWS_ACCESS_KEY_ID": self.key,
             "AWS_SECRET_ACCESS_KEY": self.secret,
@@ -86,15 +86,17 @@ class S3Server:
         self._client("s3", self.key, self.secret).delete_object(Bucket=BUCKET, Key=key)
 
     def bytes_read(self) -> int:
-        """Bytes of files in the answers."""
-        return sum(one.size for one in self.asked if one.method == "GET" and "list-type" not in one.path)
+        """Count the bytes of files in the answers."""
+        return sum(
+            request.size for request in self.asked if request.method == "GET" and "list-type" not in request.path
+        )
 
     def _client(self, service: str, key: str, secret: str) -> Any:
         credentials = {"aws_access_key_id": key, "aws_secret_access_key": secret}
         return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION, **credentials)
 
     def _set_up(self) -> None:
-        """A bucket, a user, and from then on no answer without that user's signature."""
+        """Make a bucket, a user, and from then on no answer without that user's signature."""
         self._client("s3", "any", "any").create_bucket(Bucket=BUCKET)
         users = self._client("iam", "any", "any")
         users.create_user(UserName="reader")
@@ -114,12 +116,12 @@ class S3Server:
             self.asked.append(Asked(method, path, asked_range, status, 0))
             start_response(f"{status} Slow Down", [("Content-Length", "0")])
             return [b""]
-        told: list[int] = []
+        statuses: list[int] = []
 
         def started(line: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            told.append(int(line.split()[0]))
+            statuses.append(int(line.split()[0]))
             return start_response(line, headers, *more)
 
         answer = b"".join(self._app(environ, started))
-        self.asked.append(Asked(method, path, asked_range, told[0], len(answer) if method != "HEAD" else 0))
+        self.asked.append(Asked(method, path, asked_range, statuses[0], len(answer) if method != "HEAD" else 0))
         return [answer]

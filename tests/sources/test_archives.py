@@ -22,7 +22,7 @@ ALL = [name if name in DAILY else pytest.param(name, marks=pytest.mark.slow) for
 
 
 def decode(server_run: ServerRun, *wal: Path) -> list[str | Path]:
-    """The command's words for a run's window."""
+    """Return the command's words for a run's window."""
     places = [word for path in wal for word in ("--wal", path)]
     begin = Lsn(lsns(server_run.lines)[0])
     return ["decode", *places, "--catalog", server_run.backup, "--start", str(begin), "--with-lsn", "-q"]
@@ -82,13 +82,13 @@ def test_records_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path
     spark.dataSource.register(HeadwaterDataSource)
     archive = ARCHIVES["barman.zst"](server_run.wal, tmp_path)
     reader = spark.read.format("headwater").option("view", "records").option("timeline", "1")
-    found, expected = (reader.load(str(path)).groupBy("record_type").count() for path in (archive, server_run.wal))
-    assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
+    actual, expected = (reader.load(str(path)).groupBy("record_type").count() for path in (archive, server_run.wal))
+    assert sorted(map(tuple, actual.collect())) == sorted(map(tuple, expected.collect()))
 
 
 @pytest.mark.slow
 def test_a_stream_of_an_archive_that_gets_segments(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
-    """What comes in a second run follows what came in the first."""
+    """The rows of a second run follow those of the first."""
     spark.dataSource.register(HeadwaterDataSource)
     whole = ARCHIVES["pgBackRest.zst"](server_run.wal, tmp_path / "whole")
     files = sorted(path for path in whole.glob("*/*") if path.is_file())

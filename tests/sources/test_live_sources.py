@@ -106,8 +106,8 @@ def test_what_pg_receivewal_receives(tmp_path: Path, method: str) -> None:
         receiver = [program, "-D", received, "--no-loop", "--no-sync", f"--compress={method}", "-S", "r"]
         for words in (["--create-slot"], ["--endpos", _filled(server)]):
             command = [*map(str, receiver), *words]
-            found = subprocess.run(command, env=server.client_environment(), capture_output=True, text=True)
-            assert found.returncode == 0, found.stderr
+            done = subprocess.run(command, env=server.client_environment(), capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
         expected = read_frames(WalDirectory.scan(server.wal_directory), _segment_start(begin)).lsns.tolist()
     partial = [path for path in received.iterdir() if path.name.endswith(".partial")]
     assert len(partial) == 1
@@ -124,7 +124,7 @@ def test_what_pg_receivewal_receives(tmp_path: Path, method: str) -> None:
 
 
 def _filled(server: EmbeddedPostgres) -> str:
-    """Fill some segments; an LSN behind which there is more, as ``pg_receivewal`` waits for that."""
+    """Fill some segments; an LSN after which there is more, as ``pg_receivewal`` waits for that."""
     insert = "INSERT INTO t SELECT generate_series(1, 9000)"
     run(server, insert, insert)
     lsn = now(server)
@@ -183,5 +183,7 @@ def test_a_gzip_file_that_grows_under_a_follower(tmp_path: Path) -> None:
             looked = growing.look(None)
             assert seen <= len(looked.segments) == seen + (size == len(data))
         seen += 1
-    found = growing.look(None)
-    assert read_frames(found, found.start_lsn).lsns.tolist() == read_frames(whole, whole.start_lsn).lsns.tolist()
+    last_look = growing.look(None)
+    assert (
+        read_frames(last_look, last_look.start_lsn).lsns.tolist() == read_frames(whole, whole.start_lsn).lsns.tolist()
+    )

@@ -31,8 +31,8 @@ def source(s3: S3Server, *addresses: str, **other: str) -> WalSource:
 
 
 def records(wal: WalDirectory) -> list[int]:
-    found: list[int] = read_frames(wal, wal.start_lsn).lsns.tolist()
-    return found
+    lsns: list[int] = read_frames(wal, wal.start_lsn).lsns.tolist()
+    return lsns
 
 
 @pytest.mark.server
@@ -41,7 +41,7 @@ def test_the_same_records_come_out(fresh: S3Server, plain: str, server_run: Serv
     assert records(wal) == records(WalDirectory.scan(server_run.wal))
     assert wal == pickle.loads(pickle.dumps(wal))
     assert fresh.secret not in repr(wal)
-    listings = [one for one in fresh.asked if "list-type" in one.path]
+    listings = [request for request in fresh.asked if "list-type" in request.path]
     assert len(listings) == 1
 
 
@@ -141,7 +141,7 @@ def test_failures_that_pass(
     wal = WalDirectory.scan(source(fresh, plain, **own_tries))
     fresh.failures += failures
     assert records(wal) == records(WalDirectory.scan(server_run.wal))
-    assert [one.status for one in fresh.asked if one.status >= 500] == failures * 2
+    assert [request.status for request in fresh.asked if request.status >= 500] == failures * 2
 
 
 @pytest.mark.server
@@ -204,8 +204,8 @@ def test_a_piece_of_the_log_costs_its_own_bytes(fresh: S3Server, plain: str, ser
     assert fresh.bytes_read() < 2000
     fresh.asked.clear()
     lo = wal.segments[2].start_lsn + 40 * 8192
-    found = read_frames(wal, lo, lo + 100_000).lsns.tolist()
-    assert found == read_frames(WalDirectory.scan(server_run.wal), lo, lo + 100_000).lsns.tolist()
+    lsns = read_frames(wal, lo, lo + 100_000).lsns.tolist()
+    assert lsns == read_frames(WalDirectory.scan(server_run.wal), lo, lo + 100_000).lsns.tolist()
     assert 100_000 <= fresh.bytes_read() < 120_000
     assert len(fresh.asked) <= 2
 
@@ -232,7 +232,7 @@ def test_a_file_is_read_to_its_end(fresh: S3Server, tmp_path: Path, size: int) -
 
 
 def test_a_refusal_is_no_end_of_a_file(fresh: S3Server, tmp_path: Path) -> None:
-    """S3's library gives an expired token, a bad request and a range behind the end the same error number."""
+    """S3's library gives an expired token, a bad request and a range after the end the same error number."""
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     place = source(fresh, fresh.put(tmp_path, "refused")).places[0]
     with open_bytes(place, place.path("file")) as file:

@@ -25,14 +25,14 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 @dataclass(frozen=True)
 class Promotion:
-    """What two servers left.
+    """The files and lines that two servers left.
 
     Attributes:
         backup: base backup of the primary.
         old: ``pg_wal`` of the primary, which went on by itself; new: of the promoted standby, which has the segment of
             the switch point under the old timeline's name as well, up to there: the old one's is to be named first.
-        common: what a slot said up to the promotion, LSN, xid and data; old_lines, new_lines: what it and one of the
-            promoted server said of what came then.
+        common: lines of a slot up to the promotion, LSN, xid and data; old_lines, new_lines: its lines, and those of a
+            slot of the promoted server, for what came then.
     """
 
     backup: Path
@@ -91,7 +91,7 @@ def test_commits_of_the_abandoned_timeline_are_told_of(command: Command, promoti
 
 
 def test_they_are_told_of_once(command: Command, promotion: Promotion, tmp_path: Path) -> None:
-    """By the call that passes the place where the timeline was left; a later one has begun behind it."""
+    """By the call that passes the place where the timeline was left; a later one has begun after it."""
     words = "that committed from "
     making = ["slot", "create", tmp_path / "slot", *both(promotion)[:6], "--database", "postgres"]
     assert command(*making)[2] == ""
@@ -164,19 +164,19 @@ def test_a_timeline_that_is_not_there(command: Command, promotion: Promotion) ->
 
 def test_an_archive_of_both_servers(promotion: Promotion, tmp_path: Path) -> None:
     """One archive that both wrote to; the abandoned segments are found in any form."""
-    one = tmp_path / "one"
-    shutil.copytree(promotion.new, one)
-    shutil.copytree(promotion.old, one, dirs_exist_ok=True)
+    archive = tmp_path / "one"
+    shutil.copytree(promotion.new, archive)
+    shutil.copytree(promotion.old, archive, dirs_exist_ok=True)
     apart = _lost(WalDirectory.scan(WalSource.of(promotion.old, promotion.new)))
-    assert _lost(WalDirectory.scan(one)) == apart
-    assert _lost(WalDirectory.scan(ARCHIVES["pgBackRest.zst"](one, tmp_path / "repo"))) == apart
-    assert [found.count for found in apart] == [8]
+    assert _lost(WalDirectory.scan(archive)) == apart
+    assert _lost(WalDirectory.scan(ARCHIVES["pgBackRest.zst"](archive, tmp_path / "repo"))) == apart
+    assert [lost.count for lost in apart] == [8]
     last = WalDirectory.scan(promotion.old).segments[-1]
     for number in (1, 2):  # as a server recycles segments ahead
         first = WalDirectory.scan(promotion.old).segments[0].path
-        shutil.copy(first, one / segment_name(1, last.number + number, 1 << 20))
-    assert _lost(WalDirectory.scan(one)) == apart
-    assert _lost(WalDirectory.scan(one, timeline=1)) == []
+        shutil.copy(first, archive / segment_name(1, last.number + number, 1 << 20))
+    assert _lost(WalDirectory.scan(archive)) == apart
+    assert _lost(WalDirectory.scan(archive, timeline=1)) == []
 
 
 def test_damage_on_the_abandoned_timeline_is_told_and_no_obstacle(
@@ -200,4 +200,4 @@ def test_damage_on_the_abandoned_timeline_is_told_and_no_obstacle(
 
 
 def _lost(wal: WalDirectory) -> list[LostCommits]:
-    return [lost_commits(one) for one in wal.abandoned]
+    return [lost_commits(abandoned) for abandoned in wal.abandoned]
