@@ -24,7 +24,7 @@ FEW_OR_ALL = [major if major in (16, 18) else pytest.param(major, marks=pytest.m
 
 @pytest.fixture(scope="session", params=FEW_OR_ALL, ids=[f"pg{major}" for major in MAJORS])
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordedWal:
-    """Made once for all files of tests, whichever process runs them."""
+    """Record WAL once for all files of tests, whichever process runs them."""
     major: int = request.param
     programs, place = programs_of(major), run_directory(tmp_path_factory) / f"records-pg{major}"
     place.mkdir(exist_ok=True)
@@ -33,8 +33,8 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         made = place / "recorded"
         if not made.exists():
             made.write_bytes(pickle.dumps(_record(programs, place / "data")))
-        found: RecordedWal = pickle.loads(made.read_bytes())
-    return found
+        wal: RecordedWal = pickle.loads(made.read_bytes())
+    return wal
 
 
 def _record(programs: ServerPrograms, data: Path) -> RecordedWal:

@@ -49,7 +49,7 @@ def run_workload(server: EmbeddedPostgres) -> tuple[int, int]:
 
 
 def _rarities(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
-    """Records that a server writes now and then: lockers together, pages that go, tablespaces, snapshots."""
+    """Make records that a server writes now and then: lockers together, pages that go, tablespaces, snapshots."""
     connection.execute("begin; savepoint a; insert into item (id) values (40000)")
     connection.execute("select * from item where id = 11 for share")
     with server.connect() as other:
@@ -75,7 +75,7 @@ def _rarities(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> 
 
 
 def position(connection: psycopg.Connection[Any]) -> int:
-    """The server's WAL position, everything before it flushed."""
+    """Return the server's WAL position, everything before it flushed."""
     connection.execute("select pg_switch_wal()")
     row = connection.execute("select pg_current_wal_flush_lsn()").fetchone()
     assert row is not None
@@ -133,7 +133,7 @@ def _transactions(connection: psycopg.Connection[Any]) -> None:
 
 
 def _images(connection: psycopg.Connection[Any]) -> None:
-    """Full page images by every compression that the server has."""
+    """Make full page images by every compression that the server has."""
     for method in ("off", "pglz", "lz4", "zstd"):
         try:
             connection.execute(f"set wal_compression = {method}")

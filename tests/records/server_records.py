@@ -65,7 +65,7 @@ class RecordedWal:
 
 
 def waldump_records(major: int, wal: Path) -> list[ServerRecord] | None:
-    """pg_waldump from the first segment on to the end; None if there is no such program."""
+    """Run pg_waldump from the first segment on to the end; None if there is no such program."""
     program = find_client("pg_waldump", major)
     if program is None:
         return None
@@ -76,7 +76,7 @@ def waldump_records(major: int, wal: Path) -> list[ServerRecord] | None:
 
 
 def run_waldump(program: Path, wal: Path, timeline: int, first: str) -> list[ServerRecord]:
-    """pg_waldump's lines from the segment named on."""
+    """Run pg_waldump, and read its lines from the segment named on."""
     # Segments here have 1 MB, 4096 of them to a "log".
     start = Lsn((int(first[8:16], 16) * 4096 + int(first[16:], 16)) << 20)
     run = subprocess.run(
@@ -103,7 +103,7 @@ def run_waldump(program: Path, wal: Path, timeline: int, first: str) -> list[Ser
 
 
 def inspect_records(server: EmbeddedPostgres, start: int, end: int) -> list[ServerRecord]:
-    """pg_walinspect's records that start in [start, end); empty if the extension is not there."""
+    """Read pg_walinspect's records that start in [start, end); empty if the extension is not there."""
     with server.connect() as connection:
         if not connection.execute("select from pg_available_extensions where name = 'pg_walinspect'").fetchall():
             return []
@@ -134,7 +134,10 @@ def inspect_records(server: EmbeddedPostgres, start: int, end: int) -> list[Serv
 
 
 def block_rows(server: EmbeddedPostgres, start: int, end: int) -> list[tuple[object, ...]]:
-    """pg_walinspect's block references: LSN, id, locator, fork, block, data and the restored image (16 and newer)."""
+    """Read pg_walinspect's block references.
+
+    LSN, id, locator, fork, block, data and the restored image (16 and newer).
+    """
     with server.connect() as connection:
         if not connection.execute("select from pg_available_extensions where name = 'pg_walinspect'").fetchall():
             return []

@@ -1,4 +1,4 @@
-"""What changes weigh: the index's sums against what a server counts for a slot (pg_stat_replication_slots)."""
+"""The memory of changes: the index's sums against a server's counts for a slot (pg_stat_replication_slots)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_rows_weigh_what_the_server_counts(major: int) -> None:
                 copy.write(b"".join(b"%d\tcopied\n" % i for i in range(3000, 3500)))
             options = "'proto_version', '1', 'publication_names', 'p'"
             connection.execute(f"select pg_logical_slot_get_binary_changes('s', null, null, {options})")
-            # In 14 a process of its own collects the figures; connections that are not told otherwise see them later.
+            # In 14 a process of its own collects the figures; connections without another setting see them later.
             figures = "select total_txns, total_bytes from pg_stat_replication_slots"
             while (counted := connection.execute(figures).fetchone()) == (0, 0):
                 connection.execute("select pg_sleep(0.01)")

@@ -21,8 +21,8 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d+)? ?(?:UTC|\+00)")
 
 
 def _plain(text: str) -> str:
-    """Times without zeros at their end: the server leaves them out, pg_waldump does not."""
-    return _TIME.sub(lambda found: found[1] + (found[2] or "").rstrip("0").rstrip("."), text)
+    """Cut zeros at the end of times: the server leaves them out, pg_waldump does not."""
+    return _TIME.sub(lambda match: match[1] + (match[2] or "").rstrip("0").rstrip("."), text)
 
 
 def test_as_pg_walinspect(recorded: RecordedWal) -> None:

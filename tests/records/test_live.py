@@ -26,7 +26,7 @@ def server() -> EmbeddedPostgres:
 
 
 def read_on(wal_path: Path, at: int, prev: int | None) -> tuple[list[int], int, int | None]:
-    """One poll of a follower: the records from `at` on, where it stands then, and the last record's start."""
+    """Poll once as a follower: the records from `at` on, where it stands then, and the last record's start."""
     wal = WalDirectory.scan(wal_path)
     frames = read_frames(wal, at, expect_prev=prev)
     assert frames.end is not None
@@ -41,7 +41,7 @@ def test_following_a_busy_server_never_sees_damage(server: EmbeddedPostgres) -> 
         environment = server.client_environment()
         subprocess.run([str(program), "-q", "-i"], env=environment, check=True, capture_output=True)
         wal = WalDirectory.scan(server.wal_directory)
-        start, at, prev, found, polls = wal.start_lsn, wal.start_lsn, None, [], 0
+        start, at, prev, lsns_read, polls = wal.start_lsn, wal.start_lsn, None, [], 0
         bench = subprocess.Popen(
             [str(program), "-n", "-c", "3", "-T", "4"],
             env=environment,
@@ -50,14 +50,14 @@ def test_following_a_busy_server_never_sees_damage(server: EmbeddedPostgres) -> 
         )
         while bench.poll() is None:
             lsns, at, prev = read_on(server.wal_directory, at, prev)
-            found += lsns
+            lsns_read += lsns
             polls += 1
         server.stop()
-        found += read_on(server.wal_directory, at, prev)[0]
+        lsns_read += read_on(server.wal_directory, at, prev)[0]
         whole = read_frames(WalDirectory.scan(server.wal_directory), start)
     assert bench.returncode == 0
     assert polls > 20
-    assert whole.lsns.tolist() == found
+    assert whole.lsns.tolist() == lsns_read
 
 
 def test_a_record_cut_off_by_a_crash(server: EmbeddedPostgres) -> None:

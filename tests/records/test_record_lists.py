@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 
 
 def parsed(frames: Frames, major: int) -> list[tuple[Record, int]]:
-    """Every record taken apart, with its length."""
+    """Take every record apart, with its length."""
     return [
         (parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major), frames.length(i))
         for i in range(len(frames.positions))
@@ -25,12 +25,12 @@ def parsed(frames: Frames, major: int) -> list[tuple[Record, int]]:
 
 
 def image_bytes(record: Record) -> int:
-    """Bytes of page images as pg_waldump counts them (XLogRecGetLen: uncompressed and compressed alike)."""
+    """Count bytes of page images as pg_waldump does (XLogRecGetLen: uncompressed and compressed alike)."""
     return sum(len(block.image.data) for block in record.blocks if block.image is not None)
 
 
 def as_server(record: Record, length: int, major: int, like: ServerRecord) -> ServerRecord:
-    """Our record in the oracle's words, with what the oracle tells."""
+    """Put our record in the oracle's words, with the fields that the oracle has."""
     return ServerRecord(
         lsn=record.lsn,
         prev=record.prev,
@@ -147,7 +147,7 @@ def test_the_archive_is_read_like_pg_wal(recorded: RecordedWal, tmp_path: Path) 
     (tmp_path / "000000010000000000000002.00000028.backup").write_text("START WAL LOCATION")
     archive = WalDirectory.scan(tmp_path)
     expected = read_frames(wal, wal.start_lsn, archive.stop_lsn).lsns.tolist()
-    found = read_frames(archive, archive.start_lsn)
-    assert found.end is not None
-    assert expected[: len(found.lsns)] == found.lsns.tolist()
-    assert len(expected) - len(found.lsns) <= 1
+    frames = read_frames(archive, archive.start_lsn)
+    assert frames.end is not None
+    assert expected[: len(frames.lsns)] == frames.lsns.tolist()
+    assert len(expected) - len(frames.lsns) <= 1

@@ -29,7 +29,7 @@ ZONE = "America/St_Johns"
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run wrote, and its exit status."""
+    """The output of a run, and its exit status."""
 
     stdout: bytes
     stderr: str
@@ -41,7 +41,7 @@ Ours = Callable[[RecordedWal, list[str]], Shown]
 
 @pytest.fixture
 def ours(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Ours]:
-    """Runs the command in this process."""
+    """Give a function that runs the command in this process."""
 
     def run(recorded: RecordedWal, words: list[str]) -> Shown:
         monkeypatch.setattr(sys, "argv", ["headwater", "waldump", "--wal", str(recorded.wal), *words])
@@ -96,14 +96,14 @@ def first_lsn(recorded: RecordedWal) -> str:
 def test_the_same_bytes(recorded: RecordedWal, ours: Ours, words: list[str]) -> None:
     """The end of the log is an error of pg_waldump's; ours says on standard error where it is."""
     expected = theirs(recorded, [*words, "--start", first_lsn(recorded)])
-    found = ours(recorded, words)
-    assert found.stdout == expected.stdout
-    assert found.returncode == 0
+    shown = ours(recorded, words)
+    assert shown.stdout == expected.stdout
+    assert shown.returncode == 0
     end = re.search(r"invalid record length at ([0-9A-F/]+)", expected.stderr)
     if end is not None and "--quiet" not in words:
-        assert found.stderr.startswith(f"headwater: the WAL ends at {end[1]}: invalid record length")
+        assert shown.stderr.startswith(f"headwater: the WAL ends at {end[1]}: invalid record length")
     else:
-        assert found.stderr == ""
+        assert shown.stderr == ""
 
 
 def test_where_it_begins_and_ends(recorded: RecordedWal, ours: Ours) -> None:
@@ -111,14 +111,14 @@ def test_where_it_begins_and_ends(recorded: RecordedWal, ours: Ours) -> None:
     middle = recorded.start + (recorded.end - recorded.start) // 3 // 8192 * 8192
     for start, end in ((0, 70000), (4, 70005), (24, 65536), (4000, 8192), (8000, 8200), (16, 70013), (8191, 66666)):
         words = ["--start", str(Lsn(middle + start)), "--end", str(Lsn(middle + end))]
-        expected, found = theirs(recorded, words), ours(recorded, words)
+        expected, shown = theirs(recorded, words), ours(recorded, words)
         lines = expected.stdout.decode().splitlines()
         skipped = [line for line in (*lines[:1], *expected.stderr.splitlines()) if "first record is after" in line]
         # 15 says it on standard output.
         lines = lines[1:] if lines[:1] == skipped else lines
-        assert found.stdout.decode().splitlines() == lines, words
-        assert [line.split("first record")[1] in found.stderr for line in skipped] == [True] * len(skipped)
-        assert (found.returncode, "WAL ends" in found.stderr) == (expected.returncode, False)
+        assert shown.stdout.decode().splitlines() == lines, words
+        assert [line.split("first record")[1] in shown.stderr for line in skipped] == [True] * len(skipped)
+        assert (shown.returncode, "WAL ends" in shown.stderr) == (expected.returncode, False)
 
 
 def test_the_first_record_goes_on_behind_the_end(recorded: RecordedWal, ours: Ours) -> None:
@@ -131,13 +131,13 @@ def test_the_first_record_goes_on_behind_the_end(recorded: RecordedWal, ours: Ou
         (row.lsn, row.lsn + row.length),
     ):
         words = ["--start", str(Lsn(start)), "--end", str(Lsn(end))]
-        expected, found = theirs(recorded, words), ours(recorded, words)
-        assert (found.returncode, found.stdout) == (expected.returncode, expected.stdout), words
-        assert ("could not find a valid record" in found.stderr) == (expected.returncode != 0)
+        expected, shown = theirs(recorded, words), ours(recorded, words)
+        assert (shown.returncode, shown.stdout) == (expected.returncode, expected.stdout), words
+        assert ("could not find a valid record" in shown.stderr) == (expected.returncode != 0)
 
 
 def test_every_end_inside_a_record(recorded: RecordedWal, ours: Ours) -> None:
-    """A record is shown once its last byte lies before the end, whatever the padding behind it."""
+    """A record is shown once its last byte lies before the end, whatever the padding after it."""
     rows = [row for row in recorded.dumped or [] if row.length % 8][100:103]
     for row in rows:
         for end in range(row.lsn + row.length - 2, row.lsn + row.length + 3):
@@ -162,9 +162,9 @@ def test_every_end_inside_a_record(recorded: RecordedWal, ours: Ours) -> None:
 def test_errors_are_one_line(recorded: RecordedWal, ours: Ours, words: list[str], status: int, expected: str) -> None:
     if recorded.major != 16:
         pytest.skip("one version is enough")
-    found = ours(recorded, words)
-    lines = found.stderr.splitlines()
-    assert (found.returncode, found.stdout, len(lines)) == (status, b"", 1), lines
+    shown = ours(recorded, words)
+    lines = shown.stderr.splitlines()
+    assert (shown.returncode, shown.stdout, len(lines)) == (status, b"", 1), lines
     assert lines[0].startswith("headwater: ")
     assert expected in lines[0]
 
@@ -184,10 +184,10 @@ def test_a_damaged_log_is_shown_up_to_the_damage(recorded: RecordedWal, tmp_path
     with (tmp_path / names[3]).open("r+b") as segment:
         segment.seek(500_000)
         segment.write(bytes(64))
-    found = subprocess.run([COMMAND, "waldump", "--wal", str(tmp_path)], capture_output=True, check=False)
-    assert found.returncode == 1
-    assert len(found.stderr.decode().splitlines()) == 1
-    assert found.stdout == b"" or found.stdout.endswith(b"\n")
+    run = subprocess.run([COMMAND, "waldump", "--wal", str(tmp_path)], capture_output=True, check=False)
+    assert run.returncode == 1
+    assert len(run.stderr.decode().splitlines()) == 1
+    assert run.stdout == b"" or run.stdout.endswith(b"\n")
 
 
 def test_a_reader_that_goes_away_ends_it(recorded: RecordedWal) -> None:
@@ -202,12 +202,15 @@ def test_a_reader_that_goes_away_ends_it(recorded: RecordedWal) -> None:
 
 
 def test_memory_does_not_grow_with_the_log(recorded: RecordedWal) -> None:
-    """What a process holds more that lists all of it, not its beginning only, is less than it reads and says more."""
+    """A process that lists all of the log holds more than one that lists its beginning only.
+
+    The difference is less than what it reads and says more.
+    """
     if recorded.major != 16:
         pytest.skip("one version is enough")
     wal = WalDirectory.scan(recorded.wal)
     assert wal.stop_lsn - wal.start_lsn > 40 << 20
-    peaks, said, ends = [], [], (wal.start_lsn + (1 << 25), wal.stop_lsn)
+    peaks, sizes, ends = [], [], (wal.start_lsn + (1 << 25), wal.stop_lsn)
     for end in ends:
         words = ["headwater", "waldump", "--wal", wal.path, "--end", str(Lsn(end))]
         code = f"import sys; sys.argv = {words!r}\nfrom headwater.cli.main import main\n"
@@ -215,5 +218,5 @@ def test_memory_does_not_grow_with_the_log(recorded: RecordedWal) -> None:
         code += "main()\nprint('peak', peak_memory(), file=sys.stderr)"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
         peaks.append(int(run.stderr.split()[-1]))
-        said.append(len(run.stdout))
-    assert peaks[1] - peaks[0] < said[1] - said[0] + ends[1] - ends[0], (peaks, said)
+        sizes.append(len(run.stdout))
+    assert peaks[1] - peaks[0] < sizes[1] - sizes[0] + ends[1] - ends[0], (peaks, sizes)
