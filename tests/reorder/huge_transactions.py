@@ -42,7 +42,7 @@ CREATE PUBLICATION picked FOR TABLE small, big, full_row, side;
 
 @dataclass(frozen=True)
 class ServerRun:
-    """What is left of the run: files, where the slots began, and their messages by plugin."""
+    """The remains of the run: files, where the slots began, and their messages by plugin."""
 
     wal: Path
     backup: Path
@@ -107,15 +107,15 @@ class _Session:
         return self.rng.randbytes(self.rng.choice(sizes) // 2).hex()
 
     def some(self, part: int) -> str:
-        """Condition for one of so many parts of the session's rows."""
+        """Return a condition for one of so many parts of the session's rows."""
         return f"mod(id, 3) = {self.number} AND mod(id / 3, {part}) = {self.rng.randrange(part)}"
 
 
 def huge_workload(server: EmbeddedPostgres) -> None:
-    """Two sessions with transactions of many MB, and one of many small transactions."""
+    """Run two sessions with transactions of many MB, and one of many small transactions."""
     rng = Random(1)
-    with server.connect() as one, server.connect() as two, server.connect() as three:
-        first, second, small = (_Session(c, rng, i) for i, c in enumerate((one, two, three)))
+    with server.connect() as for_first, server.connect() as for_second, server.connect() as for_small:
+        first, second, small = (_Session(c, rng, i) for i, c in enumerate((for_first, for_second, for_small)))
         for session in (first, second, small):
             session.run("SET statement_timeout = '20s'")
         first.run("BEGIN")
@@ -139,7 +139,7 @@ def huge_workload(server: EmbeddedPostgres) -> None:
 
 
 def _big_step(session: _Session) -> None:
-    """Something of a transaction of many MB, now and then inside a savepoint that may be rolled back."""
+    """Do a step of a transaction of many MB, now and then inside a savepoint that may be rolled back."""
     outcome = session.rng.choice((None, "RELEASE s", "ROLLBACK TO s"))
     if outcome:
         session.run("SAVEPOINT s")
@@ -151,7 +151,7 @@ def _big_step(session: _Session) -> None:
 
 
 def _copy(session: _Session) -> None:
-    """Rows that are toasted before the first record of their MULTI_INSERTs."""
+    """Copy rows that are toasted before the first record of their MULTI_INSERTs."""
     with session.connection.cursor().copy("COPY big FROM STDIN") as copy:
         for _ in range(session.rng.choice((3, 30, 60))):
             copy.write_row((session.next_id(), 0, session.text(10, 10, 2200, 9000)))
@@ -187,7 +187,7 @@ def _deletes(session: _Session) -> None:
 
 
 def _small_step(session: _Session) -> None:
-    """A transaction of one statement."""
+    """Run a transaction of one statement."""
     table = session.rng.choice(("side (id, a)", "full_row (id, v)", "unpublished (id, v)"))
     session.run(f"INSERT INTO {table} VALUES (%s, %s)", session.next_id(), session.text(8, 3000))
     if session.rng.random() < 0.1:
@@ -197,7 +197,7 @@ def _small_step(session: _Session) -> None:
 
 
 def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int) -> Iterator[list[Slice]]:
-    """The plan of a run, cut in several ways."""
+    """Cut the plan of a run in several ways."""
     scope = Scope(opened.directory.segment_size, start)
     (window,) = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 1), 3, grid=grid)
     for target in targets:
@@ -205,13 +205,13 @@ def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int
 
 
 def decoded(run: ServerRun, plugin: str, grid: int, targets: Sequence[int]) -> Iterator[tuple[list[Slice], list[Row]]]:
-    """Slices and our messages, for one grid and several targets."""
+    """Give slices and our messages, for one grid and several targets."""
     opened = open_request(run.request(plugin))
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     for slices in slices_of(opened, grid, targets, run.start):
         rows: list[Row] = []
-        for one in slices:
-            made = decoder.messages(one)
+        for slice_ in slices:
+            made = decoder.messages(slice_)
             ends = made.offsets.tolist()
             data = made.data.tobytes()
             rows += [

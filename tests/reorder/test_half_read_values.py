@@ -29,33 +29,33 @@ ATTEMPTS = 20
 
 def write_values(server: EmbeddedPostgres) -> None:
     """Update a row to long values while another session writes a much longer one; all are of the same slice."""
-    with server.connect() as one, server.connect() as two:
+    with server.connect() as writer, server.connect() as updater:
         for attempt in range(1, ATTEMPTS + 1):
-            one.execute("BEGIN")
-            one.execute("UPDATE small SET id = id + 1")
-            updates = _update_while_inserting(one, two, attempt)
-            one.execute("COMMIT")
+            writer.execute("BEGIN")
+            writer.execute("UPDATE small SET id = id + 1")
+            updates = _update_while_inserting(writer, updater, attempt)
+            writer.execute("COMMIT")
             if updates > 3:
                 return
     raise AssertionError("no updates came into the middle of an insert")
 
 
-def _update_while_inserting(one: Any, two: Any, attempt: int) -> int:
-    """How many updates were logged before the end of the insert."""
-    begin, ends = _insert_lsn(one), list[int]()
+def _update_while_inserting(writer: Any, updater: Any, attempt: int) -> int:
+    """Count the updates that were logged before the end of the insert."""
+    begin, ends = _insert_lsn(writer), list[int]()
 
     def insert() -> None:
-        one.execute("INSERT INTO big VALUES (%s, repeat('x', 33554432))", [attempt])
-        ends.append(_insert_lsn(one))
+        writer.execute("INSERT INTO big VALUES (%s, repeat('x', 33554432))", [attempt])
+        ends.append(_insert_lsn(writer))
 
     thread = Thread(target=insert)
     thread.start()
-    while _insert_lsn(two) < begin + 4 * READ_GAP and thread.is_alive():
+    while _insert_lsn(updater) < begin + 4 * READ_GAP and thread.is_alive():
         pass
     updated = []
     while thread.is_alive():
-        two.execute("UPDATE big SET v = repeat('y', 10000) WHERE id = 0")
-        updated.append(_insert_lsn(two))
+        updater.execute("UPDATE big SET v = repeat('y', 10000) WHERE id = 0")
+        updated.append(_insert_lsn(updater))
     thread.join()
     return sum(lsn < ends[0] for lsn in updated)
 

@@ -20,15 +20,15 @@ def test_any_cut_gives_the_servers_messages(server_run: ServerRun, plugin: str, 
     counts = []
     for slices, actual in decoded(server_run, plugin, grid, TARGETS):
         counts.append(len(slices))
-        for at, (one, other) in enumerate(zip_longest(expected, actual)):
-            assert one == other, (at, len(slices))
+        for at, (their, our) in enumerate(zip_longest(expected, actual)):
+            assert their == our, (at, len(slices))
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] == 1
 
 
 def test_huge_transactions_are_cut(server_run: ServerRun) -> None:
     slices, _ = next(decoded(server_run, "test_decoding", 1 << 16, [50_000]))
-    per_unit = [int(one.units.xid[0]) for one in slices if len(one.units.xid) == 1]
+    per_unit = [int(slice_.units.xid[0]) for slice_ in slices if len(slice_.units.xid) == 1]
     assert max(per_unit.count(xid) for xid in per_unit) > 20
     # A slice names only the subtransactions whose changes it holds.
-    assert max(len(one.units.member_xid) for one in slices if len(one.units.xid) == 1) < 20
+    assert max(len(slice_.units.member_xid) for slice_ in slices if len(slice_.units.xid) == 1) < 20
