@@ -1,4 +1,4 @@
-"""A database, its DDL as the WAL tells it, and a copy that is made of that; both as ``pg_dump`` shows them."""
+"""A database, its DDL as decoded from the WAL, and a copy that is made of that; both as ``pg_dump`` shows them."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class Recorded:
     backup: Path
 
     def request(self) -> DecodeRequest:
-        """All DDL since the backup."""
+        """Make a request for all DDL since the backup."""
         return DecodeRequest(
             wal=str(self.server.wal_directory), catalog=str(self.backup), database="postgres", with_ddl=True
         )
 
     def events(self, bounds: WindowBounds = DEFAULT_BOUNDS) -> list[PlacedDdl]:
-        """What the WAL tells."""
+        """Read the events of the WAL."""
         return list(read_ddl(open_ddl(self.request()), bounds))
 
 
 @contextmanager
 def recorded(major: int, place: Path, work: Callable[[Session], None], **settings: str) -> Iterator[Recorded]:
-    """A server on which work was done behind a backup."""
+    """Give a server on which work was done after a backup."""
     with EmbeddedPostgres(programs_of(major), settings=settings, autovacuum=False) as server:
         server.stop()
         backup = server.copy_data_directory(place / "backup")
@@ -62,7 +62,7 @@ def recorded(major: int, place: Path, work: Callable[[Session], None], **setting
 
 
 def run_all(statements: Sequence[str]) -> Callable[[Session], None]:
-    """Work that is these statements; those between BEGIN and COMMIT are a transaction."""
+    """Make work of these statements; those between BEGIN and COMMIT are a transaction."""
 
     def work(session: Session) -> None:
         for statement in statements:
@@ -88,7 +88,7 @@ def copied(done: Recorded, events: Sequence[PlacedDdl], beforehand: Sequence[str
         session.execute("SET client_min_messages = error")
         for statement in beforehand:
             session.execute(statement.encode())
-        for statement in (sql for one in events for sql in one.event.sql):
+        for statement in (sql for placed in events for sql in placed.event.sql):
             try:
                 session.execute(statement.encode())
             except psycopg.Error as error:
@@ -103,7 +103,7 @@ def copied(done: Recorded, events: Sequence[PlacedDdl], beforehand: Sequence[str
 
 
 def dump(server: EmbeddedPostgres, database: str) -> list[str]:
-    """The lines of a schema that say something."""
+    """List the lines of a schema that say something."""
     client = _dump_program(server)
     command = [str(client), "--schema-only", "--no-owner", "--no-privileges", database]
     done = subprocess.run(command, env=server.client_environment(database), capture_output=True, text=True, check=True)
@@ -112,7 +112,7 @@ def dump(server: EmbeddedPostgres, database: str) -> list[str]:
 
 
 def _dump_program(server: EmbeddedPostgres) -> Path:
-    """The server's own: one of an older minor does not know what it keeps for itself."""
+    """Return the server's own program: one of an older minor does not know what it keeps for itself."""
     if server.programs.has_program("pg_dump"):
         return server.programs.program("pg_dump")
     return client_of("pg_dump", next(major for major in _DUMPS if major >= server.programs.major))

@@ -112,7 +112,7 @@ class RandomDefinitions:
             self._connection.execute(statement.encode())
 
     def transaction(self) -> None:
-        """One statement, or several, of which some are taken back."""
+        """Run one statement, or several, of which some are taken back."""
         if self._r.random() < 0.6:
             self._attempt(self._statement())
             return
@@ -148,8 +148,8 @@ class RandomDefinitions:
         return self._r.choice(TYPES)
 
     def _default(self, type: str) -> str:
-        found = DEFAULTS.get(type)
-        return "" if found is None or self._r.random() < 0.4 else f" DEFAULT {self._r.choice(found)}"
+        defaults = DEFAULTS.get(type)
+        return "" if defaults is None or self._r.random() < 0.4 else f" DEFAULT {self._r.choice(defaults)}"
 
     def _definition(self, column: str) -> str:
         type = self._type()
@@ -182,7 +182,7 @@ class RandomDefinitions:
             (6, self._drops),
             (2, self._temporary),
         ]
-        return self._r.choices([one for _, one in kinds], [weight for weight, _ in kinds])[0]()
+        return self._r.choices([make for _, make in kinds], [weight for weight, _ in kinds])[0]()
 
     def _create_table(self) -> str:
         r, name = self._r, self._table()
@@ -420,7 +420,7 @@ class RandomDefinitions:
     def _comments(self) -> str:
         r, table = self._r, self._table()
         text = r.choice(
-            (*(f"E'{one}'" for one in ("plain", "it\\'s", "ünïcode", "two\\nlines", "back\\\\slash")), "NULL")
+            (*(f"E'{word}'" for word in ("plain", "it\\'s", "ünïcode", "two\\nlines", "back\\\\slash")), "NULL")
         )
         return r.choice(
             (

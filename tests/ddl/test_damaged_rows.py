@@ -1,4 +1,4 @@
-"""Whatever rows of catalogs hold, DDL is told or refused with an error of ours."""
+"""Damaged rows of catalogs: DDL is decoded, or refused with an error of ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 DAMAGES = 60
 PLACES = 12
-"""Rows that are damaged at a time: an error hides what would come behind it."""
+"""Rows that are damaged at a time: an error hides what would come after it."""
 
 
 def test_damaged_rows(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_damaged_rows(tmp_path: Path) -> None:
     def watch(window: RolledWindow, _scope: Scope) -> None:
         done.extend(damage(window, random.Random(seed)) for seed in range(DAMAGES))
 
-    with recorded(17, tmp_path, work) as found:
-        opened = open_ddl(found.request())
+    with recorded(17, tmp_path, work) as server:
+        opened = open_ddl(server.request())
         scope = Scope(opened.directory.segment_size, commits=NO_COMMIT)
         for _ in windows_in_threads(opened, scope, DEFAULT_BOUNDS, watch=watch):
             pass

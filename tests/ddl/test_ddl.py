@@ -1,4 +1,4 @@
-"""What events say of scripted DDL, how they are ordered and placed, and the command."""
+"""Events of scripted DDL: their content, order and places, and the command."""
 
 from __future__ import annotations
 
@@ -54,13 +54,15 @@ STATEMENTS = (
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with recorded(16, tmp_path_factory.mktemp("ddl"), run_all(STATEMENTS)) as found:
-        yield found
+    with recorded(16, tmp_path_factory.mktemp("ddl"), run_all(STATEMENTS)) as server:
+        yield server
 
 
 def test_events(done: Recorded) -> None:
-    told = [(one.event.action, one.event.kind, one.event.name, one.event.part) for one in done.events()]
-    assert told == [
+    events = [
+        (placed.event.action, placed.event.kind, placed.event.name, placed.event.part) for placed in done.events()
+    ]
+    assert events == [
         ("create", "schema", "shop", 0),
         ("create", "type", "shop.mood", 0),
         ("create", "sequence", "shop.orders_id_seq", 0),
@@ -94,8 +96,8 @@ def test_events(done: Recorded) -> None:
 
 
 def test_definitions_before_and_behind(done: Recorded) -> None:
-    (event,) = [one.event for one in done.events() if any("ADD COLUMN" in sql for sql in one.event.sql)]
-    before, after = (one.structure() for one in (event.before, event.after) if one is not None)
+    (event,) = [placed.event for placed in done.events() if any("ADD COLUMN" in sql for sql in placed.event.sql)]
+    before, after = (definition.structure() for definition in (event.before, event.after) if definition is not None)
     columns = {column["name"]: column for column in after["columns"]}
     assert [column["name"] for column in before["columns"]] == ["id", "total", "m"]
     assert (before["columns"][1]["type"], columns["total"]["type"]) == ("numeric(10,2)", "bigint")
@@ -104,12 +106,12 @@ def test_definitions_before_and_behind(done: Recorded) -> None:
 
 
 def test_what_is_not_told_in_sql_says_so(done: Recorded) -> None:
-    views = [one.event for one in done.events() if one.event.kind == "view"]
-    assert [(one.unsupported, one.sql) for one in views] == [("a view is not told in SQL", ())] * 2
+    views = [placed.event for placed in done.events() if placed.event.kind == "view"]
+    assert [(view.unsupported, view.sql) for view in views] == [("a view is not told in SQL", ())] * 2
 
 
 def test_long_expressions_are_read_where_they_lie(done: Recorded) -> None:
-    (event,) = [one.event for one in done.events() if one.event.name == "shop.other.long"][:1]
+    (event,) = [placed.event for placed in done.events() if placed.event.name == "shop.other.long"][:1]
     assert event.sql[0].count("'::text") == 400
 
 
@@ -140,7 +142,7 @@ def test_a_state_without_definitions_is_refused(done: Recorded) -> None:
 
 
 def test_places_among_changes(tmp_path: Path) -> None:
-    """A table comes before its rows, and each row behind what its table was altered by."""
+    """A table comes before its rows, and each row after the statement that altered its table."""
     statements = (
         "CREATE TABLE t (a int)",
         "INSERT INTO t VALUES (1)",
@@ -157,9 +159,9 @@ def test_places_among_changes(tmp_path: Path) -> None:
                 (lsn,) = session.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
                 reached.append(Lsn.parse(lsn))
 
-    with recorded(17, tmp_path, work) as found:
-        events = found.events()
-    assert [one.event.sql for one in events] == [
+    with recorded(17, tmp_path, work) as server:
+        events = server.events()
+    assert [placed.event.sql for placed in events] == [
         ("CREATE TABLE public.t (a integer)",),
         (
             "ALTER TABLE public.t ALTER COLUMN a TYPE bigint USING a::pg_catalog.text::bigint",
@@ -167,10 +169,10 @@ def test_places_among_changes(tmp_path: Path) -> None:
         ),
         ("DROP TABLE public.t",),
     ]
-    create, alter, drop = (one.lsn for one in events)
+    create, alter, drop = (placed.lsn for placed in events)
     assert create < reached[0] < reached[1] < alter < reached[2] < reached[3] < drop < reached[4]
-    assert {one.commit_lsn for one in events} == {events[0].commit_lsn}
-    assert [one.number for one in events] == [0, 1, 2]
+    assert {placed.commit_lsn for placed in events} == {events[0].commit_lsn}
+    assert [placed.number for placed in events] == [0, 1, 2]
 
 
 def test_two_phase_decoding_and_most_plugins_know_no_ddl(done: Recorded) -> None:
@@ -190,31 +192,31 @@ def test_owners_and_privileges_are_told_without_sql(tmp_path: Path) -> None:
         "ALTER TABLE t OWNER TO reader",
         "ALTER TABLE t RENAME TO u",
     )
-    with recorded(18, tmp_path, run_all(statements)) as found:
-        events = [one.event for one in found.events()]
-    assert [(one.action, one.kind, one.name, len(one.sql)) for one in events] == [
+    with recorded(18, tmp_path, run_all(statements)) as server:
+        events = [placed.event for placed in server.events()]
+    assert [(event.action, event.kind, event.name, len(event.sql)) for event in events] == [
         ("create", "table", "public.t", 1),
         ("alter", "privileges", "public.t", 0),
         ("alter", "privileges", "public.t", 0),
         ("alter", "privileges", "public.t", 0),
         ("alter", "table", "public.u", 1),
     ]
-    shown = [one.after.structure()["row"] for one in events[1:4] if one.after is not None]
+    shown = [event.after.structure()["row"] for event in events[1:4] if event.after is not None]
     owner = shown[0]["owner"]
-    assert [one["owner"] for one in shown] == [owner, owner, "reader"]
+    assert [structure["owner"] for structure in shown] == [owner, owner, "reader"]
     assert shown[1]["privileges"]["b"] == f"{{reader=w/{owner}}}"
 
 
 def test_many_temporary_tables_tell_nothing(tmp_path: Path) -> None:
     statements = ["CREATE TABLE kept (a int)"]
     statements += ["CREATE TEMP TABLE passing (a serial PRIMARY KEY, b text) ON COMMIT DROP"] * 50
-    with recorded(18, tmp_path, run_all(statements)) as found:
-        assert [one.event.sql for one in found.events()] == [("CREATE TABLE public.kept (a integer)",)]
+    with recorded(18, tmp_path, run_all(statements)) as server:
+        assert [placed.event.sql for placed in server.events()] == [("CREATE TABLE public.kept (a integer)",)]
 
 
 def test_sql_of_everything_makes_the_same_schema(tmp_path: Path) -> None:
-    with recorded(18, tmp_path, run_all(STATEMENTS[:-1])) as found:
-        assert [line for line in copied(found, found.events()) if "VIEW" not in line and "2 AS one" not in line] == [
+    with recorded(18, tmp_path, run_all(STATEMENTS[:-1])) as server:
+        assert [line for line in copied(server, server.events()) if "VIEW" not in line and "2 AS one" not in line] == [
             "order"
         ]
 
@@ -235,16 +237,16 @@ def test_row_type_versions_of_the_server_are_nobody_elses(tmp_path: Path) -> Non
         "COMMIT",
         put.format("pg_attver=22609720", "t", "b"),
     )
-    with recorded(16, tmp_path, run_all(statements)) as found:
-        events = [one.event for one in found.events()]
-    assert [one.sql for one in events] == [
+    with recorded(16, tmp_path, run_all(statements)) as server:
+        events = [placed.event for placed in server.events()]
+    assert [event.sql for event in events] == [
         ("CREATE TABLE public.t (a integer, b text)",),
         ("ALTER TABLE ONLY public.t ALTER COLUMN b SET (n_distinct='5')",),
         ("ALTER TABLE ONLY public.t ALTER COLUMN b SET (n_distinct_inherited='7')",),
         ("CREATE TABLE public.u (a integer)",),
         ("ALTER TABLE ONLY public.t ALTER COLUMN b RESET (n_distinct, n_distinct_inherited)",),
     ]
-    shown = [column for one in events if one.after is not None for column in one.after.structure()["columns"]]
+    shown = [column for event in events if event.after is not None for column in event.after.structure()["columns"]]
     assert "pg_attver" not in json.dumps(shown)
 
 
@@ -353,10 +355,10 @@ TYPED = {
         None,
     ),
 }
-"""Statements behind a typed table, and those that are told of them; None for: those that make the same."""
+"""Statements after a typed table, and those that their events have; None for: those that make the same."""
 
 
-@pytest.mark.parametrize("major", [16, *(pytest.param(one, marks=pytest.mark.slow) for one in (14, 18))])
+@pytest.mark.parametrize("major", [16, *(pytest.param(older, marks=pytest.mark.slow) for older in (14, 18))])
 @pytest.mark.parametrize("case", TYPED)
 def test_typed_tables(tmp_path: Path, major: int, case: str) -> None:
     """Attributes come, go and change with those of the type, by one statement with CASCADE, which a server takes."""
@@ -364,14 +366,14 @@ def test_typed_tables(tmp_path: Path, major: int, case: str) -> None:
     before = ("CREATE TYPE ct AS (f int, g text, k int)", "CREATE TABLE typed OF ct (f WITH OPTIONS DEFAULT 3)")
     with recorded(major, tmp_path, run_all((*before, "INSERT INTO typed DEFAULT VALUES", *does))) as done:
         events = done.events()
-        said = [sql for one in events for sql in one.event.sql]
+        sqls = [sql for placed in events for sql in placed.event.sql]
         assert copied(done, events) == []
     if expected is not None:
-        assert said[2:] == expected
+        assert sqls[2:] == expected
 
 
 def test_comments_have_names(tmp_path: Path) -> None:
-    """Of what is told in SQL as SQL has it; of others as people have it."""
+    """Objects that events have SQL of are named as in SQL, others as people name them."""
     statements = (
         "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "COMMENT ON EXTENSION plpgsql IS 'a language'",
@@ -380,10 +382,10 @@ def test_comments_have_names(tmp_path: Path) -> None:
         "COMMENT ON EXTENSION plpgsql IS NULL",
     )
     with recorded(16, tmp_path, run_all(statements)) as done:
-        told = [one.event for one in done.events() if one.event.kind == "comment"]
-    assert [(one.name, one.sql) for one in told if one.name.startswith("EXTENSION")] == [
+        comments = [placed.event for placed in done.events() if placed.event.kind == "comment"]
+    assert [(comment.name, comment.sql) for comment in comments if comment.name.startswith("EXTENSION")] == [
         ("EXTENSION plpgsql", ("COMMENT ON EXTENSION plpgsql IS 'a language'",)),
         ("EXTENSION plpgsql", ("COMMENT ON EXTENSION plpgsql IS NULL",)),
     ]
-    (of_function,) = [one for one in told if one.name == "FUNCTION public.f"]
+    (of_function,) = [comment for comment in comments if comment.name == "FUNCTION public.f"]
     assert of_function.unsupported == "a comment on an object of this kind is not told in SQL"

@@ -1,4 +1,4 @@
-"""DDL in debezium: which events there are, where they stand, and what is said where no definitions are followed."""
+"""DDL in debezium: which events there are, where they stand, and the warning where no definitions are followed."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ EXPECTED = [
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
-    with recorded(16, tmp_path_factory.mktemp("ddl"), run_all(STATEMENTS)) as found:
-        yield found
+    with recorded(16, tmp_path_factory.mktemp("ddl"), run_all(STATEMENTS)) as server:
+        yield server
 
 
 def asked(done: Recorded, *more: tuple[str, str]) -> DecodeRequest:
@@ -75,15 +75,15 @@ def asked(done: Recorded, *more: tuple[str, str]) -> DecodeRequest:
 
 def told(value: dict[str, Any]) -> tuple[str | None, str, list[Any]]:
     changes = [
-        (one["type"], one["id"], one["table"] and one["table"]["primaryKeyColumnNames"])
-        for one in value["tableChanges"]
+        (change["type"], change["id"], change["table"] and change["table"]["primaryKeyColumnNames"])
+        for change in value["tableChanges"]
     ]
     sql: str = value["ddl"]
     return value["schemaName"], sql if sql.startswith("--") else sql.partition(" (")[0], changes
 
 
-def is_alike(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    return found[1].startswith(expected[1]) and (found[0], found[2]) == (expected[0], expected[2])
+def is_alike(actual: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    return actual[1].startswith(expected[1]) and (actual[0], actual[2]) == (expected[0], expected[2])
 
 
 def test_events(done: Recorded) -> None:
@@ -91,15 +91,17 @@ def test_events(done: Recorded) -> None:
     assert isinstance(plugin, Debezium)
     assert plugin.traits.wants_ddl
     placed = read_ddl(open_ddl(done.request()))
-    made = [text for one in placed for text in plugin.ddl(one.event, one.number, one.behind)]
+    made = [
+        text for placed_ddl in placed for text in plugin.ddl(placed_ddl.event, placed_ddl.number, placed_ddl.behind)
+    ]
     lines = [re.sub(rb"[\x00-\x1f]+", b"0", text.partition(b"\0")[2]) for text in made]
     events = [json.loads(line.replace(b'"origin":0', b'"origin":null')) for line in lines]
     assert {(event["topic"], event["key"]["databaseName"]) for event in events} == {("shop", "postgres")}
-    found = [told(event["value"]) for event in events]
-    assert all(is_alike(*pair) for pair in zip(found, EXPECTED, strict=True)), found
+    changes = [told(event["value"]) for event in events]
+    assert all(is_alike(*pair) for pair in zip(changes, EXPECTED, strict=True)), changes
     tables = {change["id"]: change["table"] for event in events for change in event["value"]["tableChanges"]}
     columns = tables['"public"."of.b"']["columns"]
-    assert [(one["name"], one["position"], one["jdbcType"], one["optional"]) for one in columns] == [
+    assert [(column["name"], column["position"], column["jdbcType"], column["optional"]) for column in columns] == [
         ("a", 1, 4, True),
         ("b", 2, 4, True),
     ]
@@ -123,13 +125,13 @@ def test_a_slot_has_them_from_its_backup_on(done: Recorded) -> None:
 def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
     without = begin(replace(done.request(), with_ddl=False))
     assert without.state is not None
-    kept = KeptState(without.state, without.server_settings)
+    kept_state = KeptState(without.state, without.server_settings)
     with pytest.warns(
         HeadwaterWarning, match="does not tell DDL and columns' defaults, .*: the state, or exported catalog, has none"
     ):
-        assert not open_request(asked(done), kept_state=kept).plugin.traits.wants_ddl
+        assert not open_request(asked(done), kept_state=kept_state).plugin.traits.wants_ddl
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
-        open_request(replace(asked(done), with_ddl=True), kept_state=kept)
+        open_request(replace(asked(done), with_ddl=True), kept_state=kept_state)
     with pytest.warns(HeadwaterWarning, match="several databases are decoded without them"):
         plans = ChosenDatabases.open([replace(asked(done), database=None)], DatabaseChoice(("postgres",))).plans
     assert not plans[0].opened.plugin.traits.wants_ddl

@@ -213,7 +213,7 @@ METHODS += [
 
 @dataclass
 class Told:
-    """What the server prints and what the WAL tells, by the names of constraints, indexes and columns."""
+    """The texts of the server and of the WAL, by the names of constraints, indexes and columns."""
 
     server: dict[str, str]
     wal: dict[str, str | None]
@@ -221,7 +221,7 @@ class Told:
 
 @pytest.fixture(scope="module", params=[*(pytest.param(m, marks=pytest.mark.slow) for m in (14, 15, 16, 17, 19)), 18])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    found: dict[str, str] = {}
+    definitions_by_name: dict[str, str] = {}
 
     def work(session: Any) -> None:
         session.execute(SETUP)
@@ -237,19 +237,24 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             "SELECT c.relname, pg_get_indexdef(c.oid) FROM pg_class c JOIN pg_index ON indexrelid = c.oid"
             " WHERE indrelid = 'public.t'::regclass",
         ):
-            found.update(session.execute(query).fetchall())
+            definitions_by_name.update(session.execute(query).fetchall())
 
     with recorded(request.param, tmp_path_factory.mktemp("expressions"), work) as done:
-        definitions = [one.event.after for one in done.events()]
-        wanted = [one for one in definitions if isinstance(one, ConstraintDefinition | IndexDefinition)]
-        assert any(isinstance(one, TableDefinition) for one in definitions)
-        yield Told(found, {one.name: one.definition.sql for one in wanted if one.table == "public.t"})
+        definitions = [placed.event.after for placed in done.events()]
+        wanted = [
+            definition for definition in definitions if isinstance(definition, ConstraintDefinition | IndexDefinition)
+        ]
+        assert any(isinstance(definition, TableDefinition) for definition in definitions)
+        yield Told(
+            definitions_by_name,
+            {definition.name: definition.definition.sql for definition in wanted if definition.table == "public.t"},
+        )
 
 
 def test_definitions_are_told_as_the_server_tells_them(told: Told) -> None:
     """But for white space: the server breaks the lines of CASE."""
     assert len(told.server) == len(CONDITIONS) + len(INDEXED) + len(METHODS)
-    pairs = {name: (said, told.wal.get(name) or "nothing") for name, said in told.server.items()}
+    pairs = {name: (text, told.wal.get(name) or "nothing") for name, text in told.server.items()}
     assert {name: pair for name, pair in pairs.items() if _bare(pair[0]) != _bare(pair[1])} == {}
 
 

@@ -18,15 +18,15 @@ FUNCTION = SETUP[2]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A seed a major, or those of ``--seeds``."""
+    """Give a seed to each major, or those of ``--seeds``."""
     seeds = metafunc.config.getoption("--seeds")
     first, _, last = (seeds or "1").partition("-")
-    found = range(int(first), int(last or first) + 1)
+    numbers = range(int(first), int(last or first) + 1)
     slow = () if seeds else (pytest.mark.slow,)
     cases = [
         pytest.param(major, seed, marks=() if major in (14, 18) else slow)
         for major in (14, 15, 16, 17, 18, 19)
-        for seed in found
+        for seed in numbers
     ]
     metafunc.parametrize(("major", "seed"), cases)
 
@@ -45,10 +45,10 @@ def test_random_definitions(major: int, seed: int, tmp_path: Path) -> None:
     with recorded(major, tmp_path, work) as server:
         events = server.events()
         assert done > TRANSACTIONS / 3
-        assert [(one.event.kind, one.event.unsupported) for one in events if one.event.unsupported] == [
+        assert [(placed.event.kind, placed.event.unsupported) for placed in events if placed.event.unsupported] == [
             ("function", "a function is not told in SQL")
         ]
-        assert [one.event.structure() for one in server.events(WindowBounds(1))] == [
-            one.event.structure() for one in events
+        assert [placed.event.structure() for placed in server.events(WindowBounds(1))] == [
+            placed.event.structure() for placed in events
         ]
         assert copied(server, events, [FUNCTION]) == []
