@@ -66,7 +66,7 @@ def run(server: EmbeddedPostgres, statements: str) -> None:
 
 
 def example(*arguments: str | Path, directory: Path) -> str:
-    """Standard output of one that ends well."""
+    """Run an example that ends well, and return its standard output."""
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=directory)
     assert done.returncode == 0, done.stderr
@@ -76,22 +76,22 @@ def example(*arguments: str | Path, directory: Path) -> str:
 def test_who_changed_it(log: Log, tmp_path: Path) -> None:
     chart = tmp_path / "changes.svg"
     place = (log.wal, log.backup, "public.account", "id = 7", chart)
-    said = example(EXAMPLES / "who_changed_it.py", *place, directory=tmp_path)
-    assert re.search(r"\|update.*\|\{7, a7, 100\.00\} *\|7 *\|a7 *\|70\.00 *\|", said), said
-    assert re.search(r"\|public *\|note *\|insert\|NULL *\|\{id -> 1, words -> done by ada\}", said), said
-    assert "26 changes of 2 tables" in said
+    output = example(EXAMPLES / "who_changed_it.py", *place, directory=tmp_path)
+    assert re.search(r"\|update.*\|\{7, a7, 100\.00\} *\|7 *\|a7 *\|70\.00 *\|", output), output
+    assert re.search(r"\|public *\|note *\|insert\|NULL *\|\{id -> 1, words -> done by ada\}", output), output
+    assert "26 changes of 2 tables" in output
     assert chart.read_text().startswith("<?xml")
 
 
 def test_a_stream_of_changes(log: Log, tmp_path: Path) -> None:
     arguments = (EXAMPLES / "stream_of_changes.py", log.wal, log.backup, "public.account", tmp_path / "lake")
-    said = example(*arguments, directory=tmp_path)
+    output = example(*arguments, directory=tmp_path)
     again = example(*arguments, directory=tmp_path)
-    assert 'headwater_stream_rows_total{query="changes"} 25.0' in said
-    assert 'headwater_stream_lag_bytes{query="counts"} 0.0' in said
-    assert "headwater_stream_errors_total{" not in said + again
+    assert 'headwater_stream_rows_total{query="changes"} 25.0' in output
+    assert 'headwater_stream_lag_bytes{query="counts"} 0.0' in output
+    assert "headwater_stream_errors_total{" not in output + again
     counts = [json.loads(line) for path in tmp_path.glob("lake/counts/*/*.json") for line in path.open()]
-    assert {one["_op"]: one["count"] for one in counts} == {"insert": 21, "update": 3, "delete": 1}
+    assert {count["_op"]: count["count"] for count in counts} == {"insert": 21, "update": 3, "delete": 1}
     assert pq.read_table(tmp_path / "lake" / "changes").num_rows == 25
 
 
@@ -106,12 +106,12 @@ VERSIONS = {number: [(f"a{number}", 100, False)] for number in range(1, 21)} | {
 
 
 def versions(history: list[dict[str, Any]]) -> dict[int, list[tuple[str, float, bool]]]:
-    """The versions of rows, each key's in their order."""
-    found: dict[int, list[tuple[str, float, bool]]] = {}
-    for one in sorted(history, key=lambda one: (one["id"], *one["__START_AT"].values())):
-        version = one["name"], float(one["euros"]), one["__END_AT"] is not None
-        found.setdefault(one["id"], []).append(version)
-    return found
+    """List the versions of rows, each key's in their order."""
+    versions_by_key: dict[int, list[tuple[str, float, bool]]] = {}
+    for row in sorted(history, key=lambda row: (row["id"], *row["__START_AT"].values())):
+        version = row["name"], float(row["euros"]), row["__END_AT"] is not None
+        versions_by_key.setdefault(row["id"], []).append(version)
+    return versions_by_key
 
 
 SPARK_TESTS = "org.apache.spark:spark-catalyst_2.13:4.2.0:jar:tests"
@@ -129,7 +129,10 @@ for name in ("account", "account_history"):
 
 @pytest.fixture(scope="session")
 def tables_that_merge() -> Path:
-    """Spark's own tests of AUTO CDC have a catalog in memory; its classes are on Maven Central up to 4.2.0."""
+    """Return the jar of Spark's own tests of AUTO CDC, which have a catalog in memory.
+
+    Its classes are on Maven Central up to 4.2.0.
+    """
     import pyspark
 
     if not pyspark.__version__.startswith("4.3"):
@@ -164,10 +167,10 @@ def test_auto_cdc(log: Log, tmp_path: Path, tables_that_merge: Path) -> None:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=project, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = pq.read_table(project / "spark-warehouse" / "seen_account").sort_by("id").to_pylist()
-    assert [(one["id"], one["name"], float(one["euros"])) for one in rows] == log.rows
+    assert [(row["id"], row["name"], float(row["euros"])) for row in rows] == log.rows
     history = pq.read_table(project / "spark-warehouse" / "seen_account_history").to_pylist()
     assert versions(history) == VERSIONS
-    of_7 = sorted((one for one in history if one["id"] == 7), key=lambda one: tuple(one["__START_AT"].values()))
+    of_7 = sorted((row for row in history if row["id"] == 7), key=lambda row: tuple(row["__START_AT"].values()))
     assert of_7[0]["__END_AT"] == of_7[1]["__START_AT"]
-    current = [(one["id"], one["name"], float(one["euros"])) for one in history if one["__END_AT"] is None]
+    current = [(row["id"], row["name"], float(row["euros"])) for row in history if row["__END_AT"] is None]
     assert sorted(current) == log.rows
