@@ -1,8 +1,8 @@
-"""Compares events: the connector's with ours, equal but for what is of the moment that the connector worked in.
+"""A comparison of events: the connector's with ours, equal but for what is of the moment that the connector worked in.
 
-What is made alike before: times of processing; the ``snapshot`` of the source block, which is null where the converter
-is told to leave null alone; the order of a transaction's tables, and the identity of a Java object that stands for the
-table of a logical message (both as a hash gives them); numbers, by their value.
+Made alike before: times of processing; the ``snapshot`` of the source block, which is null where the converter leaves
+null alone; numbers, by their value. Two more things are as a hash gives them: the order of a transaction's tables, and
+the identity of a Java object that stands for the table of a logical message.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _PROCESSED = ("ts_ms", "ts_us", "ts_ns")
 
 
 def of_connector(line: str) -> Any:
-    """An event that ``PrintEvents`` has written."""
+    """Parse an event that ``PrintEvents`` has written."""
     event = json.loads(line)
     headers = {name: event[name] for name in _HEADERS if name in event}
-    kept = {"topic": event["topic"]} | ({"headers": headers} if headers else {})
-    return _alike(kept | {"key": event["key"], "value": event["value"]})
+    event_part = {"topic": event["topic"]} | ({"headers": headers} if headers else {})
+    return _alike(event_part | {"key": event["key"], "value": event["value"]})
 
 
 def of_ours(line: str) -> Any:
-    """An event that Headwater has written."""
+    """Parse an event that Headwater has written."""
     return _alike(json.loads(line))
 
 
@@ -46,15 +46,21 @@ def _alike(event: dict[str, Any]) -> Any:
     return event
 
 
-def _are_one_float4(one: float, other: float) -> bool:
-    """Java prints a number of single precision with more digits than are needed, and not always the nearest ones."""
-    digits = (Decimal(repr(number)).normalize().as_tuple().digits for number in (one, other))
-    are_short = all(len(found) <= _FLOAT4_DIGITS for found in digits)
-    return are_short and struct.pack("<f", one) == struct.pack("<f", other)
+def _are_one_float4(theirs: float, ours: float) -> bool:
+    """Tell whether Java and we mean one number of single precision.
+
+    Java prints such a number with more digits than are needed, and not always the nearest ones.
+    """
+    digits = (Decimal(repr(number)).normalize().as_tuple().digits for number in (theirs, ours))
+    are_short = all(len(number_digits) <= _FLOAT4_DIGITS for number_digits in digits)
+    return are_short and struct.pack("<f", theirs) == struct.pack("<f", ours)
 
 
 def with_start(theirs: Any, ours: Any) -> Any:
-    """The connector's event, without the time of its start, which a message has that comes before all transactions."""
+    """Return the connector's event, without the time of its start.
+
+    A message has that time that comes before all transactions.
+    """
     source, our_source = _source(theirs), _source(ours)
     if source and our_source and our_source["ts_ms"] == 0:
         source.update(dict.fromkeys(_PROCESSED, 0))
@@ -67,16 +73,16 @@ def _source(event: Any) -> Any:
 
 
 def difference(theirs: Any, ours: Any, path: str = "") -> str | None:
-    """The first place where two events differ; None if they do not."""
+    """Describe the first place where two events differ; None if they do not."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         if list(theirs) != list(ours):
             return f"{path}: the connector has {list(theirs)}, we have {list(ours)}"
-        found = (difference(theirs[name], ours[name], f"{path}.{name}") for name in theirs)
-        return next((text for text in found if text), None)
+        differences = (difference(theirs[name], ours[name], f"{path}.{name}") for name in theirs)
+        return next((text for text in differences if text), None)
     if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
         pairs = enumerate(zip(theirs, ours, strict=True))
-        found = (difference(one, other, f"{path}[{i}]") for i, (one, other) in pairs)
-        return next((text for text in found if text), None)
+        differences = (difference(their, our, f"{path}[{i}]") for i, (their, our) in pairs)
+        return next((text for text in differences if text), None)
     is_same = theirs == ours and isinstance(theirs, bool) == isinstance(ours, bool)
     if isinstance(theirs, float) and isinstance(ours, float):
         is_same = is_same or _are_one_float4(theirs, ours)

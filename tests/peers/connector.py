@@ -1,7 +1,7 @@
 """Debezium's own connector on a server's slots, in a Java process of its own.
 
-The slots are made before the workload, one for each way in which the connector is asked, and read behind it, up to a
-logical message. The jars are those that ``make test-peers`` has Maven copy.
+The slots are made before the workload, one for each way in which the connector is asked. They are read after it, up to
+a logical message. The jars are those that ``make test-peers`` has Maven copy.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class PeerRun:
 def run_peer(
     programs: ServerPrograms, setup: Iterable[str], work: Iterable[str], ways: Iterable[str], directory: Path
 ) -> PeerRun:
-    """Run a workload on a server and the connector behind it.
+    """Run a workload on a server and the connector after it.
 
     Args:
         programs: of the server.
@@ -118,7 +118,7 @@ def run_tables(major: int, work: Iterable[str], directory: Path) -> PeerRun:
 
     Args:
         major: PostgreSQL's major version.
-        work: statements, of one session, behind the backup.
+        work: statements, of one session, after the backup.
         directory: where files are left.
     """
     with EmbeddedPostgres(find_programs(major), autovacuum=False, loopback=True) as server:
@@ -136,20 +136,20 @@ def run_tables(major: int, work: Iterable[str], directory: Path) -> PeerRun:
 
 
 def values_of_classes(lines: Iterable[str], directory: Path) -> list[str]:
-    """What the connector's classes make of values: schema and payload of each.
+    """Have the connector's classes convert values: schema and payload of each.
 
     Args:
         lines: a type, a tab, and the server's text each.
         directory: where files are left.
     """
-    asked, told = directory / "values.txt", directory / "values.json"
+    asked, answers = directory / "values.txt", directory / "values.json"
     asked.write_text("".join(f"{line}\n" for line in lines))
-    _run_java("PrintValues.java", [asked, told])
-    return told.read_text().splitlines()
+    _run_java("PrintValues.java", [asked, answers])
+    return answers.read_text().splitlines()
 
 
 def statements(name: str) -> list[str]:
-    """Those of a file of SQL beside this one."""
+    """List the statements of a file of SQL beside this one."""
     return [part for part in (HERE / name).read_text().split(";\n") if part.strip()]
 
 

@@ -16,7 +16,7 @@ _TEXTS = ("", "a", "'", '"', "\\", "é☃", "x" * 3000, "{}", "NULL", "a,b")
 
 
 def workload(seed: int, steps: int) -> Iterator[str]:
-    """Statements of a seed."""
+    """Give the statements of a seed."""
     rng = random.Random(seed)
     is_open, saved = False, False
     for _ in range(steps):
