@@ -39,7 +39,7 @@ WORK += ["UPDATE parts SET total = total + 1 WHERE id % 5 = 0", "DELETE FROM par
 
 @dataclass(frozen=True)
 class Window:
-    """What a stopped server has left, readable by every user.
+    """The files that a stopped server has left, readable by every user.
 
     Attributes:
         wal: ``pg_wal``.
@@ -92,7 +92,7 @@ def compiled(window: Window) -> None:
 
 
 def words_for(window: Window) -> list[str | Path]:
-    """The window for the command."""
+    """Return the command's words for the window."""
     return ["--wal", window.wal, "--catalog", window.backup, "--start", window.start, "--with-lsn", "--quiet"]
 
 
@@ -112,17 +112,17 @@ class Cluster:
 
     @property
     def out(self) -> Path:
-        """Where the driver's output goes; it alone has it."""
+        """The place of the driver's output; the driver alone has it."""
         return self.directory / "out"
 
     @property
     def scratch(self) -> Path:
-        """What driver and workers share, in one of the runs; in the other it is nowhere."""
+        """The directory that driver and workers share, in one of the runs; in the other it is nowhere."""
         return self.directory / "scratch"
 
     @contextmanager
     def decoding(self, *words: str | Path) -> Iterator[Decoding]:
-        """The command, running on the driver."""
+        """Hold the command, running on the driver."""
         log, driver = self.directory / "driver.log", self.hosts["driver"]
         master = f"spark://{self.hosts['master'].address}:{MASTER_PORT}"
         arguments = ["decode", *words_for(self.window), "--master", master, "--out", self.out / "lines", *words]
@@ -153,7 +153,7 @@ class Cluster:
         wait_until(lambda: host.processes() == rest, END_SECONDS, lambda: True, lambda: f"left: {host.processes()}")
 
     def said_by_executors(self) -> str:
-        """All that executors have logged."""
+        """Read all that executors have logged."""
         places = [self.hosts[name].outside(self.hosts[name].home / "work") for name in ("one", "two")]
         return "".join(path.read_text() for place in places for path in place.glob("app-*/*/stderr"))
 
@@ -171,43 +171,45 @@ class Decoding:
         return wait_until(reached, DECODE_SECONDS, lambda: self.process.poll() is None, self.said)
 
     def check_done(self) -> None:
-        """It ends well; Spark says what the loss of an executor means to it, Headwater has nothing to say."""
+        """Check that it ends well: Spark reports the loss of an executor, Headwater has nothing to report."""
         status = self.process.wait(DECODE_SECONDS)
-        said = self.said()
-        assert (status, "headwater: " in said, "Traceback" in said) == (0, False, False), said
+        output = self.said()
+        assert (status, "headwater: " in output, "Traceback" in output) == (0, False, False), output
 
     def said(self) -> str:
-        """Standard output and error."""
+        """Read standard output and error."""
         return self.log.read_text()
 
     def events(self) -> str:
-        """Spark's log of the application's events, as far as it is written."""
+        """Read Spark's log of the application's events, as far as it is written."""
         return "".join(path.read_text() for path in (self.out / "events").rglob("events_*"))
 
     def decodes(self) -> bool:
-        """Whether the decode step has begun."""
+        """Tell whether the decode step has begun."""
         return '"spark.job.description":"headwater decode"' in self.events()
 
 
-def wait_until(reached: Callable[[], Any], seconds: float, goes_on: Callable[[], bool], said: Callable[[], str]) -> Any:
+def wait_until(
+    reached: Callable[[], Any], seconds: float, goes_on: Callable[[], bool], output: Callable[[], str]
+) -> Any:
     """Wait until something is so, and give it."""
     deadline = time.monotonic() + seconds
-    while not (found := reached()):
-        assert goes_on(), said()
-        assert time.monotonic() < deadline, said()
+    while not (result := reached()):
+        assert goes_on(), output()
+        assert time.monotonic() < deadline, output()
         time.sleep(POLL_SECONDS)
-    return found
+    return result
 
 
 def java_variables() -> dict[str, str]:
-    """Where Java and Spark are; the same on every host."""
+    """Return the places of Java and Spark; the same on every host."""
     java = {"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}
     return {"SPARK_HOME": str(SPARK_HOME), **java}
 
 
 @pytest.fixture
 def cluster_with_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:  # noqa: ARG001
-    """A cluster whose driver and workers share the WAL and a directory for files."""
+    """Hold a cluster whose driver and workers share the WAL and a directory for files."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     scratch.chmod(0o1777)
@@ -217,14 +219,14 @@ def cluster_with_scratch(window: Window, compiled: None, tmp_path: Path) -> Iter
 
 @pytest.fixture
 def cluster_without_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:  # noqa: ARG001
-    """A cluster whose driver and workers share the WAL only."""
+    """Hold a cluster whose driver and workers share the WAL only."""
     with _cluster(window, tmp_path, [Mount(window.wal)]) as cluster:
         yield cluster
 
 
 @contextmanager
 def _cluster(window: Window, directory: Path, shared: Sequence[Mount]) -> Iterator[Cluster]:
-    """A cluster that has decoded nothing yet; nothing of it runs at the end."""
+    """Hold a cluster that has decoded nothing yet; nothing of it runs at the end."""
     _make_places(directory)
     drivers = [Mount(window.backup), Mount(directory / "conf"), Mount(directory / "out", is_writable=True)]
     hosts = {
@@ -268,7 +270,7 @@ def _make_places(directory: Path) -> None:
 
 
 def _give_kernels(driver: Host) -> None:
-    """The driver's user has run Headwater before; nobody has on the workers."""
+    """Give the driver the kernels: its user has run Headwater before, nobody has on the workers."""
     import_rooms()
     caches = {cache_directory(kernel.py_func.__module__) for kernel in task_kernels()}
     place = driver.outside(driver.home) / ".cache" / "headwater" / "kernels"
@@ -280,7 +282,7 @@ def _give_kernels(driver: Host) -> None:
 
 
 def _start_spark(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
-    """Master and workers, each once it is ready."""
+    """Start master and workers; give each once it is ready."""
     hosts, spark = cluster.hosts, SPARK_HOME / "bin" / "spark-class"
     url = f"spark://{hosts['master'].address}:{MASTER_PORT}"
     shared = {"SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable, **java_variables()}

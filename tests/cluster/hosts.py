@@ -73,7 +73,7 @@ class Mount:
     is_writable: bool = False
 
     def words(self) -> str:
-        """For the first process."""
+        """Return the mount's words for the first process."""
         return f"{'rw' if self.is_writable else 'ro'}:{self.path}={self.path}"
 
 
@@ -84,7 +84,7 @@ class Host:
     Attributes:
         name: its own.
         address: its own.
-        user: who runs everything there.
+        user: the user that runs everything there.
         process: its first process.
     """
 
@@ -99,16 +99,16 @@ class Host:
         return Path("/home") / self.user.name
 
     def outside(self, path: Path) -> Path:
-        """Where a file of the host is on this machine."""
+        """Return the path, on this machine, of a file of the host."""
         return Path(f"/proc/{self._first}/root") / path.relative_to("/")
 
     def start(self, *command: str | Path, log: Path, **environment: str) -> subprocess.Popen[bytes]:
         """Start a program there as its user; what it says goes to a file of this machine."""
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             return subprocess.Popen(
                 [*self._enter(), *self._as_user(environment), *map(str, command)],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env={"PATH": os.environ["PATH"]},
             )
@@ -129,12 +129,15 @@ class Host:
         _check([*self._enter(), *map(str, command)])
 
     def processes(self, word: str = "") -> list[int]:
-        """Numbers, on this machine, of what runs there beside the first process and has a word in its command line."""
+        """List the processes that run there beside the first one and have a word in their command line.
+
+        Their numbers are those of this machine.
+        """
         lines = {number: _command_line(number) for number in processes_in({self.namespace}) if number != self._first}
         return sorted(number for number, line in lines.items() if line and word.encode() in line)
 
     def has_open(self, pattern: str) -> bool:
-        """Whether a process there has a file open whose path matches a pattern."""
+        """Tell whether a process there has a file open whose path matches a pattern."""
         return any(fnmatch(path, pattern) for number in self.processes() for path in _open_files(number))
 
     @property
@@ -161,13 +164,13 @@ class Host:
 
 
 def processes_in(namespaces: Container[int]) -> list[int]:
-    """Numbers, on this machine, of the processes in namespaces, those too that nobody has waited for."""
+    """List the processes in namespaces by their numbers on this machine, also those that nobody has waited for."""
     return [number for number in _numbers() if _namespace(number) in namespaces]
 
 
 @contextmanager
 def network(directory: Path, hosts: Mapping[str, tuple[User, Sequence[Mount]]]) -> Iterator[dict[str, Host]]:
-    """Hosts that reach each other and nothing else.
+    """Hold hosts that reach each other and nothing else.
 
     Args:
         directory: for files of theirs.
@@ -175,17 +178,19 @@ def network(directory: Path, hosts: Mapping[str, tuple[User, Sequence[Mount]]]) 
     """
     _check_machine()
     with ExitStack() as running:
-        made: dict[str, Host] = {}
+        running_hosts: dict[str, Host] = {}
         switch = running.enter_context(_switch())
         for number, (name, (user, mounts)) in enumerate(hosts.items(), 2):
-            own = directory / name
-            own.mkdir()
-            _users_file(own, hosts)
-            process = running.enter_context(_first_process(own, name, mounts))
-            made[name] = Host(name, f"{NETWORK}.{number}", user, process)
-            _plug_in(switch, made[name])
-            made[name].as_root("install", "-d", "-o", str(user.number), "-g", str(user.number), made[name].home)
-        yield made
+            place = directory / name
+            place.mkdir()
+            _users_file(place, hosts)
+            process = running.enter_context(_first_process(place, name, mounts))
+            running_hosts[name] = Host(name, f"{NETWORK}.{number}", user, process)
+            _plug_in(switch, running_hosts[name])
+            running_hosts[name].as_root(
+                "install", "-d", "-o", str(user.number), "-g", str(user.number), running_hosts[name].home
+            )
+        yield running_hosts
 
 
 def _check_machine() -> None:
@@ -199,7 +204,7 @@ def _check_machine() -> None:
 
 @contextmanager
 def _switch() -> Iterator[int]:
-    """A namespace with a bridge; gives the number of a process in it."""
+    """Hold a namespace with a bridge; gives the number of a process in it."""
     with _held(["unshare", "--net", "--kill-child", "--fork", "sh", "-c", "echo ready; exec sleep infinity"]) as held:
         (number,) = Path(f"/proc/{held.pid}/task/{held.pid}/children").read_text().split()
         _in_network(int(number), "ip", "link", "add", "bridge0", "type", "bridge")
@@ -227,12 +232,12 @@ def _first_process(own: Path, name: str, mounts: Sequence[Mount]) -> Iterator[su
 
 @contextmanager
 def _held(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that says that it is ready, and is killed at the end, with all that it keeps alive."""
+    """Hold a process that reports that it is ready; at the end it is killed, with all that it keeps alive."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            assert said == "ready\n", f"this machine cannot make a host: {said.strip()}"
+            line = process.stdout.readline()
+            assert line == "ready\n", f"this machine cannot make a host: {line.strip()}"
             yield process
         finally:
             process.kill()
@@ -251,7 +256,7 @@ def _users_file(own: Path, hosts: Mapping[str, tuple[User, Sequence[Mount]]]) ->
 
 
 def _plug_in(switch: int, host: Host) -> None:
-    """A cable from the host to the bridge."""
+    """Plug a cable from the host into the bridge."""
     port, first = f"port-{host.name}"[:15], str(host._first)
     _in_network(switch, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", first)
     _in_network(switch, "ip", "link", "set", port, "master", "bridge0", "up")
@@ -288,9 +293,9 @@ def _command_line(number: int) -> bytes:
 
 
 def _open_files(number: int) -> list[str]:
-    found = []
+    paths = []
     with suppress(OSError):
         for file in Path(f"/proc/{number}/fd").iterdir():
             with suppress(OSError):
-                found.append(os.readlink(file))
-    return found
+                paths.append(os.readlink(file))
+    return paths

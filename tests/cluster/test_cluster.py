@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.ma
 
 
 def _check(cluster: Cluster, decoding: Decoding) -> list[dict[str, Any]]:
-    """The output is right, an executor was lost, and no machine has compiled a kernel; gives Spark's events."""
+    """Check the output, the loss of an executor, and that no machine compiled a kernel; gives Spark's events."""
     decoding.check_done()
     assert (cluster.out / "lines").read_bytes() == cluster.window.expected
     assert sorted(path.name for path in cluster.out.iterdir()) == ["events", "lines"]
@@ -48,11 +48,11 @@ def test_through_a_shared_directory(cluster_with_scratch: Cluster) -> None:
 
 
 def test_through_spark(cluster_without_scratch: Cluster) -> None:
-    cluster, one = cluster_without_scratch, cluster_without_scratch.hosts["one"]
+    cluster, host = cluster_without_scratch, cluster_without_scratch.hosts["one"]
 
     def partitions() -> set[str]:
-        """Of RDDs, on the host's disk."""
-        return {path.name for path in one.outside(Path("/tmp")).glob("spark-*/executor-*/blockmgr-*/*/rdd_*_*")}
+        """List the names of RDDs' partitions on the host's disk."""
+        return {path.name for path in host.outside(Path("/tmp")).glob("spark-*/executor-*/blockmgr-*/*/rdd_*_*")}
 
     with cluster.decoding() as decoding:
         decoding.until(decoding.decodes)
