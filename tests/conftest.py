@@ -1,4 +1,4 @@
-"""What all rungs share: the rule that every rung runs, on every major, and one Spark session.
+"""The rule that every rung runs, on every major, and the one Spark session: what all rungs share.
 
 A rung is a folder right below ``tests`` with tests in it. With ``--all-rungs``, a run fails in which some rung passed
 no test, or the oracle none on a major under test: an oracle that was skipped proves nothing.
@@ -49,7 +49,7 @@ MAJOR_PASSES: Counter[int] = Counter()
 
 @pytest.fixture(autouse=True)
 def options_have_flags_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test has run in this process, a command or the data source, does not name options for the next one."""
+    """Forget the options' names that a test, by a command or the data source, has set in this process."""
     monkeypatch.setattr(option_names, "_flags", None)
     monkeypatch.setattr(option_names, "_is_data_source", False)
 
@@ -106,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def rungs() -> set[str]:
-    """Folders of ``tests`` that hold tests, and those that always must."""
+    """Return the folders of ``tests`` that hold tests, and those that always must."""
     return {path.name for path in TESTS.iterdir() if path.is_dir() and any(path.rglob("test_*.py"))} | REQUIRED_RUNGS
 
 
@@ -147,7 +147,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
-    """The majors on which the oracle must have run."""
+    """Return the majors on which the oracle must have run."""
     majors = (14, 15, 16, 17, 18, 19) if config.getoption("--all-majors") else (14, 15, 16, 18)
     return tuple(major for major in majors if is_packaged(major))
 
@@ -157,7 +157,7 @@ def _idle_majors(config: pytest.Config) -> list[int]:
 
 
 def _excesses(config: pytest.Config) -> list[str]:
-    """Budgets are of what ``make test`` runs."""
+    """List what exceeds the budgets, which are of what ``make test`` runs."""
     return [] if config.getoption("--all-majors") else config.stash[SECONDS].excesses(read_budgets())
 
 
@@ -179,18 +179,18 @@ def clusters_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session")
 def with_wal2json(request: pytest.FixtureRequest) -> ServerPrograms:
-    """PostgreSQL 15 with wal2json."""
+    """Return PostgreSQL 15 with wal2json."""
     return _named_programs(request.config, "wal2json")
 
 
 @pytest.fixture(scope="session")
 def with_postgis(request: pytest.FixtureRequest) -> ServerPrograms:
-    """PostgreSQL 15 with PostGIS."""
+    """Return PostgreSQL 15 with PostGIS."""
     return _named_programs(request.config, "postgis")
 
 
 def _named_programs(config: pytest.Config, name: str) -> ServerPrograms:
-    """What an option names; what is on the machine is not asked whether it is run."""
+    """Return the programs that an option names; that they are on the machine is no reason to run them."""
     directory = config.getoption(f"--{name}")
     if directory is None:
         pytest.skip(f"part of make {name}")
@@ -199,7 +199,10 @@ def _named_programs(config: pytest.Config, name: str) -> ServerPrograms:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernels_get_whole_arrays() -> Iterator[None]:
-    """No kernel is handed an array with gaps: another version would be compiled for it, in the middle of the work."""
+    """Check that no kernel is handed an array with gaps.
+
+    Another version would be compiled for it, in the middle of the work.
+    """
     yield
     if "numba" in sys.modules:
         from headwater.spark.kernel_loading import task_kernels
@@ -208,14 +211,14 @@ def kernels_get_whole_arrays() -> Iterator[None]:
 
 
 def _is_for_gaps(kernel: Any) -> bool:
-    """Whether a version of a kernel was compiled, or loaded, for other arrays than those that lie in one piece."""
+    """Tell whether a version of a kernel was compiled, or loaded, for other arrays than those that lie in one piece."""
     types = (kind for signature in kernel.overloads for kind in signature)
-    return any(getattr(one, "layout", "C") != "C" for kind in types for one in (kind, *getattr(kind, "types", ())))
+    return any(getattr(part, "layout", "C") != "C" for kind in types for part in (kind, *getattr(kind, "types", ())))
 
 
 @pytest.fixture(scope="session")
 def engine() -> Any:
-    """What tests decode and land with whose subject is not Spark: this process.
+    """Return the engine of tests whose subject is not Spark: this process.
 
     That Spark gives the same bytes is shown by tests/oracle/test_random.py and tests/landing/test_engines.py.
     """
@@ -226,7 +229,7 @@ def engine() -> Any:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One local Spark session for the whole run, built as the product builds its own."""
+    """Hold one local Spark session for the whole run, built as the product builds its own."""
     from headwater.spark.session import spark_session, warm_up
 
     session = spark_session("local[2]")

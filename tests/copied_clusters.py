@@ -17,7 +17,7 @@ _initdb = EmbeddedPostgres.initdb
 
 
 class CopiedClusters:
-    """Makes clusters, one ``initdb`` a kind, whichever of the processes of a run asks first.
+    """A maker of clusters: one ``initdb`` a kind, whichever of the processes of a run asks first.
 
     Args:
         place: directory for the archives, which the processes share; another user need not get in.

@@ -1,4 +1,4 @@
-"""What a test fails with, written at once beside the files that its run keeps: a run of hours may be ended.
+"""Texts of failures, written at once beside the files that a test's run keeps: a run of hours may be ended.
 
 A fixture that makes such files says where they are kept: :func:`texts_are_kept`.
 """

@@ -1,4 +1,4 @@
-"""Which servers the tests can have: ``make servers`` installs all but those of a major that is not released yet.
+"""The servers that tests need: ``make servers`` installs all but those of a major that is not released yet.
 
 Where one is missing, a test fails: what is on a machine does not decide what is tested.
 """
@@ -24,26 +24,26 @@ _WITH_ALL_PROGRAMS = frozenset({*BUNDLED_MAJORS, UNRELEASED})
 
 
 def is_packaged(major: int) -> bool:
-    """Whether there is a package of this major for this machine."""
+    """Tell whether there is a package of this major for this machine."""
     return major != 14 or platform.machine() != "aarch64"
 
 
 def is_of_debian(programs: ServerPrograms) -> bool:
-    """Whether an installation is built as Debian builds it, with every method of compression."""
+    """Tell whether an installation is built as Debian builds it, with every method of compression."""
     return (programs.root / "usr").is_dir()
 
 
 def programs_of(major: int, plugin: str | None = None) -> ServerPrograms:
-    """A major's installation; the test is left out on a machine that there is no package for."""
+    """Find a major's installation; the test is left out on a machine that there is no package for."""
     if not is_packaged(major):
         pytest.skip(f"there is no package of PostgreSQL {major} for {platform.machine()}")
     return find_programs(major, plugin=plugin)
 
 
 def letting_name(programs: ServerPrograms, plugin: str) -> dict[str, str]:
-    """Settings with which slots of a plugin can be made, for a server that keeps a list of those that may be named.
+    """Return settings with which slots of a plugin can be made, for a server with a list of allowed plugins.
 
-    It does in minor releases from August 2026 on; older ones refuse a setting that they do not know.
+    Minor releases from August 2026 on have the list; older ones refuse a setting that they do not know.
     """
     command = [str(programs.program("postgres")), "--describe-config"]
     described = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -52,7 +52,7 @@ def letting_name(programs: ServerPrograms, plugin: str) -> dict[str, str]:
 
 
 def client_of(name: str, major: int) -> Path:
-    """A client program of a major; the test is left out if its packages do not have it."""
+    """Find a client program of a major; the test is left out if its packages do not have it."""
     program = find_client(name, major)
     if program is None:
         assert major not in _WITH_ALL_PROGRAMS

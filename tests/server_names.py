@@ -1,4 +1,4 @@
-"""How a server prints OIDs of objects: what the names of :mod:`headwater.catalog.object_names` are compared with."""
+"""A server's texts of OIDs of objects, to compare the names of :mod:`headwater.catalog.object_names` with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = {
 
 
 def names_of_objects(connection: Any, type_oid: int) -> dict[int, str]:
-    """Every object that a value of the type can name, and its text; 0 stands for none."""
+    """Return every object that a value of the type can name, and its text; 0 stands for none."""
     catalog, text = NAMES[type_oid]
     rows = connection.execute(f"select oid::int8, {text} from pg_catalog.{catalog}".encode()).fetchall()
     nothing = {} if type_oid == 1033 else {0: "0" if catalog == "pg_operator" else "-"}

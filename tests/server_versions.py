@@ -1,4 +1,4 @@
-"""Which release a server of the tests is, as decoding is told it: what some releases say, others do not."""
+"""Releases of the tests' servers, as decoding gets to know them: some releases write what others do not."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from headwater.rows.session import SERVER_VERSION, SessionSettings
 
 
 def version_of(connection: Any) -> Version:
-    """The release of the server at the other end."""
+    """Return the release of the server at the other end."""
     return version_named(version_text(connection), connection.info.server_version // 10000)
 
 
 def version_text(connection: Any) -> str:
-    """What ``SHOW server_version`` prints."""
+    """Return what ``SHOW server_version`` prints."""
     return str(connection.info.parameter_status("server_version"))
 
 
 def saying(version: Version | str) -> tuple[tuple[str, str]]:
-    """The setting that says so."""
+    """Return the setting that names a release."""
     return ((SERVER_VERSION, str(version)),)
 
 
 @cache
 def release_of(programs: ServerPrograms) -> str:
-    """The release of an installation, as its server prints it."""
+    """Return the release of an installation, as its server prints it."""
     return program_version(programs.program("postgres"))
 
 
 def session_of(server: EmbeddedPostgres, **settings: Any) -> SessionSettings:
-    """Settings of a session that prints what this server does."""
+    """Make settings of a session that prints what this server does."""
     return SessionSettings(major=server.programs.major, server_version=release_of(server.programs), **settings)

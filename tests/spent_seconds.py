@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 LEAST = 1200
-"""Seconds: no file's budget is less, as any file may be the one that compiles kernels anew, or starts Spark."""
+"""Seconds: no file's budget is less, as any file may be the one that compiles kernels again, or starts Spark."""
 FACTOR = 3
 BUDGETS = Path(__file__).with_name("budgets.json")
 SPENT = Path(__file__).parents[1] / "build" / "test-seconds.json"
 
 
 def rung_of(file: str) -> str:
-    """The folder right below ``tests`` that a file is in, as pytest names it; nothing for one that is in none."""
+    """Return the folder right below ``tests`` that holds a file, as pytest names it; nothing for a file in none."""
     parts = PurePosixPath(file).parts
     return parts[1] if len(parts) > 2 else ""
 
