@@ -73,7 +73,7 @@ def asked(done: Recorded, *more: tuple[str, str]) -> DecodeRequest:
     return replace(done.request(), plugin="debezium", options=(*PLAIN, *more), with_ddl=False)
 
 
-def told(value: dict[str, Any]) -> tuple[str | None, str, list[Any]]:
+def summary(value: dict[str, Any]) -> tuple[str | None, str, list[Any]]:
     changes = [
         (change["type"], change["id"], change["table"] and change["table"]["primaryKeyColumnNames"])
         for change in value["tableChanges"]
@@ -97,7 +97,7 @@ def test_events(done: Recorded) -> None:
     lines = [re.sub(rb"[\x00-\x1f]+", b"0", text.partition(b"\0")[2]) for text in made]
     events = [json.loads(line.replace(b'"origin":0', b'"origin":null')) for line in lines]
     assert {(event["topic"], event["key"]["databaseName"]) for event in events} == {("shop", "postgres")}
-    changes = [told(event["value"]) for event in events]
+    changes = [summary(event["value"]) for event in events]
     assert all(is_alike(*pair) for pair in zip(changes, EXPECTED, strict=True)), changes
     tables = {change["id"]: change["table"] for event in events for change in event["value"]["tableChanges"]}
     columns = tables['"public"."of.b"']["columns"]

@@ -16,21 +16,21 @@ def status_of(statuses: TransactionStatus, xid: int) -> int:
     return int(statuses.bits[number // 4]) >> number % 4 * 2 & 3
 
 
-def told(files: dict[int, bytes], next_xid: int, ends: dict[int, bool], begun: int = 0) -> TransactionStatus:
+def status_from(files: dict[int, bytes], next_xid: int, ends: dict[int, bool], begun: int = 0) -> TransactionStatus:
     xids = np.array(list(ends), np.int64) & 0xFFFFFFFF
     return transaction_status(files, next_xid, xids, np.array(list(ends.values()), np.bool_), begun)
 
 
 def test_the_log_has_the_last_word() -> None:
     file = bytes([0b01_10_01_01, 0b00_00_11_01])  # a committed subtransaction is its parent's business
-    statuses = told({0: file}, 8, {5: True, 6: False, 3: True, 8: True, 9: False})
+    statuses = status_from({0: file}, 8, {5: True, 6: False, 3: True, 8: True, 9: False})
     expected = [COMMITTED, COMMITTED, ABORTED, COMMITTED, COMMITTED, COMMITTED, ABORTED, 0, COMMITTED, ABORTED]
     assert [status_of(statuses, xid) for xid in range(10)] == expected
     assert status_of(statuses, 5000) == 0
 
 
 def test_files_that_the_copy_has_not_yet() -> None:
-    statuses = told({1: bytes([0x55])}, PER_FILE + 4, {2 * PER_FILE + 1: True})
+    statuses = status_from({1: bytes([0x55])}, PER_FILE + 4, {2 * PER_FILE + 1: True})
     assert statuses.oldest == PER_FILE
     assert status_of(statuses, PER_FILE) == COMMITTED
     assert status_of(statuses, 2 * PER_FILE + 1) == COMMITTED
@@ -42,7 +42,7 @@ def test_numbers_that_begin_again() -> None:
     last = (1 << 32) // PER_FILE - 1
     epoch = 1 << 32
     files = {last: bytes(FILE_BYTES - 1) + b"\x55", 0: b"\x40"}
-    statuses = told(files, epoch + 10, {epoch + 4: True, epoch - 8: True})
+    statuses = status_from(files, epoch + 10, {epoch + 4: True, epoch - 8: True})
     assert statuses.oldest == last * PER_FILE
     assert status_of(statuses, epoch - 1) == COMMITTED
     assert status_of(statuses, epoch - 8) == COMMITTED
@@ -55,13 +55,13 @@ def test_transactions_that_no_file_has() -> None:
     """Transactions of before the copy should be in its files; later ones the log has, or they have not ended."""
     whole, short = bytes(FILE_BYTES), bytes(100)
     ends = {5 * PER_FILE + 7: True}
-    assert told({3: whole, 4: short}, 5 * PER_FILE, ends, 4 * PER_FILE + 400).lost.tolist() == []
-    statuses = told({3: whole, 4: short}, 5 * PER_FILE, ends, 5 * PER_FILE + 3)
+    assert status_from({3: whole, 4: short}, 5 * PER_FILE, ends, 4 * PER_FILE + 400).lost.tolist() == []
+    statuses = status_from({3: whole, 4: short}, 5 * PER_FILE, ends, 5 * PER_FILE + 3)
     assert statuses.lost.tolist() == [[4 * PER_FILE + 400, 5 * PER_FILE + 3]]
     assert status_of(statuses, 5 * PER_FILE + 7) == COMMITTED
     gaps = [[3 * PER_FILE + 400, 4 * PER_FILE], [5 * PER_FILE, 5 * PER_FILE + 3]]
-    assert told({3: short, 4: whole}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == gaps
-    assert told({3: whole, 4: b"", 5: whole}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == [
+    assert status_from({3: short, 4: whole}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == gaps
+    assert status_from({3: whole, 4: b"", 5: whole}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == [
         [4 * PER_FILE, 5 * PER_FILE]
     ]
-    assert told({}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == [[5 * PER_FILE, 5 * PER_FILE + 3]]
+    assert status_from({}, 5 * PER_FILE, ends, 5 * PER_FILE + 3).lost.tolist() == [[5 * PER_FILE, 5 * PER_FILE + 3]]

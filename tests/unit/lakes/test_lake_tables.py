@@ -111,7 +111,7 @@ def test_a_delta_log_without_a_commit_is_no_table_yet(tmp_path: Path, left: tupl
     assert read_delta(tmp_path / "t").num_rows == 2
 
 
-def said(table: LakeTable) -> tuple[int, LakeSchema]:
+def landed_as(table: LakeTable) -> tuple[int, LakeSchema]:
     assert table.landed.schema is not None
     return table.landed.commit_lsn, LakeSchema.of(table.landed.schema)
 
@@ -124,13 +124,13 @@ def test_commits_are_read_and_say_how_far_the_table_has_come(tmp_path: Path, ope
         add(table, 100, id=[1, 2])
         add(table, 200, id=[3])
     with open_table(tmp_path / "t") as table:
-        assert said(table) == (200, ONE)
+        assert landed_as(table) == (200, ONE)
         add(table, 300, TWO, id=[4], note=["new"])
     rows = read(tmp_path / "t").sort_by("id").to_pylist()
     assert [row["id"] for row in rows] == [1, 2, 3, 4]
     assert [row["note"] for row in rows] == [None, None, None, "new"]
     with open_table(tmp_path / "t") as table:
-        assert said(table) == (300, TWO)
+        assert landed_as(table) == (300, TWO)
 
 
 @pytest.mark.parametrize(("open_table", "read"), FORMATS)

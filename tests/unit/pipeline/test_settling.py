@@ -50,7 +50,7 @@ def slice_of(groups: list[Group], first: int) -> Messages:
     return Messages(lsn, lsn + 700, offsets, np.frombuffer(b"".join(texts), np.uint8), conditions)
 
 
-def said(session: list[list[Group]]) -> list[int]:
+def lsns_out(session: list[list[Group]]) -> list[int]:
     """List the LSNs of what goes out, one message after the other."""
     given_before: set[int] = set()
     lsns, first = [], 1
@@ -77,7 +77,7 @@ def slices_of(session: list[list[Group]]) -> list[Messages]:
 def test_what_goes_out(session: list[list[Group]]) -> None:
     settlement = Settlement()
     settled = [settlement.settled(messages) for messages in slices_of(session)]
-    assert [lsn for messages in settled for lsn in messages.lsn.tolist()] == said(session)
+    assert [lsn for messages in settled for lsn in messages.lsn.tolist()] == lsns_out(session)
 
 
 @pytest.mark.parametrize("form", list(MessageForm))

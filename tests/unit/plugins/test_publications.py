@@ -321,22 +321,22 @@ def test_what_makes_pgoutput_forget(major: int) -> None:
 def test_what_is_looked_up_anew(major: int) -> None:
     plugin = pgoutput('p,q,"é",p', major)
 
-    def found(kind: int, value: int) -> list[tuple[int, int]]:
+    def looked_up(kind: int, value: int) -> list[tuple[int, int]]:
         return [subject for subject in plugin.forgets(Sinval(kind, value)) if subject[0] != ENTRIES]
 
     by_name, by_oid, relations, schemas = {14: (44, 45, 47, None), 18: (48, 51, 53, 50), 19: (48, 51, 53, 50)}.get(
         major, (46, 49, 51, 48)
     )
-    assert found(by_name, hash_any(b"p")) == [(NAMES, 1), (NAMES, 4)]
-    assert found(by_name, hash_any("é".encode())) == [(NAMES, 3)]
-    assert found(by_name, hash_any(b"another")) == []
-    assert found(by_oid, hash_oid(16700)) == [(LOADED, 0), (ROWS, 16700)]
+    assert looked_up(by_name, hash_any(b"p")) == [(NAMES, 1), (NAMES, 4)]
+    assert looked_up(by_name, hash_any("é".encode())) == [(NAMES, 3)]
+    assert looked_up(by_name, hash_any(b"another")) == []
+    assert looked_up(by_oid, hash_oid(16700)) == [(LOADED, 0), (ROWS, 16700)]
     member = hash_oids(16400, 16700)
-    assert found(relations, member) == [(schema_memory.RELATIONS, 0), (MEMBERS, member_subject(member))]
+    assert looked_up(relations, member) == [(schema_memory.RELATIONS, 0), (MEMBERS, member_subject(member))]
     if schemas is not None:
-        assert found(schemas, 12345) == [(SCHEMAS, 0)]
+        assert looked_up(schemas, 12345) == [(SCHEMAS, 0)]
     expected = [[(LOADED, 0), (NAMES, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0), (MEMBERS, 0)], [(SCHEMAS, 0)], []]
-    assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected
+    assert [looked_up(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected
 
 
 @given(st.integers(0, 2**32 - 1))

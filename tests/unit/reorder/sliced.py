@@ -67,7 +67,7 @@ def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
 
 
-def said(record: KeptRecord, _: int) -> list[bytes]:
+def message_content(record: KeptRecord, _: int) -> list[bytes]:
     """Return what the plugin makes of a logical message: its content."""
     return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
 
@@ -149,7 +149,7 @@ class _Sender:
 
 def collected(slice_: Slice, stretches: Sequence[Frames]) -> SliceChanges:
     """Collect a slice's changes out of records."""
-    collector = Collector(slice_, said, MAJOR)
+    collector = Collector(slice_, message_content, MAJOR)
     for frames in stretches:
         collector.add(frames)
     return collector.finish()

@@ -35,8 +35,8 @@ GIVEN_UP = SPECULATIVE, plain.delete(700, TABLE, super_delete=True)
 MESSAGE = plain.message(700, b"m")
 
 
-def told(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = False) -> int | None:
-    """Find the last change of the last transaction of these records, which commits."""
+def message_count(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = False) -> int | None:
+    """Count the messages of the last transaction of these records, which commits: 0, 1, MANY or UNTOLD."""
     made = plain.frames(records)
     index = index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR))
 
@@ -76,19 +76,19 @@ def told(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = Fals
 )
 def test_changes_and_messages_are_counted(records: list[bytes], expected: int) -> None:
     before = [plain.insert(701, TABLE), plain.insert(701, TABLE), plain.commit(701)]
-    assert told([*before, *records, plain.commit(700)]) == expected
+    assert message_count([*before, *records, plain.commit(700)]) == expected
 
 
 def test_what_is_left_out_makes_it_uncertain() -> None:
-    assert told([INSERT, UPDATE, plain.commit(700)], WANT_INSERT) == UNTOLD
-    assert told([INSERT, UPDATE, OTHER_INSERT, plain.commit(700)], WANT_INSERT) == MANY
-    assert told([UPDATE, UPDATE, plain.commit(700)], WANT_INSERT) == 0
-    assert told([INSERT, MESSAGE, plain.commit(700)], may_leave_out=True) == UNTOLD
-    assert told([MESSAGE, plain.commit(700)], may_leave_out=True) == 1
+    assert message_count([INSERT, UPDATE, plain.commit(700)], WANT_INSERT) == UNTOLD
+    assert message_count([INSERT, UPDATE, OTHER_INSERT, plain.commit(700)], WANT_INSERT) == MANY
+    assert message_count([UPDATE, UPDATE, plain.commit(700)], WANT_INSERT) == 0
+    assert message_count([INSERT, MESSAGE, plain.commit(700)], may_leave_out=True) == UNTOLD
+    assert message_count([MESSAGE, plain.commit(700)], may_leave_out=True) == 1
 
 
 def test_a_window_without_transactions_says_nothing() -> None:
-    assert told([plain.message(0, b"bare", transactional=False)]) is None
+    assert message_count([plain.message(0, b"bare", transactional=False)]) is None
 
 
 def test_what_is_known_goes_from_window_to_window() -> None:
