@@ -110,7 +110,7 @@ class Step:
 
 
 def random_steps(rng: Random, count: int) -> Iterator[Step]:
-    """Replay some transactions side by side; now and then it is forgotten that a relation was announced."""
+    """Give replays of some transactions side by side; now and then it is forgotten that a relation was announced."""
     epochs, lsn, open_ones, xid = [0, 0], 100, list[int](), 1000
     certainty = rng.choice((0, 0.1, 0.5))
     for _ in range(count):
