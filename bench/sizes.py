@@ -2,10 +2,10 @@
 
 One server writes inserts of six columns, in transactions of 20,000 rows, until there is WAL enough; each size of it is
 landed as Parquet from the same start on. Of each run: how long it took, what its processes held at their peak, the CPU
-that they took, and how long tasks of each step worked (:mod:`watched_landing`). The server's
-own decoding of as much stands beside it (its best case, the second of two runs). So does ``pg_recvlogical``, which
-writes it to a file. Debezium's embedded engine on such rows, if it is there, and what the machine allows (:mod:`limits`) are measured
-once: the engine on up to a million rows, the limits on the largest size up to 1 GB.
+that they took, and how long tasks of each step worked (:mod:`watched_landing`). The server's own decoding of as much
+stands beside it (its best case, the second of two runs). So does ``pg_recvlogical``, which writes it to a file.
+Debezium's embedded engine on such rows, if it is there, and what the machine allows (:mod:`limits`) are measured once:
+the engine on up to a million rows, the limits on the largest size up to 1 GB.
 
 Figures go to ``build/bench-sizes.json``, charts of them beside it. Needs three times the largest size of disk.
 """

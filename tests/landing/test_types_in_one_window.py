@@ -50,8 +50,8 @@ def test_a_real_becomes_a_double_precision(engine: Engine, source: Source, tmp_p
     rows = read_table(place, format)
     with source.server.connect() as connection:
         cast = connection.execute(f"SELECT id, f::real::float8 FROM (VALUES {REALS}) v (id, f)").fetchall()
-    found = [(row["id"], row[names[2]]) for row in rows.to_pylist() if row["_change_type"] == "insert"]
-    assert sorted(found) == sorted(cast)
+    inserted = [(row["id"], row[names[2]]) for row in rows.to_pylist() if row["_change_type"] == "insert"]
+    assert sorted(inserted) == sorted(cast)
 
 
 def test_rows_that_are_written_anew_need_no_conversion(engine: Engine, source: Source, tmp_path: Path) -> None:
