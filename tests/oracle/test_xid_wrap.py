@@ -85,5 +85,5 @@ def test_it_is_where_it_should_be(wrap_run: DecodedRun, wrap: str) -> None:
 
 
 def _has_open(state: State, since: int) -> bool:
-    """Whether a transaction is open whose xid has a low half from a value on."""
+    """Tell whether a transaction is open whose xid has a low half from a value on."""
     return bool(np.any(state.left.rows.xids.xid > since))

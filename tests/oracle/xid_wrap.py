@@ -73,7 +73,7 @@ def check_wrapped(server: EmbeddedPostgres) -> None:
 
 
 def next_xid(connection: psycopg.Connection[Any]) -> int:
-    """The xid that comes next, of 64 bits, or a newer one."""
+    """Return the xid that comes next, of 64 bits, or a newer one."""
     row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
     assert row is not None
     return int(row[0])
@@ -91,7 +91,7 @@ def _allow_connections(server: EmbeddedPostgres, allowed: str) -> None:
 
 
 def _freeze(server: EmbeddedPostgres) -> None:
-    """No row of any database names a transaction."""
+    """Freeze all databases: no row of any of them names a transaction."""
     with server.connect() as connection:
         names = [name for (name,) in connection.execute("SELECT datname FROM pg_database").fetchall()]
     for name in names:
@@ -100,7 +100,7 @@ def _freeze(server: EmbeddedPostgres) -> None:
 
 
 def _make_status_file(data_directory: Path, xid: int) -> None:
-    """The segment of pg_xact that has an xid: nothing is known of any in it."""
+    """Make the segment of pg_xact that has an xid: nothing is known of any in it."""
     path = data_directory / "pg_xact" / f"{xid // _XIDS_A_SEGMENT:04X}"
     _run_as_owner(data_directory, ["truncate", "-s", str(_SEGMENT_BYTES), str(path)])
 
