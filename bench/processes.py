@@ -121,7 +121,7 @@ def process(number: int) -> Process | None:
 
 
 def _kind(number: int) -> str | None:
-    """By its command line; None of a server's processes, and of one that has ended."""
+    """Tell a process's kind by its command line; None of a server's processes, and of one that has ended."""
     try:
         words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -1,6 +1,6 @@
 """One run of ``headwater land``, watched: CPU and memory of its processes, and how long tasks of each step took.
 
-What is told is of the time from where landing began to where the last window had landed, by the run's own word
+The figures are of the time from where landing began to where the last window had landed, by the run's own word
 (``--progress json``): Spark's start is left out. Tasks are those of Spark's event log, which the run is made to write;
 it has a line for each, some hundreds in all.
 """

@@ -31,7 +31,7 @@ class Running:
 
     def until(self, reached: Callable[[], Any]) -> None:
         """Wait until something is so while the command runs."""
-        assert self.reaches(reached), self.said()
+        assert self.reaches(reached), self.standard_error()
 
     def reaches(self, reached: Callable[[], Any]) -> bool:
         """Wait until something is so, or the command has ended; whether it still ran."""
@@ -47,7 +47,7 @@ class Running:
             time.sleep(max(POLL_SECONDS, 2 * (time.monotonic() - asked)))
 
     def kill(self) -> set[int]:
-        """Kill its process group; what it has started besides may take a while to notice, and is returned."""
+        """Kill its process group; what else it has started may take a while to notice, and is returned."""
         family = self.family()
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -57,7 +57,7 @@ class Running:
         """Make a condition that tells whether a file is there."""
         return lambda: any(self.directory.glob(pattern))
 
-    def said(self) -> str:
+    def standard_error(self) -> str:
         """Read all of standard error; ends when the command and all that it started have closed theirs."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()

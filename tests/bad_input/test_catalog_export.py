@@ -228,7 +228,7 @@ def test_a_slot_begins_with_it(headwater: CommandHere, exported: Exported, tmp_p
 
 
 def test_bounds(headwater: CommandHere, exported: Exported) -> None:
-    """Nothing of before the consistent point can be had, and no window that ends before it."""
+    """Nothing of before the consistent point is available, and no window that ends before it."""
     window = ["--wal", exported.wal, "--catalog", exported.file]
     first = str(Lsn(exported.origin.consistent_lsn))
     early = str(Lsn(exported.origin.consistent_lsn - 8))

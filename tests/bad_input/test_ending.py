@@ -51,7 +51,7 @@ MOMENTS = [
 
 def _said(run: Running) -> str:
     """Read standard error without the lines of progress that a busy machine's long work has."""
-    return re.sub(r"(?m)^headwater: [A-Za-z ]+: \d+ of \d+ tasks, [0-9hms]+\n", "", run.said())
+    return re.sub(r"(?m)^headwater: [A-Za-z ]+: \d+ of \d+ tasks, [0-9hms]+\n", "", run.standard_error())
 
 
 def _check_ended(run: Running, family: set[int], *numbers: signal.Signals) -> None:

@@ -1,6 +1,6 @@
 """Catalogs of Spark's configuration, of the real connectors (``make test-lakes``).
 
-Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is told of by ``--connector``:
+Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is named by ``--connector``:
 its jars, in a directory of its name.
 """
 

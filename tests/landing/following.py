@@ -44,7 +44,7 @@ def until_said(process: Running, words: str) -> str:
 
 def end(process: Running) -> str:
     process.process.send_signal(signal.SIGTERM)
-    output = process.said()
+    output = process.standard_error()
     assert process.process.wait() == 0, output
     return output
 

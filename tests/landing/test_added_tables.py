@@ -378,7 +378,7 @@ def is_killed(log: Log, target: LandingTarget, directory: Path, step: int) -> bo
     what = ("--to", target.place, "--format", target.format, "--mode", target.mode, "--window-bytes", 1 << 20)
     arguments = (DRIVER, target.place, step, "land", *where, *what)
     with running(*map(str, arguments), directory=directory, program=sys.executable) as process:
-        output = process.said()
+        output = process.standard_error()
         status = process.process.wait()
     assert status in (0, -9), output
     return status != 0

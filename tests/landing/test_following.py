@@ -157,7 +157,7 @@ def test_wal_that_was_recycled(source: Source, tmp_path: Path) -> None:
         for path in sorted(source.server.wal_directory.glob("0000*"))[-3:]:
             if path.name not in before:
                 arrive(path, wal)
-        output = process.said()
+        output = process.standard_error()
         assert process.process.wait() == 1
     assert re.search(r'headwater: WAL segment "\w{24}" is missing, found \w{24} to \w{24} \(', output)
     assert ids(target) == [1]
@@ -172,7 +172,7 @@ def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None
         process.until(lambda: any(target.glob("public.t/_headwater/unplaced/*")))
         process.process.send_signal(signal.SIGINT)
         process.process.send_signal(signal.SIGTERM)
-        output = process.said()
+        output = process.standard_error()
         assert process.process.wait() in (130, 143, 0), output
     with following(source, source.server.wal_directory, target) as process:
         process.until(lambda: len(ids(target)) == 30000)
@@ -183,7 +183,7 @@ def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None
 def test_it_is_not_told_where_to_end(tmp_path: Path) -> None:
     flags: tuple[Any, ...] = ("--wal", tmp_path, "--catalog", tmp_path, "--to", tmp_path)
     with running("land", *flags, "--follow", "--end", "0/1", directory=tmp_path) as process:
-        assert "--follow goes on for ever" in process.said()
+        assert "--follow goes on for ever" in process.standard_error()
         assert process.process.wait() == 2
 
 

@@ -59,7 +59,7 @@ def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> 
     """Land until a step; tell whether there were as many."""
     arguments = [str(DRIVER), str(target.place), str(step), *work.arguments(target)]
     with running(*arguments, directory=directory, program=sys.executable) as process:
-        output = process.said()
+        output = process.standard_error()
         status = process.process.wait()
     assert status in (0, -signal.SIGKILL), output
     return status != 0
@@ -88,7 +88,7 @@ def is_killed_after(seconds: float, work: Work, target: LandingTarget, directory
     with running(*work.arguments(target), directory=directory) as process:
         before = files(target)
         if not process.reaches(lambda: files(target) != before):
-            assert process.process.returncode == 0, process.said()
+            assert process.process.returncode == 0, process.standard_error()
             return False
         began = time.monotonic()
         if not process.reaches(lambda: time.monotonic() - began > seconds):
@@ -110,7 +110,7 @@ def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str, mode: str) ->
         process.until(lambda: any(target.place.glob("public.*")))
         for number in workers(process):
             os.kill(number, signal.SIGKILL)
-        output, status = process.said(), process.process.wait()
+        output, status = process.standard_error(), process.process.wait()
     assert status in (0, 1), output
     assert "Traceback" not in output
     if status == 1:

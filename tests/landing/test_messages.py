@@ -44,13 +44,13 @@ class Step:
 
     Attributes:
         work: statements; command: its words.
-        said: what it says; status: its exit status, None where it raises that.
+        expected: what it says; status: its exit status, None where it raises that.
         backs_up: the command has a backup of behind the work; is_locked: another process lands while it runs.
     """
 
     work: str = ""
     command: str = LAND
-    said: str = ""
+    expected: str = ""
     status: int | None = 0
     backs_up: bool = False
     is_locked: bool = False
@@ -86,7 +86,7 @@ STORIES = {
     "value": Story(
         'column "amount" of table',
         TABLE,
-        (Step(NAN, said="holds NaN, which", status=None), Step(command=f"{LAND} --on-unrepresentable null")),
+        (Step(NAN, expected="holds NaN, which", status=None), Step(command=f"{LAND} --on-unrepresentable null")),
     ),
     "paused": Story(
         "table public.orders is paused",
@@ -112,7 +112,7 @@ STORIES = {
         'table "public.orders" has no replica identity',
         "CREATE TABLE orders (id int); INSERT INTO orders VALUES (1)",
         (
-            Step("UPDATE orders SET id = 2", said="has no replica identity, and a row of it", status=None),
+            Step("UPDATE orders SET id = 2", expected="has no replica identity, and a row of it", status=None),
             Step("ALTER TABLE orders REPLICA IDENTITY FULL", f"{LAND} --exclude public.orders"),
             Step("", f"{LAND} --exclude public.orders", backs_up=True),
             Step("", LAND, "it was excluded until now", 3),
@@ -168,7 +168,10 @@ STORIES = {
     "databases": Story(
         "the cluster has more than one database",
         f"{TABLE}; CREATE DATABASE second",
-        (Step(said="the cluster has more than one database", status=None), Step(command=f"{LAND} --database postgres")),
+        (
+            Step(expected="the cluster has more than one database", status=None),
+            Step(command=f"{LAND} --database postgres"),
+        ),
     ),
     "segment": Story(
         "WAL segment",
@@ -188,7 +191,7 @@ STORIES = {
         TABLE,
         (
             Step(),
-            Step(NAN.replace("NaN", "2"), said="another process lands there", status=None, is_locked=True),
+            Step(NAN.replace("NaN", "2"), expected="another process lands there", status=None, is_locked=True),
             Step(),
         ),
     ),
@@ -243,7 +246,7 @@ def assert_said(step: Step, places: dict[str, Path]) -> None:
         output = ran.exception.one_line()
     else:
         assert ran.exit_code == step.status, (output, ran.exception)
-    assert step.said in output
+    assert step.expected in output
 
 
 def work(server: EmbeddedPostgres, statements: str) -> None:
@@ -285,9 +288,9 @@ def test_the_page_tells_the_stories() -> None:
     assert len(rows) == len(STORIES)
     for (message, following), story in zip(rows, STORIES.values(), strict=True):
         assert message.startswith(story.message)
-        expected = next(step.said for step in story.steps if step.said)
+        expected = next(step.expected for step in story.steps if step.expected)
         assert expected.partition(": column")[0] in message, (message, expected)
-        first = next(number for number, step in enumerate(story.steps) if step.said)
+        first = next(number for number, step in enumerate(story.steps) if step.expected)
         commands = [step.command for step in story.steps[first + 1 :]]
         flags = {flag for command in commands for flag in FLAGS.findall(command)} - set(FLAGS.findall(LAND))
         assert all(flag in following for flag in flags - USED_BEFORE), (flags, following)

@@ -32,7 +32,7 @@ EARLY = ("early", "early_9")
 
 
 @pytest.fixture(scope="module")
-def works(source: Source) -> dict[str, Moved]:  # noqa: ARG001  (made anew for each server)
+def works(source: Source) -> dict[str, Moved]:  # noqa: ARG001  (made again for each server)
     """Keep what has been done already."""
     return {}
 

@@ -395,7 +395,7 @@ def test_a_log_that_is_followed_is_landed_without_a_table(source: Source, tmp_pa
         process.until(lambda: 1000 in read_table(target.place / "public.good", "parquet")["id"].to_pylist())
         assert scraped(address)['headwater_land_table_paused{table="public.value"}'] == 1
         process.process.send_signal(signal.SIGTERM)
-        output = process.said()
+        output = process.standard_error()
         assert process.process.wait() == SOME_ARE_PAUSED, output
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     (event,) = [entry for entry in events if entry["event"] == "paused"]
@@ -414,7 +414,7 @@ def test_a_log_that_is_followed_is_landed_without_a_table(source: Source, tmp_pa
 def command(directory: Path, *arguments: str) -> int:
     """Run a command; return its exit status."""
     with running(*arguments, directory=directory) as process:
-        process.said()
+        process.standard_error()
         return process.process.wait()
 
 
@@ -446,7 +446,7 @@ def test_killed_while_tables_are_paused_and_brought_back(source: Source, tmp_pat
             with running(
                 *(str(DRIVER), str(target.place), str(step), *arguments), directory=tmp_path, program=sys.executable
             ) as process:
-                output = process.said()
+                output = process.standard_error()
                 status = process.process.wait()
             assert status in (0, SOME_ARE_PAUSED, -signal.SIGKILL), output
         return status

@@ -37,14 +37,14 @@ FEW_OF_14 = (
 # (major, seed, statements of each writer), each session in a thread of its own
 FEW_THREADS = ((15, 1, 200), (18, 3, 200))
 MANY_THREADS = ((14, 4, 200), (16, 2, 200), *((major, seed, 500) for major in MAJORS for seed in range(200, 210)))
-# Amid these, on the majors of xid_wrap.MAJORS, xids begin anew.
+# Amid these, on the majors of xid_wrap.MAJORS, xids begin again.
 WRAP_THREADS = ((15, 231, 300), (16, 232, 300), (18, 230, 300))
 
 # (major, seed) of runs whose decoding is killed
 FEW_KILLS = ((16, 1),)
 MANY_KILLS = tuple((major, seed) for major in MAJORS for seed in range(300, 320))
 
-# (major, scenario) in which xids begin anew
+# (major, scenario) in which xids begin again
 FEW_WRAPS = ((18, WITHIN),)
 MANY_WRAPS = tuple((major, name) for major in xid_wrap.MAJORS for name in WRAPS)
 

@@ -124,7 +124,7 @@ class DecodedRun:
         words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]
         return " ".join(words) + (f"\nstatements: {place / self.run.log.name}" if self.run.log else "")
 
-    def kept(self) -> str:
+    def where_kept(self) -> str:
         """Tell where the run's files are after a failure, and what its frames were asked for."""
         tables = self.run.tables
         window = f", frames from {Lsn(tables.lo)} to {Lsn(tables.hi)}" if tables else ""

@@ -91,7 +91,7 @@ class Database:
     Attributes:
         encoding: its.
         words: what is written, each in groups of its own.
-        clients: encodings that are asked for, besides those that always are.
+        clients: encodings that are asked for, beside those that always are.
         writer: encoding of the session that writes.
     """
 
@@ -226,7 +226,7 @@ class EncodedDatabases:
         names = str(self.wal), str(self.backup), database.lower(), plugin_of(stream)
         return DecodeRequest(*names, options, start, end, settings=settings)
 
-    def found(self, database: str, client: str, stream: str) -> list[pa.Table | HeadwaterError]:
+    def ours(self, database: str, client: str, stream: str) -> list[pa.Table | HeadwaterError]:
         """Decode each group: messages, or an error.
 
         All are planned at once, and cut so small that an error is of one group.
@@ -368,7 +368,7 @@ def check(databases: EncodedDatabases, database: str, client: str, stream: str) 
     """Compare all groups; return how many were sent, and how many refused."""
     sent = refused = 0
     expected = databases.expected[database, client, stream]
-    for answer, ours in zip(expected, databases.found(database, client, stream), strict=True):
+    for answer, ours in zip(expected, databases.ours(database, client, stream), strict=True):
         place = described(answer, database, client, stream)
         if answer.error is not None:
             assert isinstance(ours, HeadwaterError), (place, answer.error)

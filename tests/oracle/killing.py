@@ -56,7 +56,7 @@ class Killer:
             if is_reached:
                 self.kill(process)
             else:
-                assert process.process.returncode == 0, process.said()
+                assert process.process.returncode == 0, process.standard_error()
         return is_reached
 
     def kill(self, process: Running) -> None:

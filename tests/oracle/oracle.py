@@ -247,7 +247,7 @@ def run_threads(
         directory: where files are left, ``statements.log`` too.
         pieces: how many calls take from the slots that are asked piece by piece.
         segment_megabytes: size of the WAL's segments; None for one that the seed gives.
-        xids_left: so many, before they begin anew amid the run; None for a server that has spent few.
+        xids_left: so many, before they begin again amid the run; None for a server that has spent few.
     """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -358,7 +358,7 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
 
 
 def run_wrap(major: int, name: str, directory: Path) -> OracleRun:
-    """Run a scenario in which xids begin anew."""
+    """Run a scenario in which xids begin again."""
     wrap = WRAPS[name]
 
     def before_copy(server: EmbeddedPostgres) -> None:

@@ -1,6 +1,6 @@
 """PostgreSQL's own tests of logical decoding, case by case, and what covers each here.
 
-Their text is theirs; what they do to a server is told in a few words, and done again by scenarios of this project in
+Their text is theirs; what they do to a server is said in a few words, and done again by scenarios of this project in
 words of its own. A case is covered by scenarios (on every major, compared byte for byte) or by other tests of this
 project; else there is a reason why not. Files are those of PostgreSQL 18: ``contrib/test_decoding`` and the two folders
 ``src/test/subscription`` and ``src/test/recovery``, of the latter only what decodes.

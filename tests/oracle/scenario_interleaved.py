@@ -1,8 +1,8 @@
 """Scenarios in which one session defines between the rows of another's transaction, in every order.
 
-The form of the scripts is told in :mod:`oracle.scenarios`. Those of ``INTERLEAVED`` are made of short orders. ``1`` and
-``2`` are rows of two tables, ``3`` is one of the second with a third column. ``(`` and ``)`` begin and commit the
-transaction. ``1:float`` changes the type of a column of the first table. ``+int`` adds a third column to the second
+The form of the scripts is described in :mod:`oracle.scenarios`. Those of ``INTERLEAVED`` are made of short orders.
+``1`` and ``2`` are rows of two tables, ``3`` is one of the second with a third column. ``(`` and ``)`` begin and commit
+the transaction. ``1:float`` changes the type of a column of the first table. ``+int`` adds a third column to the second
 one, ``-`` drops it, ``=text`` changes its type.
 """
 

@@ -2,7 +2,7 @@
 
 Each runs on a server of its own. ``!get`` takes from slots what there is. So the server begins its next call where the
 last checkpoint lets it, with the snapshot it wrote there; Headwater takes the same pieces from its states. The form of
-the scripts is told in :mod:`oracle.scenarios`.
+the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

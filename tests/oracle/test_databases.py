@@ -43,7 +43,7 @@ class ManyDatabases:
     """A stopped server's files, what its slots said in each database, and what its tables hold.
 
     Attributes:
-        said: messages by (database, plugin), in order.
+        messages: those of slots by (database, plugin), in order.
         contents: rows of the table t of a database that was created in the window: at first, and at last.
         start: where the slots of a database begin.
         quiet: LSN before which no catalog moves to another file.
@@ -52,7 +52,7 @@ class ManyDatabases:
     major: int
     backup: Path
     wal: Path
-    said: dict[tuple[str, str], list[tuple[int, int, bytes]]] = field(default_factory=dict)
+    messages: dict[tuple[str, str], list[tuple[int, int, bytes]]] = field(default_factory=dict)
     contents: dict[str, list[dict[int, str]]] = field(default_factory=dict)
     start: dict[tuple[str, str], int] = field(default_factory=dict)
     quiet: int = 0
@@ -66,7 +66,7 @@ class _Server:
     """A server that runs, and its slots."""
 
     def __init__(self, server: EmbeddedPostgres, many: ManyDatabases) -> None:
-        self.server, self.found = server, many
+        self.server, self.many = server, many
 
     def run(self, database: str, *statements: str) -> None:
         with self.server.connect(database) as connection:
@@ -79,7 +79,7 @@ class _Server:
                 made = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)"
                 row = connection.execute(made, [f"{name or database}_{plugin}", plugin]).fetchone()
                 assert row is not None
-                self.found.start[name or database, plugin] = parse_lsn(row[0])
+                self.many.start[name or database, plugin] = parse_lsn(row[0])
 
     def take(self, database: str, name: str | None = None) -> None:
         """Let the slots say what they have not said yet."""
@@ -89,14 +89,14 @@ class _Server:
                 slot = f"{name or database}_{plugin}"
                 call = f"SELECT lsn::text, xid::text, data FROM pg_logical_slot_get_binary_changes('{slot}', NULL, NULL"
                 rows = connection.execute(f"{call}{words})".encode(), binary=True).fetchall()
-                messages = self.found.said.setdefault((name or database, plugin), [])
+                messages = self.many.messages.setdefault((name or database, plugin), [])
                 messages += [(parse_lsn(lsn), int(xid), data) for lsn, xid, data in rows]
 
     def look(self, database: str) -> None:
         """Note what the table t holds."""
         with self.server.connect(database) as connection:
             rows = connection.execute("SELECT id, note FROM t").fetchall()
-        self.found.contents.setdefault(database, []).append(dict(rows))
+        self.many.contents.setdefault(database, []).append(dict(rows))
 
     def work_in_new(self, database: str) -> None:
         """Work in a database that was created just now; slots are made amid it."""
@@ -144,7 +144,7 @@ def _work(at: _Server) -> None:
     with at.server.connect() as connection:
         row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         assert row is not None
-        at.found.quiet = parse_lsn(row[0])
+        at.many.quiet = parse_lsn(row[0])
     at.run("crm", "VACUUM FULL pg_class", "TRUNCATE t", "GRANT role1 TO role2", "DROP ROLE role3")
     at.run("gone", "INSERT INTO t VALUES (1, 'will be dropped')", "ALTER TABLE t DROP COLUMN note")
     at.run("gone", "INSERT INTO t VALUES (2)")
@@ -174,7 +174,7 @@ def _move(at: _Server) -> None:
 
 
 def _create(at: _Server) -> None:
-    copies = at.found.major >= 15
+    copies = at.many.major >= 15
     at.run("own", "ALTER TABLE t ADD COLUMN added int DEFAULT 9", "INSERT INTO t VALUES (2, 'added')")
     at.run("postgres", "CREATE DATABASE logged TEMPLATE own", "CREATE DATABASE fresh TABLESPACE place")
     at.run("postgres", f"CREATE DATABASE copied TEMPLATE own {'STRATEGY file_copy' if copies else ''} TABLESPACE place")
@@ -234,7 +234,7 @@ def test_each_database_says_what_its_slot_says(
         ours = {name: joined(output.tables()) for name, (output,) in result.databases.items()}
     assert sorted(ours) == sorted([*FIRST, *NEW, "own"])
     for name in (*FIRST, *NEW):
-        expected = many.said[name, plugin]
+        expected = many.messages[name, plugin]
         assert len(expected) > 5
         actual = _behind(ours[name], expected)
         if plugin == "pgoutput" and name in (*NEW, "crm"):
@@ -311,7 +311,7 @@ def test_a_database_that_is_created_in_the_window_is_asked_for_by_name(
     request = many.request(plugin, start=many.start["copied", plugin])
     with decode_outputs(engine, [Output(request)], DatabaseChoice(("copied",))) as result:
         ((output,),) = result.databases.values()
-        assert first_difference(messages_table(many.said["copied", plugin]), joined(output.tables())) is None
+        assert first_difference(messages_table(many.messages["copied", plugin]), joined(output.tables())) is None
 
 
 def test_names_that_no_database_has(engine: Engine, many: ManyDatabases) -> None:
@@ -325,5 +325,5 @@ def test_one_database_alone_says_the_same(engine: Engine, many: ManyDatabases) -
     for name in ("crm", "gone"):
         with decode(engine, many.request(database=name)) as result:
             actual = joined(result.tables())
-        expected = many.said[name, "test_decoding"]
+        expected = many.messages[name, "test_decoding"]
         assert first_difference(messages_table(expected), _behind(actual, expected)) is None

@@ -69,7 +69,7 @@ class Server:
     wal: Path
     catalogs: dict[str, Path]
     start: dict[str, int]
-    said: dict[str, list[tuple[int, int, bytes]]]
+    sent: dict[str, list[tuple[int, int, bytes]]]
 
     def request(self, kind: str, publication: str) -> DecodeRequest:
         options = (("proto_version", "1"), ("publication_names", publication))
@@ -136,8 +136,8 @@ def messages(connection: Any, publication: str) -> list[tuple[int, int, bytes]]:
 @pytest.mark.parametrize("publication", ["p", "old"])
 @pytest.mark.parametrize("kind", [EARLY, LATE, EXPORTED, BY_A_ROLE])
 def test_a_long_filter_lets_the_same_rows_pass(server: Server, engine: Engine, kind: str, publication: str) -> None:
-    begins = [lsn for lsn, _, data in server.said[publication] if lsn >= server.start[kind] and data[:1] == b"B"]
-    expected = messages_table(message for message in server.said[publication] if message[0] >= begins[0])
+    begins = [lsn for lsn, _, data in server.sent[publication] if lsn >= server.start[kind] and data[:1] == b"B"]
+    expected = messages_table(message for message in server.sent[publication] if message[0] >= begins[0])
     assert sum(data[:1] == b"I" for data in expected.column("data").to_pylist()) > 200
     with decode(engine, server.request(kind, publication)) as result:
         actual = joined(result.tables())

@@ -85,6 +85,6 @@ def test_each_output_says_what_it_says_alone(
         for request, result in zip(requests, results, strict=True):
             expected, _ = alone(threaded_run.engine, request)
             difference = first_difference(expected, joined(result.tables()))
-            assert difference is None, f"{request.asked}: {difference}\n{threaded_run.kept()}"
+            assert difference is None, f"{request.asked}: {difference}\n{threaded_run.where_kept()}"
             assert len(expected) > 100
         assert decoded.read_again < 2 * max(result.read_again for result in results)

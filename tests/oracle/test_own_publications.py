@@ -161,7 +161,7 @@ class Server:
     """A stopped server, and what it said with each text."""
 
     def __init__(self, wal: Path, backup: Path, start: int, answers: dict[str, Any]) -> None:
-        self.said = answers
+        self.answers = answers
         options = (("proto_version", "1"), ("publication_names", "everything"))
         self.request = DecodeRequest(str(wal), str(backup), plugin="pgoutput", options=options, start=start)
 
@@ -207,7 +207,7 @@ def _said(connection: Any, publication: str) -> Any:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_servers_publication_sends_the_same(server: Server, engine: Engine, text: str) -> None:
-    answer = server.said[text]
+    answer = server.answers[text]
     request = replace(server.request, publish=(text,))
     if text in REFUSED or isinstance(answer, psycopg.Error):
         with pytest.raises(UnsupportedFilterError if text in REFUSED else HeadwaterError):

@@ -61,13 +61,13 @@ def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> 
 
 def test_images_make_what_tables_hold(spark: Any, threaded_run: DecodedRun) -> None:
     differences = RowFrames(spark, threaded_run.run).imaged()
-    assert not {name: lines[:5] for name, lines in differences.items() if lines}, threaded_run.kept()
+    assert not {name: lines[:5] for name, lines in differences.items() if lines}, threaded_run.where_kept()
     assert len(differences) > 12
 
 
 def test_typed_rows_make_what_tables_hold(spark: Any, threaded_run: DecodedRun) -> None:
     differences = RowFrames(spark, threaded_run.run).typed(2)
-    assert not {name: lines[:5] for name, lines in differences.items() if lines}, threaded_run.kept()
+    assert not {name: lines[:5] for name, lines in differences.items() if lines}, threaded_run.where_kept()
     assert len(differences) >= 2
 
 

@@ -140,13 +140,13 @@ class Twins:
     Attributes:
         catalog: of the one with wal_level replica, taken before the statements, while it was down.
         wal: its ``pg_wal`` at the end.
-        said: what the slot of the other one says, without BEGIN and COMMIT.
+        rows: what the slot of the other one says, without BEGIN and COMMIT.
         images: which records come with images of their pages: none, some or all.
     """
 
     catalog: Path
     wal: Path
-    said: tuple[str, ...]
+    rows: tuple[str, ...]
     images: str
 
     @property
@@ -209,8 +209,8 @@ def _new_row(line: str) -> dict[str, str]:
 def test_complete_rows_are_those_of_the_twin(twins: Twins) -> None:
     lines, warned = _decoded(twins.request)
     marks: Counter[str] = Counter()
-    assert len(lines) == len(twins.said)
-    for line, expected in zip(lines, twins.said, strict=True):
+    assert len(lines) == len(twins.rows)
+    for line, expected in zip(lines, twins.rows, strict=True):
         head = " ".join(expected.split(" ")[:3])
         assert line.startswith(head)
         if line.startswith("message"):
@@ -225,7 +225,7 @@ def test_complete_rows_are_those_of_the_twin(twins: Twins) -> None:
         assert row.items() <= true.items(), (line, expected)
         assert (row == true) == (mark[1] == "complete"), (line, expected)
         assert (mark[1] == "no-tuple-data") == line.endswith(f"{operation}: (no-tuple-data)")
-    assert marks["INSERT complete"] == sum(": INSERT:" in line for line in twins.said)
+    assert marks["INSERT complete"] == sum(": INSERT:" in line for line in twins.rows)
     assert marks["UPDATE complete"] >= (1 if twins.images == "none" else 2)
     assert marks["UPDATE partial"] > (0 if twins.images == "all" else 5)
     assert (marks["DELETE no-tuple-data"] > 0) == (twins.images != "all")

@@ -1,4 +1,4 @@
-"""Xids begin anew in a window, between windows, and shortly before the catalog was copied: the server's word is ours.
+"""Xids begin again in a window, between windows, and shortly before the catalog was copied: the server's word is ours.
 
 The server's epoch is not 0. Majors are those of :data:`oracle.xid_wrap.MAJORS`; PostgreSQL 17 is left out on purpose,
 for the reason that is given there.

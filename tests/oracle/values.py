@@ -276,7 +276,7 @@ GENERATORS: dict[str, Callable[[random.Random], str]] = {
 
 
 def _array(rng: random.Random, element: str, domains: Mapping[str, str], enums: Mapping[str, Sequence[str]]) -> str:
-    def one() -> str:
+    def item() -> str:
         if rng.random() < 0.15:
             return "NULL"
         text = text_of(rng, element, domains, enums)
@@ -286,9 +286,9 @@ def _array(rng: random.Random, element: str, domains: Mapping[str, str], enums: 
     if shape == 0:
         return "{}"
     if shape == 1:
-        return "{{" + one() + "," + one() + "},{" + one() + "," + one() + "}}"
+        return "{{" + item() + "," + item() + "},{" + item() + "," + item() + "}}"
     count = rng.randrange(1, 6)
-    items = ",".join(one() for _ in range(count))
+    items = ",".join(item() for _ in range(count))
     if shape == 2:
         low = rng.choice((0, -2, 5))
         return f"[{low}:{low + count - 1}]={{{items}}}"

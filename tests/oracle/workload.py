@@ -2,9 +2,9 @@
 
 Where one thread drives all sessions, statement by statement, the same seed gives the same interleaving; in
 :mod:`oracle.threads` each session has a thread and a ``Workload`` of its own. A session that meets another's lock gives
-up soon (``lock_timeout``) and rolls back. So aborts and savepoint rollbacks come about besides those that are asked
-for. Shared tables lie in ``public``, where a session touches only rows whose key leaves its own remainder; each
-session's own tables lie in schemas of its own and take most of the DDL. Some transactions are left open, and some
+up soon (``lock_timeout``) and rolls back. So aborts and savepoint rollbacks come about beside those that
+are asked for. Shared tables lie in ``public``, where a session touches only rows whose key leaves its own remainder;
+each session's own tables lie in schemas of its own and take most of the DDL. Some transactions are left open, and some
 prepared, when the workload ends.
 """
 

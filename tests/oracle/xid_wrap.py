@@ -1,4 +1,4 @@
-"""Servers whose transaction ids begin anew: led to shortly before 2^32 in an epoch that is not 0, and beyond.
+"""Servers whose transaction ids begin again: led to shortly before 2^32 in an epoch that is not 0, and beyond.
 
 ``pg_resetwal`` sets the next xid of a stopped server that has frozen all its rows before: to the server it is as if it
 had spent the xids between. The bundled packages of 16 and 18 have the program, and Debian's of 15. PostgreSQL 17 is
@@ -37,7 +37,7 @@ _SEGMENT_BYTES = 1 << 18
 
 
 def lead_to_wrap(server: EmbeddedPostgres, left: int) -> None:
-    """Restart a running server so that so many xids are left, or nearly, before they begin anew.
+    """Restart a running server so that so many xids are left, or nearly, before they begin again.
 
     Args:
         server: with no session and no prepared transaction.
@@ -60,14 +60,14 @@ def lead_to_wrap(server: EmbeddedPostgres, left: int) -> None:
 
 
 def spend(server: EmbeddedPostgres, left: int) -> None:
-    """Spend xids, each a transaction's, until so many are left before they begin anew; beyond that it is negative."""
+    """Spend xids, each a transaction's, until so many are left before they begin again; beyond that it is negative."""
     with server.connect() as connection:
         while WRAP - next_xid(connection) > left:
             connection.execute("SELECT pg_current_xact_id()")
 
 
 def check_wrapped(server: EmbeddedPostgres) -> None:
-    """Fail unless xids have begun anew, some time ago."""
+    """Fail unless xids have begun again, some time ago."""
     with server.connect() as connection:
         assert next_xid(connection) > WRAP + 100
 

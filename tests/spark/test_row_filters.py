@@ -49,7 +49,7 @@ class Log:
     wal: Path
     backup: Path
     start: int
-    said: pa.Table
+    expected: pa.Table
 
     def rows(self, spark: Any, **options: str) -> Any:
         given = {"path": str(self.wal), "catalog": str(self.backup), **options}
@@ -104,7 +104,7 @@ def test_messages_over_many_slices(spark: Any, log: Log) -> None:
     options = {"plugin": "pgoutput", "publication": "some_rows", "startingLsn": f"0/{log.start:X}"}
     rows = log.rows(spark, partitionBytes="1", **options)
     messages = messages_table((row.lsn, row.xid, bytes(row.data)) for row in rows.collect())
-    assert first_difference(log.said, messages) is None, first_difference(log.said, messages)
+    assert first_difference(log.expected, messages) is None, first_difference(log.expected, messages)
 
 
 def test_files_of_many_slices(spark: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_files_of_many_slices(spark: Any, log: Log, monkeypatch: pytest.MonkeyPa
     with decode(spark, request) as result:
         messages = joined(result.tables())
         assert len(result.files) > 3
-    assert first_difference(log.said, messages) is None, first_difference(log.said, messages)
+    assert first_difference(log.expected, messages) is None, first_difference(log.expected, messages)
     changes = sum(COUNTS.values())
     assert (result.messages, result.bytes) == (len(messages), sum(map(len, messages.column("data").to_pylist())))
     assert (result.changes, result.filtered) == (changes, WANTED - changes)

@@ -45,7 +45,7 @@ class Session:
 
     @property
     def address(self) -> tuple[str | None, str | None]:
-        """The address that the driver listens at, and the name it has for others."""
+        """The address that the driver listens at, and the name that it gives to others."""
         return self.conf.get("spark.driver.bindAddress"), self.conf.get("spark.driver.host")
 
 

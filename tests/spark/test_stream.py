@@ -85,7 +85,7 @@ class Session:
         self.connection: psycopg.Connection[Any] = live.server.connect()
         self.name = name
         made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
-        self.start = str(self.one(made, name))
+        self.start = str(self.value(made, name))
 
     def __enter__(self) -> Session:
         return self
@@ -95,7 +95,7 @@ class Session:
         self.connection.execute("TRUNCATE orders, other")
         self.connection.close()
 
-    def one(self, query: str, *parameters: object) -> Any:
+    def value(self, query: str, *parameters: object) -> Any:
         row = self.connection.execute(query, parameters).fetchone()
         assert row is not None
         return row[0]
@@ -175,7 +175,7 @@ def test_what_is_written_while_a_query_runs(spark: Any, live: Live, tmp_path: Pa
         writer.join()
         running.processAllAvailable()
         batches = len(take.batches)
-        session.one("SELECT pg_current_wal_flush_lsn()")
+        session.value("SELECT pg_current_wal_flush_lsn()")
         running.processAllAvailable()
         running.stop()
         session.connection.execute("ALTER TABLE orders DROP COLUMN extra")
@@ -240,8 +240,8 @@ def test_a_killed_driver_loses_and_doubles_nothing(spark: Any, live: Live, tmp_p
 
 def archive(live: Live, session: Session, directory: Path, seen: set[str]) -> None:
     """Put finished segments into an archive, each once."""
-    now = session.one("SELECT pg_walfile_name(pg_switch_wal())")
-    session.one("SELECT txid_current()")
+    now = session.value("SELECT pg_walfile_name(pg_switch_wal())")
+    session.value("SELECT txid_current()")
     for path in sorted(live.wal.iterdir()):
         if len(path.name) == 24 and path.name <= now and path.name not in seen:
             shutil.copy(path, directory / f"{path.name}.tmp")
@@ -276,7 +276,7 @@ def test_wal_before_a_slots_restart_lsn_may_go(spark: Any, live: Live, tmp_path:
         running.stop()
         expected = session.expected()
         stands = read_slot(slot)
-        session.one("SELECT pg_replication_slot_advance(%s, %s)", session.name, str(Lsn(stands.confirmed_lsn)))
+        session.value("SELECT pg_replication_slot_advance(%s, %s)", session.name, str(Lsn(stands.confirmed_lsn)))
         with decode(spark, request_of_slot(stands), kept=kept_in_slot(stands)) as result:
             rows = [row for table in result.tables() for row in table.to_pylist()]
         assert session.expected() == [(row["lsn"], row["xid"], row["data"]) for row in rows]
@@ -447,7 +447,7 @@ def test_wal_without_output_makes_no_batch_but_frees_segments(live: Live, tmp_pa
         for made, is_moved in ((held, True), (free, False)):
             start = made.latestOffset(made.initialOffset())
             for _ in range(3):
-                session.one("SELECT length(pg_logical_emit_message(true, '', repeat('x', 900000))::text)")
+                session.value("SELECT length(pg_logical_emit_message(true, '', repeat('x', 900000))::text)")
             end = made.latestOffset(start)
             assert (end != start) is is_moved
             assert made.partitions(start, end) == []
