@@ -31,26 +31,26 @@ def write_charts(path: Path, place: Path) -> list[Path]:
         what was written; nothing where there is nothing to draw.
     """
     figures: dict[str, dict[str, Any]] = json.loads(path.read_text())
-    ratios = {name: one for name, one in figures.items() if "ratio" in one}
-    rates = {name: one for name, one in figures.items() if "client" in one}
-    found = _ratios(ratios, place / "bench-ratios") if ratios else []
-    return [*found, *(_rates(rates, place / "bench-rates") if rates else [])]
+    ratios = {name: figure for name, figure in figures.items() if "ratio" in figure}
+    rates = {name: figure for name, figure in figures.items() if "client" in figure}
+    charts = _ratios(ratios, place / "bench-ratios") if ratios else []
+    return [*charts, *(_rates(rates, place / "bench-rates") if rates else [])]
 
 
 def _ratios(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
-    found = {}
-    for name, one in figures.items():
-        lowest, highest = one["ratio_range"]
-        found[name] = (lowest, one["ratio"], highest)
-    targets = {name: one["target"] for name, one in figures.items() if "target" in one}
-    return spans(found, targets, "times what it is compared with, medians; lines: any run by any run", place)
+    ranges = {}
+    for name, figure in figures.items():
+        lowest, highest = figure["ratio_range"]
+        ranges[name] = (lowest, figure["ratio"], highest)
+    targets = {name: figure["target"] for name, figure in figures.items() if "target" in figure}
+    return spans(ranges, targets, "times what it is compared with, medians; lines: any run by any run", place)
 
 
 def _rates(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
     chart, axes = plt.subplots(figsize=(WIDTH, MARGIN + 2 * HEIGHT_OF_BAR * len(figures)))
     places = range(len(figures))
     for kind, (label, color, shift) in KINDS.items():
-        rates = [one[kind] / 1e6 for one in figures.values()]
+        rates = [figure[kind] / 1e6 for figure in figures.values()]
         axes.barh([place + shift for place in places], rates, height=0.25, color=color, label=label)
     axes.set_yticks(list(places), list(figures))
     axes.set_xlabel("million changes a second")

@@ -14,7 +14,7 @@ from headwater.base.malloc_settings import keep_freed_memory
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """What this thread starts in the block runs on so many cores: processes inherit it, Java counts no others."""
+    """Run what this thread starts in the block on so many cores: processes inherit it, Java counts no others."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:count])
     try:
@@ -24,7 +24,7 @@ def on_cores(count: int) -> Iterator[None]:
 
 
 def workers_on_cores(count: int) -> ProcessPoolExecutor:
-    """So many new processes, on as many cores in all, that keep freed memory as Spark's workers do, and begin together.
+    """Start new processes, on as many cores in all, that keep freed memory as Spark's workers do, and begin together.
 
     Raises:
         SystemExit: there are fewer cores.
@@ -36,12 +36,12 @@ def workers_on_cores(count: int) -> ProcessPoolExecutor:
 
 
 def new_process() -> ProcessPoolExecutor:
-    """One new process: what it starts ends with it."""
+    """Start one new process: what it starts ends with it."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
 
 def cores_said(count: int) -> str:
-    """In words."""
+    """Write a number of cores in words."""
     return "one core" if count == 1 else f"{count} cores"
 
 

@@ -39,25 +39,25 @@ EVENTS = 1_000_000
 
 
 def has_engine() -> bool:
-    """Whether ``make build/peers`` has brought it."""
+    """Tell whether ``make build/peers`` has brought the engine."""
     return JARS.is_dir()
 
 
 def engine_run(events: int, directory: Path) -> PeerRun:
-    """So many rows, and the engine's word on them."""
+    """Insert so many rows and have the engine read them."""
     return run_peer(
         find_programs(MAJOR), [f"CREATE TABLE sales ({SALES})"], inserts(events, TRANSACTIONS), [WAY], directory
     )
 
 
 def engine_rate(run: PeerRun) -> float:
-    """Events a second, from the first event of the engine to its last."""
+    """Return the events a second, from the first event of the engine to its last."""
     first, last = (json.loads(run.events[WAY][at])["value"]["ts_us"] for at in (0, -1))
     return len(run.events[WAY]) / (float(last - first) / 1e6)
 
 
 def our_seconds(spark: SparkSession, run: PeerRun, directory: Path) -> float:
-    """The median of some runs."""
+    """Measure some runs; return the median of their seconds."""
     options = (("topic.prefix", PREFIX), *WAYS[WAY].items())
     times = []
     for number in range(RUNS):

@@ -1,4 +1,4 @@
-"""How charts look, and how they are kept: SVG and PNG of one name."""
+"""The looks of charts, and how they are kept: SVG and PNG of one name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OURS, GREY, PALE, LIMIT = "#2b6cb0", "#a0aec0", "#cbd5e0", "#38a169"
 
 
 def points(figures: Mapping[str, tuple[float, str]], label: str, place: Path) -> list[Path]:
-    """Points over a logarithmic axis, each with its figure.
+    """Draw points over a logarithmic axis, each with its figure.
 
     Args:
         figures: (figure, colour) by name, from the top down.
@@ -50,7 +50,7 @@ def points(figures: Mapping[str, tuple[float, str]], label: str, place: Path) ->
 
 
 def _over_logarithms(axes: Any, names: Sequence[str], label: str) -> None:
-    """One row for each name, from the top down."""
+    """Lay out one row for each name, from the top down."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xscale("log")
@@ -63,7 +63,7 @@ def _over_logarithms(axes: Any, names: Sequence[str], label: str) -> None:
 def spans(
     figures: Mapping[str, tuple[float, float, float]], targets: Mapping[str, float], label: str, place: Path
 ) -> list[Path]:
-    """Points with whiskers over a logarithmic axis, and a line at 1.
+    """Draw points with whiskers over a logarithmic axis, and a line at 1.
 
     Args:
         figures: (lowest, median, highest) by name, from the top down; targets: of some of them.
@@ -89,11 +89,11 @@ def beside(axes: Any) -> None:
 
 
 def saved(figure: Any, place: Path) -> list[Path]:
-    """Keep a chart; what was written."""
+    """Keep a chart; return what was written."""
     place.parent.mkdir(parents=True, exist_ok=True)
     written = [place.with_suffix(suffix) for suffix in (".svg", ".png")]
-    for one in written:
-        metadata = {"Date": None} if one.suffix == ".svg" else None
-        figure.savefig(one, bbox_inches="tight", dpi=120, metadata=metadata)
+    for path in written:
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, bbox_inches="tight", dpi=120, metadata=metadata)
     plt.close(figure)
     return written

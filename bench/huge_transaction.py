@@ -1,4 +1,4 @@
-"""What the largest worker holds while it decodes one transaction of 5 GB; see :mod:`schemas`."""
+"""The memory of the largest worker while it decodes one transaction of 5 GB; see :mod:`schemas`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RUNS = 3
 def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
     """Decode the transaction beside the server, which has its own settings."""
     size = SIZE if sitting.changes is None else max(1, (sitting.changes * WIDE_ROW_WAL) >> 20)
-    found = measure_schema(
+    measured = measure_schema(
         replace(ONE_TRANSACTION, size=size), sitting.runs or RUNS, sitting.directory, sitting.console
     )
-    peaks = tuple(one / MEGABYTE for one in found.ours.worker_runs)
-    more = {"wal_mb": found.wal_bytes / MEGABYTE, "driver_mb": found.ours.peak_bytes / MEGABYTE} | _speed(
-        found.ours, found.server
+    peaks = tuple(peak / MEGABYTE for peak in measured.ours.worker_runs)
+    more = {"wal_mb": measured.wal_bytes / MEGABYTE, "driver_mb": measured.ours.peak_bytes / MEGABYTE} | _speed(
+        measured.ours, measured.server
     )
     about = f"one transaction of {size / 1024:.3g} GB: largest worker"
     return [Result("memory_huge_txn_mb", about, "MB", peaks, is_cost=True, target=1000, more=more)]

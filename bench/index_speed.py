@@ -41,7 +41,7 @@ def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
 
 
 def indexed(log: Log) -> tuple[int, float]:
-    """Runs in the worker: where a log's index begins, and the seconds of all its tasks, one after the other."""
+    """Index a log, in the worker; return where its index begins and the seconds of all tasks, one after the other."""
     request = DecodeRequest(str(log.wal), str(log.backup), "postgres", plugin="pgoutput", options=OPTIONS)
     opened = open_request(request)
     store, directory = opened.store, opened.directory
@@ -55,7 +55,7 @@ def indexed(log: Log) -> tuple[int, float]:
 
 
 def waldump_seconds(server: EmbeddedPostgres, log: Log, start: int) -> float:
-    """Seconds of ``pg_waldump --stats`` on one core."""
+    """Measure the seconds of ``pg_waldump --stats`` on one core."""
     command = [str(server.programs.program("pg_waldump")), "--stats", "--path", str(log.wal)]
     command += ["--start", str(Lsn(start)), "--end", log.end]
     with on_cores(1):

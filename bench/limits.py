@@ -1,4 +1,4 @@
-"""What the machine itself allows: the same WAL read, its checksums computed, the same Parquet written, no more.
+"""The limits of the machine itself: the same WAL read, its checksums computed, the same Parquet written, no more.
 
 WAL is read as it lies in the system's memory, in pieces of 16 MB into memory that is used again. Checksums are CRC-32C
 of all its bytes, by the processor's own instruction where there is one, as of each record. Parquet is what has landed,
@@ -31,7 +31,7 @@ READING, CHECKING = "reading the WAL", "reading it, and CRC"
 
 
 def limits(log: Log, end: str, files: Sequence[Path], cores: Sequence[int]) -> dict[str, float]:
-    """Seconds of each, by what it is called.
+    """Measure the seconds of each limit, by its name.
 
     Args:
         log: whose WAL is read, up to an LSN.
@@ -43,23 +43,23 @@ def limits(log: Log, end: str, files: Sequence[Path], cores: Sequence[int]) -> d
     held = np.zeros(PIECE_BYTES // 8, np.int64)
     words_crc(held, 8)  # compiled, or loaded
     with on_cores(1):
-        found = {
+        seconds = {
             READING: _seconds(lambda: _read(segments, held, lambda _: None)),
             CHECKING: _seconds(lambda: _read(segments, held, lambda size: words_crc(held, size))),
         }
     tables = [pq.read_table(file, partitioning=None) for file in files]
     for count in cores:
         with on_cores(count):
-            found[f"the same Parquet by pyarrow, {cores_said(count)}"] = _seconds(
+            seconds[f"the same Parquet by pyarrow, {cores_said(count)}"] = _seconds(
                 partial(_write, tables, log.directory / "written", count)
             )
-    return found
+    return seconds
 
 
 def _segments(log: Log, end: str) -> list[Path]:
     directory = WalDirectory.scan(wal_source(str(log.wal)))
     lo, hi = Lsn.parse(log.start) - directory.segment_size, Lsn.parse(end)
-    return [Path(one.path) for one in directory.segments if lo < one.start_lsn < hi]
+    return [Path(segment.path) for segment in directory.segments if lo < segment.start_lsn < hi]
 
 
 def _read(segments: Sequence[Path], held: NDArray[np.int64], look: Callable[[int], object]) -> None:
@@ -81,7 +81,7 @@ def _write_file(rows: pa.Table, file: Path) -> None:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Of the second of two runs: memory and files are there."""
+    """Measure the second of two runs: memory and files are there."""
     work()
     began = time.perf_counter()
     work()

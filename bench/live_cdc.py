@@ -60,7 +60,7 @@ END $$
 
 @dataclass(frozen=True)
 class Window:
-    """What the run says of a window that has landed.
+    """A window that has landed, as the run reports it.
 
     Attributes:
         time: when, in seconds since 1970; resolved: LSN up to which all is there; rows: that have landed so far.
@@ -75,14 +75,14 @@ class Window:
 
 @dataclass
 class Windows:
-    """What a run that follows says, as it comes."""
+    """The windows that a run which follows reports, as they come."""
 
     so_far: list[Window] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _has_ended: bool = False
 
     def read(self, lines: Any) -> None:
-        """Runs in a thread of its own: the lines of standard error."""
+        """Read the lines of standard error, in a thread of its own."""
         for line in lines:
             if line.startswith("{"):
                 self._take(json.loads(line))
@@ -90,11 +90,11 @@ class Windows:
             self._has_ended = True
             self._changed.notify_all()
 
-    def _take(self, said: dict[str, Any]) -> None:
-        if said["event"] == "window":
-            one = Window(said["time"], Lsn.parse(said["resolved_lsn"]), said["rows"], said["delay_seconds"])
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "window":
+            window = Window(event["time"], Lsn.parse(event["resolved_lsn"]), event["rows"], event["delay_seconds"])
             with self._changed:
-                self.so_far.append(one)
+                self.so_far.append(window)
                 self._changed.notify_all()
 
     def wait_for(self, lsn: int) -> None:
@@ -133,11 +133,11 @@ def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
 
 
 def _result(windows: list[Window], began: float, ended: float) -> Result:
-    times, rows = [one.time for one in windows], [one.rows for one in windows]
+    times, rows = [window.time for window in windows], [window.rows for window in windows]
     edges = np.linspace(began, ended, RUNS + 1)
     parts = np.diff(np.interp(edges, times, rows)) / np.diff(edges)
-    counted = [one for one in windows if began <= one.time <= ended]
-    delays = [one.delay for one in counted if one.delay is not None]
+    counted = [window for window in windows if began <= window.time <= ended]
+    delays = [window.delay for window in counted if window.delay is not None]
     more = {"windows": float(len(counted)), "delay_p50_seconds": statistics.median(delays) if delays else 0.0}
     rates: Runs = tuple(map(float, parts))
     return Result("live_cdc", "60/30/10 into current Delta tables, live", "changes/s", rates, more=more)
@@ -145,7 +145,7 @@ def _result(windows: list[Window], began: float, ended: float) -> Result:
 
 @contextmanager
 def following(wal: Path, backup: Path, target: Path) -> Iterator[Windows]:
-    """``headwater land`` that follows a log until the block ends."""
+    """Run ``headwater land`` that follows a log until the block ends."""
     command = [COMMAND, "land", "--wal", str(wal), "--catalog", str(backup), "--database", "postgres", "--to"]
     command += [str(target), "--mode", "current", "--format", "delta", "--follow", "--progress", "json"]
     windows = Windows()
@@ -172,14 +172,14 @@ def work(connection: psycopg.Connection[Any], windows: Windows, until: float) ->
 
 
 def _reached(connection: psycopg.Connection[Any]) -> int:
-    """An LSN that is there when all before it is: a message behind it is longer than what a page begins with."""
+    """Return an LSN that is there when all before it is: a message after it is longer than what a page begins with."""
     reached = Lsn.parse(one_row(connection, INSERT_LSN)[0])
     connection.execute("SELECT pg_logical_emit_message(false, 'end', repeat('x', 200))")
     return reached
 
 
 def check_same(connection: psycopg.Connection[Any], place: Path) -> None:
-    """The mirror has the table's rows, as far as counts and sums tell.
+    """Check that the mirror has the table's rows, as far as counts and sums tell.
 
     Raises:
         SystemExit: it has others.

@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is measured.
+    """A figure to be measured.
 
     Attributes:
         name: as in ``bench.json``; about: for people.
@@ -63,17 +63,17 @@ class Figure:
 
 
 def decoded(options: Options = OPTIONS, plugin: str = "pgoutput") -> Callable[[Log], Run]:
-    """Messages into part files."""
+    """Make a run that decodes messages into part files."""
 
     def run(log: Log) -> Run:
-        said = time_headwater(log.wal, log.backup, log.start, log.directory, plugin=plugin, options=options)
-        return Run(said["decode_seconds"], said["startup_seconds"])
+        stats = time_headwater(log.wal, log.backup, log.start, log.directory, plugin=plugin, options=options)
+        return Run(stats["decode_seconds"], stats["startup_seconds"])
 
     return run
 
 
 def landed(*flags: str) -> Callable[[Log], Run]:
-    """Typed change tables."""
+    """Make a run that lands typed change tables."""
 
     def run(log: Log) -> Run:
         target = log.directory / "lake"
@@ -84,7 +84,7 @@ def landed(*flags: str) -> Callable[[Log], Run]:
 
 
 def landed_current(log: Log) -> Run:
-    """Changes of rows that are there, into Delta tables that have them."""
+    """Land changes of rows that are there, into Delta tables that have them."""
     target, flags = log.directory / "lake", ("--mode", "current", "--format", "delta")
     ready = log.directory / f"{log.backup.name}.ready"
     if not ready.exists():
@@ -95,11 +95,11 @@ def landed_current(log: Log) -> Run:
 
 
 def _landing(log: Log, target: Path, *flags: str) -> Run:
-    said = land(log.wal, log.backup, target, *flags)
-    rows = sum(said["rows"].values())
+    stats = land(log.wal, log.backup, target, *flags)
+    rows = sum(stats["rows"].values())
     if rows < log.changes:
         raise SystemExit(f"{rows} changes have landed of {log.changes}")
-    return Run(said["land_seconds"], said["startup_seconds"])
+    return Run(stats["land_seconds"], stats["startup_seconds"])
 
 
 LAND_INSERTS = landed("--format", "parquet")
@@ -126,21 +126,26 @@ FIGURES = (
 
 def measure(figures: Sequence[Figure], sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Run the figures' workload, time the server, stop it, time Headwater."""
-    chosen = [one for one in figures if one.name in names]
+    chosen = [figure for figure in figures if figure.name in names]
     count = sitting.runs or RUNS
     with written(chosen[0].workload, sitting) as (server, log):
         with sitting.console.status(f"{chosen[0].workload.about}: the server decodes"):
-            expected = {options: time_server(server, options, count) for options in {one.options for one in chosen}}
+            expected = {
+                options: time_server(server, options, count) for options in {figure.options for figure in chosen}
+            }
             client_seconds = time_client(server, sitting.directory)
             server.stop()
-        runs: dict[str, list[Run]] = {one.name: [] for one in chosen}
+        runs: dict[str, list[Run]] = {figure.name: [] for figure in chosen}
         for turn in range(count + 1):
-            for one in chosen:
-                with sitting.console.status(f"{one.about}: run {turn} of {count}"):
-                    runs[one.name].append(one.run(log))
-                    if one.is_same and turn == 0:
-                        check_equal(expected[one.options][0], sitting.directory / "out")
-    return [_result(one, log.changes, runs[one.name][1:], expected[one.options][1], client_seconds) for one in chosen]
+            for figure in chosen:
+                with sitting.console.status(f"{figure.about}: run {turn} of {count}"):
+                    runs[figure.name].append(figure.run(log))
+                    if figure.is_same and turn == 0:
+                        check_equal(expected[figure.options][0], sitting.directory / "out")
+    return [
+        _result(figure, log.changes, runs[figure.name][1:], expected[figure.options][1], client_seconds)
+        for figure in chosen
+    ]
 
 
 def _result(figure: Figure, changes: int, runs: Sequence[Run], server: Runs, client: float) -> Result:
@@ -156,6 +161,6 @@ def _result(figure: Figure, changes: int, runs: Sequence[Run], server: Runs, cli
 
 
 MEASUREMENTS = tuple(
-    Measurement(tuple(one.name for one in figures), partial(measure, figures))
-    for figures in (list(some) for _, some in groupby(FIGURES, key=lambda one: one.workload))
+    Measurement(tuple(figure.name for figure in figures), partial(measure, figures))
+    for figures in (list(some) for _, some in groupby(FIGURES, key=lambda figure: figure.workload))
 )

@@ -38,7 +38,7 @@ class Log:
 
 @contextmanager
 def bench_server(settings: Mapping[str, str] | None = None) -> Iterator[EmbeddedPostgres]:
-    """A server with memory enough, without autovacuum."""
+    """Run a server with memory enough, without autovacuum."""
     with EmbeddedPostgres(
         bundled_programs(16), settings={**SETTINGS, "autovacuum": "off", **(settings or {})}, autovacuum=False
     ) as server:
@@ -47,7 +47,7 @@ def bench_server(settings: Mapping[str, str] | None = None) -> Iterator[Embedded
 
 @contextmanager
 def written(workload: Workload, sitting: Sitting) -> Iterator[tuple[EmbeddedPostgres, Log]]:
-    """A server that has run a workload, and still runs; its log, with the slot ``bench`` at its start."""
+    """Run a workload on a server; give the server, still running, and its log, with the slot ``bench`` at its start."""
     changes = sitting.changes or workload.changes
     with bench_server() as server:
         with sitting.console.status(f"{workload.about}: write the WAL"):
@@ -68,7 +68,7 @@ def prepare(server: EmbeddedPostgres, workload: Workload, directory: Path) -> tu
 
 
 def copied(server: EmbeddedPostgres, place: Path) -> Path:
-    """A copy of a server as it is, for which it is stopped and started."""
+    """Copy a server as it is, for which it is stopped and started."""
     server.stop()
     backup = server.copy_data_directory(place)
     server.start()

@@ -63,7 +63,7 @@ class Measured:
 
 
 def write_transactions(connection: psycopg.Connection[Any]) -> None:
-    """Some of them."""
+    """Write some transactions."""
     connection.execute(f"CALL transactions({TRANSACTIONS_PER_CALL})".encode())
 
 
@@ -79,15 +79,15 @@ def measure(sizes: tuple[int, ...], directory: Path, console: Console) -> list[M
             start = make_slot(server)
             ends = write_until(server, [size << 30 for size in sizes], write_transactions)
             server.stop()
-        found = []
+        results = []
         for size, end in zip(sizes, ends, strict=True):
             with console.status(f"decode {size} GB"):
-                found.append(measured(time_headwater(server.wal_directory, backup, start, directory, end)))
-    return found
+                results.append(measured(time_headwater(server.wal_directory, backup, start, directory, end)))
+    return results
 
 
 def measured(figures: dict[str, Any]) -> Measured:
-    """Of what the command says of itself."""
+    """Read the figures that the command says of itself."""
     return Measured(figures["wal_bytes"], figures["changes"], figures["peak_memory_bytes"], figures["decode_seconds"])
 
 
@@ -97,13 +97,13 @@ def main() -> None:
     parser.add_argument("gigabytes", nargs="*", type=int, default=list(GIGABYTES))
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-        found = measure(tuple(parser.parse_args().gigabytes), Path(directory), console)
+        results = measure(tuple(parser.parse_args().gigabytes), Path(directory), console)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("WAL", "changes", "driver's peak", "seconds", "MB of WAL a second"):
         table.add_column(heading, justify="right")
-    for one in found:
-        row = [f"{one.wal_bytes / (1 << 30):.1f} GB", f"{one.changes:,}", f"{one.peak_bytes >> 20} MB"]
-        table.add_row(*row, f"{one.seconds:.1f}", f"{(one.wal_bytes >> 20) / one.seconds:.0f}")
+    for result in results:
+        row = [f"{result.wal_bytes / (1 << 30):.1f} GB", f"{result.changes:,}", f"{result.peak_bytes >> 20} MB"]
+        table.add_row(*row, f"{result.seconds:.1f}", f"{(result.wal_bytes >> 20) / result.seconds:.0f}")
     console.print(table)
 
 

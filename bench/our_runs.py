@@ -29,7 +29,7 @@ def time_headwater(
     plugin: str = "pgoutput",
     options: Options = OPTIONS,
 ) -> dict[str, Any]:
-    """One run of ``headwater decode``; what it says of itself."""
+    """Run ``headwater decode`` once; return what it says of itself."""
     stats, out = directory / "stats.json", directory / "out"
     shutil.rmtree(out, ignore_errors=True)
     command = ["decode", "--wal", str(wal), "--catalog", str(catalog), "--database", "postgres", "--start", start]
@@ -41,7 +41,7 @@ def time_headwater(
 
 
 def land(wal: Path, catalog: Path, target: Path, *flags: str, submit: str = "") -> dict[str, Any]:
-    """One run of ``headwater land``.
+    """Run ``headwater land`` once.
 
     Args:
         wal, catalog, target: see the command; flags: others.
@@ -52,9 +52,9 @@ def land(wal: Path, catalog: Path, target: Path, *flags: str, submit: str = "") 
     """
     command = ["land", "--wal", str(wal), "--catalog", str(catalog), "--database", "postgres", "--to", str(target)]
     run = _run([*command, "--stats-json", "--progress", "json", *flags], submit)
-    said: dict[str, Any] = json.loads(run.stdout)
+    stats: dict[str, Any] = json.loads(run.stdout)
     times = [json.loads(line)["time"] for line in run.stderr.splitlines() if line.startswith("{")]
-    return said | {"began": times[0], "ended": times[-1]}
+    return stats | {"began": times[0], "ended": times[-1]}
 
 
 def _run(arguments: Sequence[str], submit: str = "") -> subprocess.CompletedProcess[str]:
@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str], submit: str = "") -> subprocess.CompletedProc
 
 
 def check_equal(expected: tuple[int, int], out: Path) -> None:
-    """Same number of messages and of bytes, or the figures compare different things."""
+    """Check that there are as many messages and bytes, or the figures compare different things."""
     lengths = (pc.binary_length(batch["data"]) for batch in dataset(out, format="parquet").to_batches(columns=["data"]))
     sums = [(len(some), pc.sum(some).as_py() or 0) for some in lengths]
     actual = (sum(count for count, _ in sums), sum(size for _, size in sums))

@@ -1,4 +1,4 @@
-"""What the processes of a run hold and take, as ``/proc`` tells: memory at its peak, seconds of CPU.
+"""The memory of a run's processes at its peak, and their seconds of CPU, as ``/proc`` tells.
 
 A run is the tree of processes below this one: the command (``driver``), Spark's Java (``java``), and the Python
 processes that run tasks (``worker``), which are forked from a daemon. Processes are looked at now and then, so what one
@@ -57,30 +57,30 @@ class ProcessWatch:
     def look(self) -> None:
         """See what there is now."""
         for number in below(os.getpid()):
-            found = process(number)
-            if found is not None:
-                self.seen[number] = found
-        cpu = {kind: sum(one.user for one in self.seen.values() if one.kind == kind) for kind in KINDS}
-        cpu[SYSTEM] = sum(one.system for one in self.seen.values())
+            current = process(number)
+            if current is not None:
+                self.seen[number] = current
+        cpu = {kind: sum(seen.user for seen in self.seen.values() if seen.kind == kind) for kind in KINDS}
+        cpu[SYSTEM] = sum(seen.system for seen in self.seen.values())
         self.looks.append((time.time(), cpu))
 
     def peak(self, kind: str) -> int:
-        """Bytes that the largest process of a kind held; 0 if there was none."""
-        return max((one.peak_bytes for one in self.seen.values() if one.kind == kind), default=0)
+        """Return the bytes that the largest process of a kind held; 0 if there was none."""
+        return max((seen.peak_bytes for seen in self.seen.values() if seen.kind == kind), default=0)
 
     def cpu_between(self, began: float, ended: float) -> dict[str, float]:
-        """Seconds of CPU between two moments, in seconds since 1970, as :attr:`looks` has them."""
+        """Return the seconds of CPU between two moments, in seconds since 1970, as :attr:`looks` has them."""
         times = [when for when, _ in self.looks]
-        found = {}
+        seconds = {}
         for kind in (*KINDS, SYSTEM):
             sums = [cpu[kind] for _, cpu in self.looks]
-            found[kind] = float(np.interp(ended, times, sums) - np.interp(began, times, sums))
-        return found
+            seconds[kind] = float(np.interp(ended, times, sums) - np.interp(began, times, sums))
+        return seconds
 
 
 @contextmanager
 def watched_processes() -> Iterator[ProcessWatch]:
-    """Watches what runs below this process until the block ends."""
+    """Watch what runs below this process until the block ends."""
     watch, ended = ProcessWatch(), threading.Event()
 
     def look() -> None:
@@ -98,19 +98,19 @@ def watched_processes() -> Iterator[ProcessWatch]:
 
 
 def below(ancestor: int) -> set[int]:
-    """The numbers of all processes that a process has started, and those that they have."""
+    """Find the numbers of all processes that a process has started, and that those have started."""
     parents = dict[int, int]()
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             parents[int(entry.name)] = int(status(int(entry.name)).get("PPid", "0"))
-    found = {ancestor}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {ancestor}
+    family = {ancestor}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return family - {ancestor}
 
 
 def process(number: int) -> Process | None:
-    """What a process holds and has taken; None if it has ended, or is none of a run."""
+    """Read what a process holds and has taken; None if it has ended, or is none of a run."""
     kind = _kind(number)
     try:
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
@@ -121,7 +121,7 @@ def process(number: int) -> Process | None:
 
 
 def _kind(number: int) -> str | None:
-    """By its command line; None of a server's processes, and of one that has ended."""
+    """Tell a process's kind by its command line; None of a server's processes, and of one that has ended."""
     try:
         words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -135,7 +135,7 @@ def _kind(number: int) -> str | None:
 
 
 def status(number: int) -> dict[str, str]:
-    """The lines of ``/proc/PID/status``; empty if it has ended."""
+    """Read the lines of ``/proc/PID/status``; empty if it has ended."""
     try:
         lines = Path(f"/proc/{number}/status").read_text().splitlines()
     except OSError:
@@ -146,6 +146,6 @@ def status(number: int) -> dict[str, str]:
 
 
 def own_peak(number: int) -> int:
-    """Bytes that a process held at its peak, without what it shares with others as a server's buffers are."""
-    found = status(number)
-    return (int(found.get("VmHWM", "0")) - int(found.get("RssShmem", "0"))) << 10
+    """Read the bytes that a process held at its peak, without what it shares with others as a server's buffers are."""
+    fields = status(number)
+    return (int(fields.get("VmHWM", "0")) - int(fields.get("RssShmem", "0"))) << 10

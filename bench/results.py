@@ -1,7 +1,7 @@
-"""What ``make bench`` finds: figures of one shape, for ``build/bench.json``, for people and for charts.
+"""The figures that ``make bench`` finds, of one shape: for ``build/bench.json``, for people and for charts.
 
-A figure is what Headwater gets beside what others get for the same, in each run: medians are what counts, and the ratio
-comes with its range, the lowest and the highest that any run of one makes with any run of the other. What costs
+A figure is what Headwater gets beside what others get for the same, in each run. Medians are what counts. The ratio
+comes with its range: the lowest and the highest that any run of one makes with any run of the other. What costs
 something (seconds, megabytes) is compared the other way about, so that more is better in every ratio. A figure that has
 nothing beside it has the range of its own runs.
 """
@@ -28,7 +28,7 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class Sitting:
-    """What a measurement is given.
+    """The place and the numbers that a measurement is given.
 
     Attributes:
         directory: for what is written.
@@ -67,12 +67,12 @@ class Result:
 
     @property
     def compared(self) -> tuple[str, Runs] | None:
-        """What ours is compared with, and its name."""
+        """The name and the runs of what ours is compared with."""
         return next(iter(self.beside.items()), None)
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than what it is compared with, by medians."""
+        """The factor by which ours is better than what it is compared with, by medians."""
         if self.compared is None:
             return None
         ours, theirs = statistics.median(self.ours), statistics.median(self.compared[1])
@@ -90,24 +90,26 @@ class Result:
 
     @property
     def is_reached(self) -> bool | None:
-        """Whether the target is; None without one."""
+        """Whether the target is reached; None without one."""
         if self.target is None:
             return None
         return statistics.median(self.ours) <= self.target if self.ratio is None else self.ratio >= self.target
 
     def as_json(self) -> dict[str, Any]:
-        """As in ``bench.json``."""
-        found: dict[str, Any] = {"ours": rounded(statistics.median(self.ours))}
-        found |= {name: rounded(statistics.median(runs)) for name, runs in self.beside.items()}
+        """Return the figure as ``bench.json`` has it."""
+        figure: dict[str, Any] = {"ours": rounded(statistics.median(self.ours))}
+        figure |= {name: rounded(statistics.median(runs)) for name, runs in self.beside.items()}
         if self.ratio is not None and self.ratio_range is not None:
-            found |= {
+            figure |= {
                 "ratio": round(self.ratio, DIGITS),
-                "ratio_range": [round(one, DIGITS) for one in self.ratio_range],
+                "ratio_range": [round(bound, DIGITS) for bound in self.ratio_range],
             }
-        found |= {"range": [rounded(min(self.ours)), rounded(max(self.ours))], "unit": self.unit}
+        figure |= {"range": [rounded(min(self.ours)), rounded(max(self.ours))], "unit": self.unit}
         if self.target is not None:
-            found["at_most" if self.ratio is None else "target"] = self.target
-        return found | {name: rounded(one) if isinstance(one, float) else one for name, one in self.more.items()}
+            figure["at_most" if self.ratio is None else "target"] = self.target
+        return figure | {
+            name: rounded(value) if isinstance(value, float) else value for name, value in self.more.items()
+        }
 
 
 Measure = Callable[[Sitting, Collection[str]], list[Result]]
@@ -128,44 +130,44 @@ class Measurement:
 
 
 def rounded(value: float) -> float:
-    """As many digits as mean something."""
+    """Round to as many digits as mean something."""
     return round(value) if abs(value) >= 100 else round(value, DIGITS)
 
 
 def figures_table(results: Sequence[Result]) -> Table:
-    """The figures for people."""
+    """Make the table of the figures for people."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     for heading in ("", "unit"):
         table.add_column(heading, no_wrap=True)
     for heading in ("Headwater", "beside it", "ratio", "range", "target"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in results:
-        table.add_row(one.about, one.unit, *_cells(one))
+    for result in results:
+        table.add_row(result.about, result.unit, *_cells(result))
     return table
 
 
-def _cells(one: Result) -> list[str]:
-    beside = ", ".join(f"{name} {_said(statistics.median(runs))}" for name, runs in one.beside.items())
-    spread = one.ratio_range or (min(one.ours), max(one.ours))
-    target = "" if one.target is None else f"{'<= ' if one.ratio is None else ''}{one.target:g}"
-    if one.is_reached is False:
+def _cells(result: Result) -> list[str]:
+    beside = ", ".join(f"{name} {_said(statistics.median(runs))}" for name, runs in result.beside.items())
+    spread = result.ratio_range or (min(result.ours), max(result.ours))
+    target = "" if result.target is None else f"{'<= ' if result.ratio is None else ''}{result.target:g}"
+    if result.is_reached is False:
         target = f"[red]{target}[/]"
-    ratio = "" if one.ratio is None else f"[bold]{one.ratio:.2f}[/]"
-    return [_said(statistics.median(one.ours)), beside, ratio, "-".join(map(_said, spread)), target]
+    ratio = "" if result.ratio is None else f"[bold]{result.ratio:.2f}[/]"
+    return [_said(statistics.median(result.ours)), beside, ratio, "-".join(map(_said, spread)), target]
 
 
 def _said(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
-def write_json(results: Sequence[Result], path: Path, kept: Mapping[str, Any]) -> None:
+def write_json(results: Sequence[Result], path: Path, earlier: Mapping[str, Any]) -> None:
     """Write ``bench.json``.
 
     Args:
         results: what was measured.
         path: of the file.
-        kept: figures of before that stay, as far as they were not measured again.
+        earlier: figures of before that stay, as far as they were not measured again.
     """
     path.parent.mkdir(exist_ok=True)
-    figures = {**kept, **{one.name: one.as_json() for one in results}}
+    figures = {**earlier, **{result.name: result.as_json() for result in results}}
     path.write_text(json.dumps(figures, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""How much faster landing gets with a second core, beside how much faster copying memory gets.
+"""The gain of landing by a second core, beside the gain of copying memory.
 
 Two cores of a machine share its memory, and of a virtual one often more: so what the second core can give is measured
 in the same run, by processes that copy large arrays. With one core the whole command has one (its Java and its driver
@@ -31,30 +31,30 @@ def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
         server.stop()
         for turn in range(runs + 1):
             with sitting.console.status(f"scaling: run {turn} of {runs}"):
-                one, two = (land_seconds(log, cores) for cores in (1, 2))
-                ours.append(one / two)
+                with_one, with_two = (land_seconds(log, cores) for cores in (1, 2))
+                ours.append(with_one / with_two)
                 copied = [copy_rate(cores) for cores in (1, 2)]
                 copying.append(copied[1] / copied[0])
-                rates.append(log.changes / one)
+                rates.append(log.changes / with_one)
     about = "inserts landed with two cores over one"
     more = {"one_core_changes_per_second": float(np.median(rates[1:]))}
     return [Result("scaling", about, "times", tuple(ours[1:]), {"copying": tuple(copying[1:])}, target=1.2, more=more)]
 
 
 def land_seconds(log: Log, cores: int) -> float:
-    """One run on so many cores."""
+    """Land once on so many cores; return the seconds."""
     with on_cores(cores):
         return landed("--format", "parquet", "--master", f"local[{cores}]")(log).seconds
 
 
 def copy_rate(processes: int) -> float:
-    """Bytes a second that so many processes copy together, each on a core."""
+    """Measure the bytes a second that so many processes copy together, each on a core."""
     with workers_on_cores(processes) as workers:
         return sum(workers.map(copy, [ARRAY_BYTES] * processes))
 
 
 def copy(size: int) -> float:
-    """Runs in a worker: bytes a second of copies of an array of so many bytes."""
+    """Copy an array of so many bytes again and again, in a worker; return bytes a second."""
     source, target = np.ones(size // 8), np.ones(size // 8)
     began, rounds = time.perf_counter(), 0
     while time.perf_counter() - began < COPY_SECONDS:

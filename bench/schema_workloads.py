@@ -138,12 +138,12 @@ END $$;
 
 
 def prepare_order_entry(server: EmbeddedPostgres) -> None:
-    """Nine tables: warehouses, their districts, customers, stock, orders and their lines."""
+    """Create nine tables: warehouses, their districts, customers, stock, orders and their lines."""
     execute(server, ORDER_ENTRY, ORDER)
 
 
 def run_order_entry(server: EmbeddedPostgres, transactions: int) -> None:
-    """Orders, payments and deliveries, each session in a warehouse of its own."""
+    """Run orders, payments and deliveries, each session in a warehouse of its own."""
     in_sessions(server, "trade", transactions)
 
 
@@ -186,12 +186,12 @@ LINES = """INSERT INTO lineitem SELECT o, o % ({size} / 8 + 1) + 1, o % 4 + 1, l
 
 
 def prepare_decision_support(server: EmbeddedPostgres) -> None:
-    """Eight tables, empty."""
+    """Create eight tables, empty."""
     execute(server, DECISION_SUPPORT)
 
 
 def run_decision_support(server: EmbeddedPostgres, orders: int) -> None:
-    """All tables loaded, then a hundredth of the orders taken away and as many put in."""
+    """Load all tables, then take a hundredth of the orders away and put as many in."""
     new = orders // 100 + 1
     spans = ({"size": orders, "first": low, "last": low + step - 1} for low, step in ((1, orders), (orders + 1, new)))
     first, second = ([text.format(**span) for text in (ORDERS, LINES)] for span in spans)
@@ -214,7 +214,7 @@ END $$
 
 
 def prepare_many_tables(server: EmbeddedPostgres, tables: int = MANY_TABLES) -> None:
-    """Tables of four columns with a primary key and an index."""
+    """Create tables of four columns with a primary key and an index."""
     for first in range(0, tables, TABLES_PER_CALL):
         columns = "id serial PRIMARY KEY, name text, amount numeric, at timestamptz DEFAULT now()"
         numbers = range(first, min(first + TABLES_PER_CALL, tables))
@@ -224,18 +224,18 @@ def prepare_many_tables(server: EmbeddedPostgres, tables: int = MANY_TABLES) -> 
 
 
 def run_temporary_tables(server: EmbeddedPostgres, transactions: int) -> None:
-    """Small transactions that each make a temporary table and write a row elsewhere."""
+    """Run small transactions that each make a temporary table and write a row elsewhere."""
     in_sessions(server, "compute", transactions)
 
 
 def prepare_wide_rows(server: EmbeddedPostgres) -> None:
-    """One table."""
+    """Create one table."""
     execute(server, "CREATE TABLE wide (id bigint PRIMARY KEY, at timestamptz, body text)")
     execute(server, "ALTER TABLE wide ALTER body SET STORAGE PLAIN")
 
 
 def run_one_transaction(server: EmbeddedPostgres, megabytes: int) -> None:
-    """One transaction with about so much WAL."""
+    """Run one transaction with about so much WAL."""
     rows = (megabytes << 20) // WIDE_ROW_WAL
     body = f"rpad(g::text, {WIDE_ROW_BYTES}, 'wide ')"
     execute(server, f"INSERT INTO wide SELECT g, now(), {body} FROM generate_series(1, {rows}) g")

@@ -1,11 +1,11 @@
 """Time and memory for whole schemas, beside the server's: ``make bench-schemas``.
 
-Guards the promise that no shape of a schema makes decoding outside the server slow or large: order entry and decision
-support (see :mod:`schema_workloads`), a catalog of 20,000 tables in which 3,000 small transactions make temporary
-tables, and one transaction of 1.25, 2.5 and 5 GB of WAL. Server and Headwater make the same pgoutput messages; their
-number and bytes must agree. The server has PostgreSQL's own settings (64 MB until it spills). Its time is the median of
-warm runs in one session, its memory what that session's process holds for itself at its peak. Of Headwater it is the
-driver's peak (``peak_memory_bytes``), and the peak of the largest worker of Spark, which ``/proc`` tells.
+Guards the promise that no shape of a schema makes decoding outside the server slow or large. Two schemas are order
+entry and decision support (see :mod:`schema_workloads`). In a catalog of 20,000 tables 3,000 small transactions make
+temporary tables. One transaction has 1.25, 2.5 and 5 GB of WAL. Server and Headwater make the same pgoutput messages;
+their number and bytes must agree. The server has PostgreSQL's own settings (64 MB until it spills). Its time is the
+median of warm runs in one session, its memory what that session's process holds for itself at its peak. Of Headwater it
+is the driver's peak (``peak_memory_bytes``), and the peak of the largest worker of Spark, which ``/proc`` tells.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SETTINGS = {"autovacuum": "off", "max_locks_per_transaction": "1024"}
 
 @dataclass(frozen=True)
 class Cost:
-    """What decoding took.
+    """The time and the memory that decoding took.
 
     Attributes:
         seconds: of each run.
@@ -50,12 +50,12 @@ class Cost:
 
     @property
     def median(self) -> float:
-        """Seconds."""
+        """The median of the seconds."""
         return statistics.median(self.seconds)
 
     @property
     def worker_bytes(self) -> int:
-        """Of the largest worker of all runs; 0 for the server."""
+        """The bytes of the largest worker of all runs; 0 for the server."""
         return max(self.worker_runs, default=0)
 
 
@@ -100,7 +100,7 @@ def measure_schema(schema: Schema, runs: int, directory: Path, console: Console)
 
 
 def server_cost(server: EmbeddedPostgres, runs: int) -> tuple[tuple[int, int], Cost]:
-    """(messages, bytes) of the server's stream, and what its session took."""
+    """Time the server; return (messages, bytes) of its stream, and what its session took."""
     with server.connect() as connection:
         expected, seconds = time_session(connection, runs)
         peak = own_peak(one_row(connection, "SELECT pg_backend_pid()")[0])
@@ -110,26 +110,26 @@ def server_cost(server: EmbeddedPostgres, runs: int) -> tuple[tuple[int, int], C
 def our_cost(
     server: EmbeddedPostgres, backup: Path, start: str, runs: int, directory: Path
 ) -> tuple[dict[str, Any], Cost]:
-    """The figures of the last run, and what all of them took."""
-    found, workers = [], []
+    """Decode some times; return the figures of the last run, and what all of them took."""
+    figures, workers = [], []
     for _ in range(runs):
         with watched_processes() as watch:
-            found.append(time_headwater(server.wal_directory, backup, start, directory))
+            figures.append(time_headwater(server.wal_directory, backup, start, directory))
         workers.append(watch.peak(WORKER))
-    seconds = tuple(run["decode_seconds"] for run in found)
-    return found[-1], Cost(seconds, max(run["peak_memory_bytes"] for run in found), tuple(workers))
+    seconds = tuple(run["decode_seconds"] for run in figures)
+    return figures[-1], Cost(seconds, max(run["peak_memory_bytes"] for run in figures), tuple(workers))
 
 
 def chosen(names: list[str], size: int | None) -> Iterator[Schema]:
-    """The schemas asked for, the one transaction in several sizes."""
+    """Choose the schemas asked for, the one transaction in several sizes."""
     for schema in SCHEMAS:
         if not names or schema.name in names:
             sizes = TRANSACTIONS_OF_MB if schema.name == "one-transaction" else (schema.size,)
-            yield from (replace(schema, size=one) for one in ((size,) if size else sizes))
+            yield from (replace(schema, size=amount) for amount in ((size,) if size else sizes))
 
 
-def figures_table(found: list[Measured]) -> Table:
-    """The figures for people."""
+def figures_table(measurements: list[Measured]) -> Table:
+    """Make the table of the figures for people."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("schema")
     for heading in (
@@ -143,11 +143,14 @@ def figures_table(found: list[Measured]) -> Table:
         "largest worker's",
     ):
         table.add_column(heading, justify="right")
-    for one in found:
-        times = [f"{cost.median:.1f} s" for cost in (one.server, one.ours)]
-        sizes = [f"{size >> 20} MB" for size in (one.server.peak_bytes, one.ours.peak_bytes, one.ours.worker_bytes)]
-        ratio = f"{one.server.median / one.ours.median:.2f}"
-        table.add_row(one.name, f"{one.wal_bytes >> 20} MB", f"{one.changes:,}", *times, ratio, *sizes)
+    for measured in measurements:
+        times = [f"{cost.median:.1f} s" for cost in (measured.server, measured.ours)]
+        sizes = [
+            f"{size >> 20} MB"
+            for size in (measured.server.peak_bytes, measured.ours.peak_bytes, measured.ours.worker_bytes)
+        ]
+        ratio = f"{measured.server.median / measured.ours.median:.2f}"
+        table.add_row(measured.name, f"{measured.wal_bytes >> 20} MB", f"{measured.changes:,}", *times, ratio, *sizes)
     return table
 
 
@@ -159,12 +162,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS, help="of each, beside the server's first")
     arguments = parser.parse_args()
     console = Console(highlight=False, width=140)
-    found = []
+    measurements = []
     for schema in chosen(arguments.names, arguments.size):
         with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-            found.append(measure_schema(schema, arguments.runs, Path(directory), console))
-        print(found[-1], file=sys.stderr)
-    console.print(figures_table(found))
+            measurements.append(measure_schema(schema, arguments.runs, Path(directory), console))
+        print(measurements[-1], file=sys.stderr)
+    console.print(figures_table(measurements))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ SETTINGS = {"logical_decoding_work_mem": "1GB", "work_mem": "1GB", "shared_buffe
 
 
 def make_slot(server: EmbeddedPostgres) -> str:
-    """A slot for the server's own decoding; returns where its stream begins."""
+    """Make a slot for the server's own decoding; return where its stream begins."""
     with server.connect() as connection:
         connection.execute("SELECT pg_create_logical_replication_slot('bench', 'pgoutput')")
         return str(one_row(connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots")[0])
@@ -29,7 +29,7 @@ def make_slot(server: EmbeddedPostgres) -> str:
 def time_server(
     server: EmbeddedPostgres, options: Options = OPTIONS, runs: int = RUNS
 ) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """(messages, bytes) of the server's stream, and the seconds of each run after one to warm up."""
+    """Time the server; return (messages, bytes) of its stream, and the seconds of each run after one to warm up."""
     with server.connect() as connection:
         return time_session(connection, runs, options)
 
@@ -37,7 +37,7 @@ def time_server(
 def time_session(
     connection: psycopg.Connection[Any], runs: int, options: Options = OPTIONS, end: str | None = None
 ) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """:func:`time_server` in one session, so many times, up to an LSN if there is one."""
+    """Do as :func:`time_server` in one session, so many times, up to an LSN if there is one."""
     arguments = ", ".join(f"'{part}'" for option in options for part in option)
     bound = "NULL" if end is None else f"'{end}'"
     peek = f"pg_logical_slot_peek_binary_changes('bench', {bound}, NULL, {arguments})"
@@ -50,7 +50,7 @@ def time_session(
 
 
 def time_client(server: EmbeddedPostgres, directory: Path, end: str | None = None) -> float:
-    """Seconds in which ``pg_recvlogical`` writes the stream to a file, up to an LSN if there is one."""
+    """Measure the seconds in which ``pg_recvlogical`` writes the stream to a file, up to an LSN if there is one."""
     with server.connect() as connection:
         connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
         end = end or str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
@@ -68,7 +68,7 @@ def time_client(server: EmbeddedPostgres, directory: Path, end: str | None = Non
 
 
 def one_row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
-    """The only row of a result."""
+    """Return the only row of a result."""
     row: tuple[Any, ...] | None = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row

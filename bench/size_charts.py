@@ -41,20 +41,20 @@ def write_size_charts(path: Path, place: Path) -> list[Path]:
     Returns:
         what was written.
     """
-    found = json.loads(path.read_text())
-    windows: list[dict[str, Any]] = found["windows"]
+    figures = json.loads(path.read_text())
+    windows: list[dict[str, Any]] = figures["windows"]
     return [
         *_throughput(windows, place / "sizes-throughput"),
         *_memory(windows, place / "sizes-memory"),
         *_seconds(windows, place / "sizes-seconds"),
-        *_limits(found, place / "sizes-limits"),
+        *_limits(figures, place / "sizes-limits"),
     ]
 
 
 def _throughput(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
     figure, axes = plt.subplots(figsize=(WIDTH, HEIGHT))
     for cores, style in STYLES.items():
-        of_cores = [_of_cores(one, cores) for one in windows]
+        of_cores = [_of_cores(window, cores) for window in windows]
         axes.plot(_sizes(windows), _rates(windows, of_cores, "seconds"), style, marker="o", color=OURS)
         axes.lines[-1].set_label(f"Headwater, {cores_said(cores)}: WAL to Parquet")
     named = {"server_seconds": ("the server, in its own process", GREY), "client_seconds": ("pg_recvlogical", PALE)}
@@ -68,16 +68,16 @@ def _memory(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
     figure, axes = plt.subplots(figsize=(WIDTH, HEIGHT))
     for kind, label in (("driver", "driver"), ("worker", "largest worker"), ("java", "Spark's Java")):
         for cores, style in STYLES.items():
-            peaks = [_of_cores(one, cores)["peak_bytes"][kind] / MEGABYTE for one in windows]
-            said = f"{label}, {cores_said(cores)}"
-            axes.plot(_sizes(windows), peaks, style, marker="o", color=PARTS[kind][1], label=said)
+            peaks = [_of_cores(window, cores)["peak_bytes"][kind] / MEGABYTE for window in windows]
+            legend = f"{label}, {cores_said(cores)}"
+            axes.plot(_sizes(windows), peaks, style, marker="o", color=PARTS[kind][1], label=legend)
     axes.set_ylabel("MB at the peak")
     return _over_sizes(figure, axes, windows, place)
 
 
 def _over_sizes(figure: Any, axes: Any, windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(_sizes(windows), [f"{one['gigabytes']:g}" for one in windows])
+    axes.set_xticks(_sizes(windows), [f"{window['gigabytes']:g}" for window in windows])
     axes.set_xlabel("GB of WAL")
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", linewidth=0.4)
@@ -86,12 +86,12 @@ def _over_sizes(figure: Any, axes: Any, windows: Sequence[dict[str, Any]], place
 
 
 def _seconds(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
-    """CPU seconds a GB by process, and seconds of cores a GB by step; side by side, for both numbers of cores."""
+    """Draw CPU seconds a GB by process, and seconds of cores a GB by step; side by side, for both numbers of cores."""
     figure, panels = plt.subplots(2, len(STYLES), figsize=(WIDTH, 2 * HEIGHT), sharex=True, sharey="row", squeeze=False)
     for column, cores in enumerate(STYLES):
-        landings = [_of_cores(one, cores) for one in windows]
-        _stack(panels[0][column], windows, [one["cpu_seconds"] for one in landings], PARTS)
-        _stack(panels[1][column], windows, [_with_idle(one) for one in landings], {**TASKS, "idle": IDLE})
+        landings = [_of_cores(window, cores) for window in windows]
+        _stack(panels[0][column], windows, [landing["cpu_seconds"] for landing in landings], PARTS)
+        _stack(panels[1][column], windows, [_with_idle(landing) for landing in landings], {**TASKS, "idle": IDLE})
         panels[0][column].set_title(cores_said(cores))
         panels[1][column].set_xlabel("GB of WAL")
     panels[0][0].set_ylabel("CPU seconds a GB")
@@ -102,7 +102,7 @@ def _seconds(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
 
 
 def _with_idle(landing: dict[str, Any]) -> dict[str, float]:
-    """Seconds of tasks, and those of cores that had none."""
+    """Add to the seconds of tasks those of cores that had none."""
     tasks: dict[str, float] = landing["task_seconds"]
     return {**tasks, "idle": max(0.0, landing["cores"] * landing["seconds"] - sum(tasks.values()))}
 
@@ -112,37 +112,40 @@ def _stack(
 ) -> None:
     places, bottoms = range(len(windows)), [0.0] * len(windows)
     for part, (label, color) in names.items():
-        heights = [own.get(part, 0.0) * GIGABYTE / one["wal_bytes"] for one, own in zip(windows, parts, strict=True)]
+        heights = [
+            seconds.get(part, 0.0) * GIGABYTE / window["wal_bytes"]
+            for window, seconds in zip(windows, parts, strict=True)
+        ]
         if any(heights):
             axes.bar(places, heights, bottom=bottoms, color=color, label=label)
         bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
-    axes.set_xticks(list(places), [f"{one['gigabytes']:g}" for one in windows])
+    axes.set_xticks(list(places), [f"{window['gigabytes']:g}" for window in windows])
 
 
-def _limits(found: dict[str, Any], place: Path) -> list[Path]:
-    """All that there is at one size, in MB of WAL a second."""
-    window = next(one for one in found["windows"] if one["gigabytes"] == found["limits_gigabytes"])
+def _limits(figures: dict[str, Any], place: Path) -> list[Path]:
+    """Draw all that there is at one size, in MB of WAL a second."""
+    window = next(entry for entry in figures["windows"] if entry["gigabytes"] == figures["limits_gigabytes"])
     size = window["wal_bytes"] / MEGABYTE
-    bars = {name: (rate, LIMIT) for name, rate in found["limits"].items()}
+    bars = {name: (rate, LIMIT) for name, rate in figures["limits"].items()}
     for landing in window["landings"]:
         cores = landing["cores"]
         bars[f"Headwater, {cores_said(cores)}: WAL to Parquet"] = (size / landing["seconds"], OURS)
     bars["the server, in its own process"] = (size / window["server_seconds"], GREY)
     bars["pg_recvlogical into a file"] = (size / window["client_seconds"], GREY)
-    if "debezium" in found:
-        bars["Debezium's engine, JSON into a file"] = (found["debezium"], GREY)
-    label = f"MB of WAL a second, {found['limits_gigabytes']:g} GB of inserts"
+    if "debezium" in figures:
+        bars["Debezium's engine, JSON into a file"] = (figures["debezium"], GREY)
+    label = f"MB of WAL a second, {figures['limits_gigabytes']:g} GB of inserts"
     return points(bars, label, place)
 
 
 def _of_cores(window: dict[str, Any], cores: int) -> dict[str, Any]:
-    landing: dict[str, Any] = next(one for one in window["landings"] if one["cores"] == cores)
+    landing: dict[str, Any] = next(entry for entry in window["landings"] if entry["cores"] == cores)
     return landing
 
 
 def _sizes(windows: Sequence[dict[str, Any]]) -> list[float]:
-    return [one["wal_bytes"] / GIGABYTE for one in windows]
+    return [window["wal_bytes"] / GIGABYTE for window in windows]
 
 
 def _rates(windows: Sequence[dict[str, Any]], timed: Sequence[dict[str, Any]], key: str) -> list[float]:
-    return [one["wal_bytes"] / MEGABYTE / own[key] for one, own in zip(windows, timed, strict=True)]
+    return [window["wal_bytes"] / MEGABYTE / timing[key] for window, timing in zip(windows, timed, strict=True)]

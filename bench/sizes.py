@@ -2,10 +2,10 @@
 
 One server writes inserts of six columns, in transactions of 20,000 rows, until there is WAL enough; each size of it is
 landed as Parquet from the same start on. Of each run: how long it took, what its processes held at their peak, the CPU
-that they took, and how long tasks of each step worked (:mod:`watched_landing`). Beside it what the server itself takes
-to decode as much (its best case, the second of two runs), what ``pg_recvlogical`` takes to write it to a file, what
-Debezium's embedded engine makes of such rows, if it is there, and what the machine allows (:mod:`limits`). The last two
-are measured once: the engine on up to a million rows, the limits on the largest size up to 1 GB.
+that they took, and how long tasks of each step worked (:mod:`watched_landing`). The server's own decoding of as much
+stands beside it (its best case, the second of two runs). So does ``pg_recvlogical``, which writes it to a file.
+Debezium's embedded engine on such rows, if it is there, and what the machine allows (:mod:`limits`) are measured once:
+the engine on up to a million rows, the limits on the largest size up to 1 GB.
 
 Figures go to ``build/bench-sizes.json``, charts of them beside it. Needs three times the largest size of disk.
 """
@@ -60,7 +60,7 @@ class Window:
 
 
 def measure(gigabytes: Sequence[float], runs: int, directory: Path, console: Console) -> dict[str, Any]:
-    """All sizes, on one log."""
+    """Measure all sizes, on one log."""
     with bench_server() as server:
         with console.status("write the WAL"):
             start, backup = prepare(server, INSERTS, directory)
@@ -71,79 +71,82 @@ def measure(gigabytes: Sequence[float], runs: int, directory: Path, console: Con
                 windows.append(window(server, size, start, end, directory))
         server.stop()
         log = Log(backup, server.wal_directory, start, ends[-1], 0, directory)
-        return {"windows": [_landed(log, one, runs, console) for one in windows], **_limits(log, windows, console)}
+        return {
+            "windows": [_landed(log, entry, runs, console) for entry in windows],
+            **_limits(log, windows, console),
+        }
 
 
 def insert_more(connection: psycopg.Connection[Any]) -> None:
-    """One more transaction."""
+    """Write one more transaction."""
     (newest,) = one_row(connection, "SELECT coalesce(max(id), 0) FROM sales")
     (statement,) = inserts(ROWS_A_TRANSACTION, 1, newest + 1)
     connection.execute(statement.encode())
 
 
 def window(server: EmbeddedPostgres, gigabytes: float, start: str, end: str, directory: Path) -> Window:
-    """What the server takes for a size."""
+    """Measure what the server takes for a size."""
     with server.connect() as connection:
         _, (seconds,) = time_session(connection, 1, end=end)
     client = time_client(server, directory, end)
     return Window(gigabytes, Lsn.parse(end) - Lsn.parse(start), end, seconds, client)
 
 
-def _landed(log: Log, one: Window, runs: int, console: Console) -> dict[str, Any]:
+def _landed(log: Log, window: Window, runs: int, console: Console) -> dict[str, Any]:
     landings = []
     for cores in CORES:
-        found = []
+        watched = []
         for turn in range(runs):
-            with console.status(f"{one.gigabytes:g} GB, cores: {cores}: run {turn + 1} of {runs}"):
-                found.append(watched_landing(log, one.end, cores))
-        landings.append(_of_runs(found))
-    console.print(f"{one.gigabytes:g} GB: " + ", ".join(_said(one, landing) for landing in landings))
+            with console.status(f"{window.gigabytes:g} GB, cores: {cores}: run {turn + 1} of {runs}"):
+                watched.append(watched_landing(log, window.end, cores))
+        landings.append(_of_runs(watched))
+    console.print(f"{window.gigabytes:g} GB: " + ", ".join(_said(window, landing) for landing in landings))
     return {
-        "gigabytes": one.gigabytes,
-        "wal_bytes": one.wal_bytes,
-        "server_seconds": one.server_seconds,
-        "client_seconds": one.client_seconds,
+        "gigabytes": window.gigabytes,
+        "wal_bytes": window.wal_bytes,
+        "server_seconds": window.server_seconds,
+        "client_seconds": window.client_seconds,
         "landings": landings,
     }
 
 
 def _of_runs(runs: Sequence[WatchedLanding]) -> dict[str, Any]:
-    """The run of the median, with the seconds of all."""
-    median = statistics.median_low(one.seconds for one in runs)
-    found = next(one for one in runs if one.seconds == median)
+    """Choose the run of the median, with the seconds of all."""
+    median = statistics.median_low(run.seconds for run in runs)
+    typical = next(run for run in runs if run.seconds == median)
     return {
-        "cores": found.cores,
-        "rows": found.rows,
+        "cores": typical.cores,
+        "rows": typical.rows,
         "seconds": median,
-        "all_seconds": [one.seconds for one in runs],
-        "peak_bytes": {kind: max(one.peaks[kind] for one in runs) for kind in found.peaks},
-        "cpu_seconds": found.cpu,
-        "task_seconds": found.tasks,
+        "all_seconds": [run.seconds for run in runs],
+        "peak_bytes": {kind: max(run.peaks[kind] for run in runs) for kind in typical.peaks},
+        "cpu_seconds": typical.cpu,
+        "task_seconds": typical.tasks,
     }
 
 
-def _said(one: Window, landing: dict[str, Any]) -> str:
-    rate = one.wal_bytes / MEGABYTE / landing["seconds"]
+def _said(size: Window, landing: dict[str, Any]) -> str:
+    rate = size.wal_bytes / MEGABYTE / landing["seconds"]
     return (
-        f"{rate:.0f} MB/s (cores: {landing['cores']}, {one.server_seconds / landing['seconds']:.2f} times the server)"
+        f"{rate:.0f} MB/s (cores: {landing['cores']}, {size.server_seconds / landing['seconds']:.2f} times the server)"
     )
 
 
 def _limits(log: Log, windows: Sequence[Window], console: Console) -> dict[str, Any]:
-    """What the machine allows, and Debezium's engine: MB of WAL a second."""
-    fitting = [one for one in windows if one.gigabytes <= LIMITS_GIGABYTES] or windows[:1]
-    one = max(fitting, key=lambda window: window.wal_bytes)
+    """Measure what the machine allows, and Debezium's engine: MB of WAL a second."""
+    fitting = [entry for entry in windows if entry.gigabytes <= LIMITS_GIGABYTES] or windows[:1]
+    largest = max(fitting, key=lambda window: window.wal_bytes)
     with console.status("what the machine allows"):
-        landed = watched_landing(log, one.end, max(CORES))
-        seconds = limits(log, one.end, landed.files, CORES)
-    rates = {name: one.wal_bytes / MEGABYTE / took for name, took in seconds.items()}
-    found: dict[str, Any] = {"limits_gigabytes": one.gigabytes, "limits": rates}
+        landed = watched_landing(log, largest.end, max(CORES))
+        seconds = limits(log, largest.end, landed.files, CORES)
+    rates = {name: largest.wal_bytes / MEGABYTE / took for name, took in seconds.items()}
+    figures: dict[str, Any] = {"limits_gigabytes": largest.gigabytes, "limits": rates}
     if has_engine():
         events = min(landed.rows, EVENTS)
         with console.status("Debezium's engine"), tempfile.TemporaryDirectory(dir=log.directory) as name:
             rate = engine_rate(engine_run(events, Path(name)))
-        found["debezium"] = rate * one.wal_bytes / MEGABYTE / landed.rows
-    return found
+        figures["debezium"] = rate * largest.wal_bytes / MEGABYTE / landed.rows
+    return figures
 
 
 def main() -> None:
@@ -154,11 +157,11 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console(highlight=False, width=140)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-        found = measure(sorted(arguments.gigabytes), arguments.runs, Path(directory), console)
+        figures = measure(sorted(arguments.gigabytes), arguments.runs, Path(directory), console)
     BUILD.mkdir(exist_ok=True)
     path = BUILD / "bench-sizes.json"
-    path.write_text(json.dumps(found, indent=2) + "\n")
-    console.print(f"written to {', '.join(str(one) for one in (path, *write_size_charts(path, BUILD)))}")
+    path.write_text(json.dumps(figures, indent=2) + "\n")
+    console.print(f"written to {', '.join(str(chart) for chart in (path, *write_size_charts(path, BUILD)))}")
 
 
 if __name__ == "__main__":

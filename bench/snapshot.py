@@ -45,7 +45,7 @@ def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
 
 
 def copy_runs(server: EmbeddedPostgres, runs: int) -> Runs:
-    """Seconds of each COPY after one to warm up."""
+    """Measure the seconds of each COPY after one to warm up."""
     seconds = []
     with server.connect() as connection:
         for _ in range(runs + 1):
@@ -56,13 +56,13 @@ def copy_runs(server: EmbeddedPostgres, runs: int) -> Runs:
 
 
 def load_seconds(wal: Path, backup: Path, target: Path, rows: int) -> float:
-    """One run of ``headwater land``, Spark's start left out."""
+    """Run ``headwater land`` once; return its seconds, Spark's start left out."""
     shutil.rmtree(target, ignore_errors=True)
-    said = land(wal, backup, target, "--format", "parquet", "--snapshot", "initial")
-    found = sum(said["rows"].values())
-    if found < rows:
-        raise SystemExit(f"{found} rows have landed of {rows}")
-    return float(said["land_seconds"])
+    stats = land(wal, backup, target, "--format", "parquet", "--snapshot", "initial")
+    landed = sum(stats["rows"].values())
+    if landed < rows:
+        raise SystemExit(f"{landed} rows have landed of {rows}")
+    return float(stats["land_seconds"])
 
 
 MEASUREMENT = Measurement(("snapshot_rows",), measure)

@@ -53,15 +53,17 @@ MEASUREMENTS = (
     debezium_embedded.MEASUREMENT,
     start.MEASUREMENT,
 )
-NAMES = tuple(name for one in MEASUREMENTS for name in one.names)
+NAMES = tuple(name for measurement in MEASUREMENTS for name in measurement.names)
 
 
-def measured(one: Measurement, names: Sequence[str], arguments: argparse.Namespace, console: Console) -> list[Result]:
-    """The figures of a measurement, in a directory of its own; none if it fails, which is told."""
+def measured(
+    measurement: Measurement, names: Sequence[str], arguments: argparse.Namespace, console: Console
+) -> list[Result]:
+    """Make the figures of a measurement, in a directory of its own; none if it fails, which is reported."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
         sitting = Sitting(Path(directory), console, arguments.changes, arguments.seconds, arguments.runs)
         try:
-            return one.measure(sitting, names)
+            return measurement.measure(sitting, names)
         except SystemExit as error:
             console.print(f"[red]{', '.join(names)}: {error}[/]")
         except Exception:  # What one of them meets does not end the others.
@@ -70,7 +72,7 @@ def measured(one: Measurement, names: Sequence[str], arguments: argparse.Namespa
 
 
 def parsed() -> argparse.Namespace:
-    """What was asked for."""
+    """Parse what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; default: all")
     parser.add_argument("--changes", type=int, help="rows or changes of each workload, instead of its own number")
@@ -91,18 +93,18 @@ def main() -> None:
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     path = BUILD / "bench.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if arguments.keep and path.exists() else {}
+    earlier: dict[str, Any] = json.loads(path.read_text()) if arguments.keep and path.exists() else {}
     results: list[Result] = []
-    for one in MEASUREMENTS:
-        names = [name for name in one.names if name in wanted]
+    for measurement in MEASUREMENTS:
+        names = [name for name in measurement.names if name in wanted]
         if names:
-            results += measured(one, names, arguments, console)
-            write_json(results, path, kept)
+            results += measured(measurement, names, arguments, console)
+            write_json(results, path, earlier)
     machine = f"{os.cpu_count()} cores ({platform.machine()})"
     console.print(f"PostgreSQL 16 and Headwater on {machine}, medians of {arguments.runs or RUNS}")
     console.print(figures_table(results))
-    console.print(f"written to {', '.join(str(one) for one in (path, *write_charts(path, BUILD)))}")
-    missing = set(wanted) - {one.name for one in results} - set(debezium_embedded.MEASUREMENT.names)
+    console.print(f"written to {', '.join(str(chart) for chart in (path, *write_charts(path, BUILD)))}")
+    missing = set(wanted) - {result.name for result in results} - set(debezium_embedded.MEASUREMENT.names)
     if missing:
         raise SystemExit(f"not measured: {', '.join(sorted(missing))}")
 

@@ -46,12 +46,12 @@ def measure(sitting: Sitting, _names: Collection[str]) -> list[Result]:
 
 
 def bare_session() -> None:
-    """PySpark as it comes."""
+    """Run PySpark as it comes."""
     subprocess.run([sys.executable, "-c", BARE], check=True, capture_output=True)
 
 
 def decode_segment(server: EmbeddedPostgres, backup: Path, directory: Path, engine: str) -> None:
-    """The command with nothing much to do."""
+    """Run the command with nothing much to do."""
     command = [str(Path(sys.executable).parent / "headwater"), "decode", "--wal", str(server.wal_directory)]
     command += ["--catalog", str(backup), "--database", "postgres", "--out", str(directory / "segment"), "--quiet"]
     command += ["--engine", engine]
@@ -59,7 +59,7 @@ def decode_segment(server: EmbeddedPostgres, backup: Path, directory: Path, engi
 
 
 def timed(run: Callable[[], None]) -> float:
-    """Seconds of a run."""
+    """Measure the seconds of a run."""
     began = time.perf_counter()
     run()
     return time.perf_counter() - began

@@ -1,9 +1,9 @@
-"""How long a change takes from its commit on the server to ``foreachBatch`` in Spark, while the server works.
+"""The time of a change from its commit on the server to ``foreachBatch`` in Spark, while the server works.
 
 pgbench sends its transactions at an even rate; Spark's stream (docs/guides/streams.md) reads the ``pg_wal`` that the
-server is writing, all on one machine. A change's latency is the time from its commit, as the WAL has it, until the rows
-of its batch are with the function that ``foreachBatch`` calls. The first seconds do not count: Java compiles what the
-stream needs. What is told is the median of the percentiles of five parts of the time, as of five runs elsewhere.
+server is writing, all on one machine. A change's latency is the time from its commit, as the WAL has it. It ends when
+the rows of its batch are with the function that ``foreachBatch`` calls. The first seconds do not count: Java compiles
+what the stream needs. The figure is the median of the percentiles of five parts of the time, as of five runs elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PERCENTILES = {"stream_latency_p50_ms": (50, 400), "stream_latency_p99_ms": (99,
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent while the stream runs.
+    """The load that is sent while the stream runs.
 
     Attributes:
         command: of pgbench, but for how much; environment: its.
@@ -51,7 +51,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the stream has given.
+    """The changes that the stream has given.
 
     Attributes:
         latency: float64[n] in seconds, of changes in the order of their commits.
@@ -86,7 +86,7 @@ def _result(name: str, percentile: int, at_most: float, seen: Seen) -> Result:
 
 
 def streamed(wal: Path, backup: Path, directory: Path, load: Load) -> Seen:
-    """Runs in a process of its own, as its Spark goes on until it ends: the stream, and pgbench beside it."""
+    """Run the stream, and pgbench beside it, in a process of its own, as its Spark goes on until it ends."""
     spark = spark_session()
     headwater.register(spark)
     stream = spark.readStream.format("headwater").options(path=str(wal), catalog=str(backup), database="postgres")
@@ -112,7 +112,7 @@ def _steady(seconds: float) -> list[str]:
 
 
 def _send(load: Load, flags: Sequence[str]) -> tuple[int, float]:
-    """How many transactions pgbench has sent, and how many a second."""
+    """Send transactions with pgbench; return how many it has sent, and how many a second."""
     run = subprocess.run(
         [*load.command, *flags], env=dict(load.environment), check=True, capture_output=True, text=True
     )
@@ -132,7 +132,7 @@ class Arrivals:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def take(self, batch: Any, _number: int) -> None:
-        """All rows of a batch, as Arrow's table."""
+        """Take all rows of a batch, as Arrow's table."""
         rows = batch.toArrow()
         arrived = time.time()
         micros = rows["_commit_time"].combine_chunks().cast("int64").to_numpy()
@@ -158,7 +158,7 @@ class Arrivals:
         return sum(map(len, self._committed))
 
     def seen(self, since: float, rate: float) -> Seen:
-        """What was committed from a moment on, in seconds since 1970."""
+        """Return what was committed from a moment on, in seconds since 1970."""
         committed, latency = np.concatenate(self._committed), np.concatenate(self._latency)
         order = np.argsort(committed, kind="stable")
         order = order[committed[order] >= since]

@@ -1,6 +1,6 @@
 """One run of ``headwater land``, watched: CPU and memory of its processes, and how long tasks of each step took.
 
-What is told is of the time from where landing began to where the last window had landed, by the run's own word
+The figures are of the time from where landing began to where the last window had landed, by the run's own word
 (``--progress json``): Spark's start is left out. Tasks are those of Spark's event log, which the run is made to write;
 it has a line for each, some hundreds in all.
 """
@@ -30,7 +30,7 @@ BEFORE = ("start",)
 
 @dataclass(frozen=True)
 class WatchedLanding:
-    """What one run took.
+    """The figures of one run that was watched.
 
     Attributes:
         cores: that it had; seconds: from its first window's beginning to its last one's end.
@@ -50,19 +50,19 @@ class WatchedLanding:
 
 
 def watched_landing(log: Log, end: str, cores: int) -> WatchedLanding:
-    """Land a log's changes up to an LSN as Parquet, anew."""
+    """Land a log's changes up to an LSN as Parquet, into a new place."""
     target, events = log.directory / "lake", log.directory / "events"
     for place in (target, events):
         shutil.rmtree(place, ignore_errors=True)
     events.mkdir()
     flags = ["--format", "parquet", "--snapshot", "never", "--end", end, "--master", f"local[{cores}]"]
     with on_cores(cores), watched_processes() as watch:
-        said = land(log.wal, log.backup, target, *flags, submit=_event_log(events))
-    began, ended = said["began"], said["ended"]
+        stats = land(log.wal, log.backup, target, *flags, submit=_event_log(events))
+    began, ended = stats["began"], stats["ended"]
     return WatchedLanding(
         cores=cores,
         seconds=ended - began,
-        rows=sum(said["rows"].values()),
+        rows=sum(stats["rows"].values()),
         files=tuple(sorted(target.glob("*/*.parquet"))),
         cpu=watch.cpu_between(began, ended),
         peaks={kind: watch.peak(kind) for kind in KINDS},
@@ -71,24 +71,24 @@ def watched_landing(log: Log, end: str, cores: int) -> WatchedLanding:
 
 
 def _event_log(place: Path) -> str:
-    """Spark's settings that have it write its event log, as a plain file."""
+    """Write the settings that have Spark write its event log, as a plain file."""
     settings = {"enabled": "true", "dir": place.as_uri(), "compress": "false", "rolling.enabled": "false"}
     words = [word for name, value in settings.items() for word in ("--conf", f"spark.eventLog.{name}={value}")]
     return shlex.join([*words, "pyspark-shell"])
 
 
 def task_seconds(place: Path) -> dict[str, float]:
-    """Seconds of all tasks by step, of the event log in a directory."""
+    """Sum the seconds of all tasks by step, of the event log in a directory."""
     steps: dict[int, str] = {}
-    found: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
     for event in _events(place):
         if event["Event"] == "SparkListenerJobStart":
-            said = event.get("Properties", {}).get("spark.job.description", "")
-            steps |= dict.fromkeys(event["Stage IDs"], said.removeprefix(STEPS))
+            description = event.get("Properties", {}).get("spark.job.description", "")
+            steps |= dict.fromkeys(event["Stage IDs"], description.removeprefix(STEPS))
         elif event["Event"] == "SparkListenerTaskEnd":
             task = event["Task Info"]
-            found[steps.get(event["Stage ID"], "")] += task["Finish Time"] - task["Launch Time"]
-    return {step: millis / 1000 for step, millis in found.items() if step and step not in BEFORE}
+            seconds[steps.get(event["Stage ID"], "")] += task["Finish Time"] - task["Launch Time"]
+    return {step: millis / 1000 for step, millis in seconds.items() if step and step not in BEFORE}
 
 
 def _events(place: Path) -> Iterator[dict[str, Any]]:

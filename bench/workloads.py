@@ -1,4 +1,4 @@
-"""What ``make bench`` decodes and lands: tables, and what is done to them while the log is written."""
+"""The workloads that ``make bench`` decodes and lands: tables, and what is done to them while the log is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SALE = "g, g % 1000, 'customer number ' || g, (g % 99999) / 100.0, '2024-01-01 0
 
 @dataclass(frozen=True)
 class Workload:
-    """What is decoded.
+    """A workload that is decoded.
 
     Attributes:
         name: of what is kept of it meanwhile.
@@ -40,27 +40,27 @@ class Workload:
 
 
 def prepare_inserts(server: EmbeddedPostgres) -> None:
-    """A table of six columns."""
+    """Create a table of six columns."""
     with server.connect() as connection:
         connection.execute(f"CREATE TABLE sales ({SALES})".encode())
 
 
 def run_inserts(server: EmbeddedPostgres, changes: int) -> None:
-    """Rows in a few transactions."""
+    """Insert rows in a few transactions."""
     with server.connect() as connection:
         for statement in inserts(changes, INSERT_TRANSACTIONS):
             connection.execute(statement.encode())
 
 
 def inserts(rows: int, transactions: int, first: int = 1) -> list[str]:
-    """Statements that make so many rows, or a few more, in so many transactions."""
+    """Write statements that make so many rows, or a few more, in so many transactions."""
     share = -(-rows // transactions)
     spans = ((first + part * share, first + (part + 1) * share - 1) for part in range(transactions))
     return [f"INSERT INTO sales SELECT {SALE} FROM generate_series({low}, {high}) g" for low, high in spans]
 
 
 def prepare_tables(server: EmbeddedPostgres) -> None:
-    """Tables of three columns."""
+    """Create tables of three columns."""
     with server.connect() as connection:
         for number in range(TABLES):
             columns = "id bigint PRIMARY KEY, name text, amount numeric(12,2)"
@@ -68,7 +68,7 @@ def prepare_tables(server: EmbeddedPostgres) -> None:
 
 
 def run_tables(server: EmbeddedPostgres, changes: int) -> None:
-    """Rows in all of them, in transactions of a thousand rows a table."""
+    """Insert rows into all tables, in transactions of a thousand rows a table."""
     rounds = -(-changes // (TABLES * ROWS_A_TRANSACTION))
     with server.connect() as connection:
         for turn in range(rounds):
@@ -79,12 +79,12 @@ def run_tables(server: EmbeddedPostgres, changes: int) -> None:
 
 
 def prepare_pgbench(server: EmbeddedPostgres) -> None:
-    """Pgbench's tables, filled."""
+    """Create and fill pgbench's tables."""
     pgbench(server, "--initialize", "--quiet", "--scale", "10")
 
 
 def run_pgbench(server: EmbeddedPostgres, changes: int) -> None:
-    """Pgbench's default transactions: three updates and an insert each."""
+    """Run pgbench's default transactions: three updates and an insert each."""
     each = -(-changes // (PGBENCH_CLIENTS * CHANGES_PER_PGBENCH_TRANSACTION))
     clients = ("--client", str(PGBENCH_CLIENTS), "--jobs", "2", "--transactions", str(each))
     pgbench(server, "--no-vacuum", "--protocol", "prepared", *clients)

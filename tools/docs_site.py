@@ -65,10 +65,10 @@ def helps(context: click.Context) -> Iterator[tuple[str, str]]:
 
 def names_reference() -> str:
     """Return a section for each public name of the package, with its docstring."""
-    return "\n".join(section(name, told(getattr(headwater, name))) for name in headwater.__all__ if name[0] != "_")
+    return "\n".join(section(name, described(getattr(headwater, name))) for name in headwater.__all__ if name[0] != "_")
 
 
-def told(value: object) -> str:
+def described(value: object) -> str:
     """Return how a public name is called, if it is, and what its docstring says."""
     call = str(inspect.signature(value)) if callable(value) and not isinstance(value, type) else ""
     return f"{call}\n\n{inspect.getdoc(value)}".strip()

@@ -44,7 +44,7 @@ def fetch(major: int, root: Path) -> None:
 
 
 def unpack(archive: Path, tree: Path) -> None:
-    """What is kept of a source package's archive, without the archive's own top directory."""
+    """Unpack the files of :data:`KEPT` from a source package's archive, without the archive's own top directory."""
     with tarfile.open(archive) as tar:
         for member in tar:
             place = member.name.removeprefix("./").partition("/")[2]

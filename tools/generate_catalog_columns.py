@@ -66,14 +66,14 @@ ALIGNS = {"ALIGNOF_POINTER": "d"}
 
 
 def types(text: str, columns: list[str]) -> dict[str, tuple[int, str]]:
-    """Name to (typlen, typalign) of every type in the file's pg_type rows."""
+    """Map each type of the file's pg_type rows to its (typlen, typalign)."""
     body = text[text.index("create pg_type ") : text.index("close pg_type")]
-    found = {}
+    kinds = {}
     for line in re.findall(r"^insert \( (.*) \)$", body, re.M):
         row = dict(zip(columns, TOKENS.findall(line), strict=True))
         length, align = row["typlen"], row["typalign"]
-        found[row["typname"]] = (LENGTHS.get(length) or int(length), ALIGNS.get(align, align))
-    return found
+        kinds[row["typname"]] = (LENGTHS.get(length) or int(length), ALIGNS.get(align, align))
+    return kinds
 
 
 def lines(text: str) -> list[str]:

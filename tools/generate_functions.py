@@ -22,7 +22,7 @@ Row = dict[str, str]
 
 
 def rows(text: str, catalog: str) -> Iterator[Row]:
-    """The rows of a catalog in a ``postgres.bki``."""
+    """Give the rows of a catalog in a ``postgres.bki``."""
     created = re.search(rf"^create {catalog} [^\n]*\n \(\n(.*?)\n \)", text, re.M | re.S)
     assert created is not None
     names = re.findall(r"^ (\w+) = ", created[1], re.M)
@@ -33,18 +33,18 @@ def rows(text: str, catalog: str) -> Iterator[Row]:
 
 
 def lines(text: str) -> Iterator[str]:
-    """What is told of a major version."""
-    kept = set()
+    """Give the lines about a major version."""
+    immutable = set()
     for row in rows(text, "pg_proc"):
         if row["provolatile"] == "i" and row["prokind"] == "f" and row["proretset"] == "f":
-            kept.add(row["oid"])
+            immutable.add(row["oid"])
             source = row["prosrc"] if re.fullmatch(r"\w+", row["prosrc"]) else "-"
             arguments = row["proargtypes"].replace(" ", ",") or "-"
             yield f"f {row['oid']} {row['proname']} {source} {arguments} {row['prorettype']} {row['proisstrict']}"
     for row in rows(text, "pg_operator"):
-        found = next((f for f in rows_of_function(text, row["oprcode"], row) if f in kept), None)
-        if found is not None:
-            yield f"o {row['oid']} {row['oprname']} {found}"
+        function = next((f for f in rows_of_function(text, row["oprcode"], row) if f in immutable), None)
+        if function is not None:
+            yield f"o {row['oid']} {row['oprname']} {function}"
     subtypes = {row[key]: row["rngsubtype"] for row in rows(text, "pg_range") for key in ("rngtypid", "rngmultitypid")}
     (handler,) = (row["oid"] for row in rows(text, "pg_proc") if row["proname"] == "array_subscript_handler")
     for row in rows(text, "pg_type"):
@@ -58,7 +58,7 @@ _FUNCTIONS: dict[int, dict[str, list[str]]] = {}
 
 
 def rows_of_function(text: str, code: str, operator: Row) -> list[str]:
-    """The OIDs of the functions that an operator's code may name: by its name, with the arguments it has."""
+    """List the OIDs of the functions that an operator's code may name: by its name, with the arguments it has."""
     if id(text) not in _FUNCTIONS:
         table = _FUNCTIONS.setdefault(id(text), {})
         for row in rows(text, "pg_proc"):

@@ -25,7 +25,7 @@ PATTERNS = """
         ) as printed(pattern)
     ) patterns where pattern is distinct from before order by first
 """
-HEADER = '''"""Where hyphens stand in the numbers of the extension isn.
+HEADER = '''"""The places of hyphens in the numbers of the extension isn.
 
 Generated from PostgreSQL {major} by tools/generate_isn_hyphens.py, do not edit.
 PostgreSQL: ``contrib/isn/*.h``; the same in all major versions.
@@ -46,18 +46,18 @@ The thirteenth digit does not matter."""
 
 
 def changes(connection: Any, start: int, step: int, count: int) -> list[tuple[int, str]]:
-    """First twelve digits from which on numbers have a pattern, among `count` ones from `start` on."""
+    """Ask for the first twelve digits from which on numbers have a pattern, among `count` numbers from `start` on."""
     rows = connection.execute(PATTERNS.encode(), (start, step, start, step, count - 1)).fetchall()
     return [(first, pattern) for first, pattern in rows]
 
 
 def mask(pattern: str) -> int:
-    """Bit i is set if a hyphen stands behind i + 1 digits."""
-    found, digits = 0, 0
+    """Pack a pattern into bits: bit i is set if a hyphen stands after i + 1 digits."""
+    bits, digits = 0, 0
     for sign in pattern:
         digits += sign != "-"
-        found |= (sign == "-") << digits - 1
-    return found
+        bits |= (sign == "-") << digits - 1
+    return bits
 
 
 def main() -> None:
@@ -66,12 +66,12 @@ def main() -> None:
     with EmbeddedPostgres(find_programs(major), autovacuum=False) as server, server.connect() as connection:
         connection.execute("create extension isn")
         connection.execute("set isn.weak = off")
-        found = changes(connection, 0, 10**9, 1000)
+        patterns = changes(connection, 0, 10**9, 1000)
         for prefix in (978, 979):
-            found += changes(connection, prefix * 10**9, 100, 10**7)
-        found += changes(connection, 977 * 10**9, 10**5, 10**4)
-        found += [(980 * 10**9, changes(connection, 980 * 10**9, 1, 1)[0][1])]
-    rows = dict(found)
+            patterns += changes(connection, prefix * 10**9, 100, 10**7)
+        patterns += changes(connection, 977 * 10**9, 10**5, 10**4)
+        patterns += [(980 * 10**9, changes(connection, 980 * 10**9, 1, 1)[0][1])]
+    rows = dict(patterns)
     changed, before = [], -1
     for first in sorted(rows):
         if mask(rows[first]) != before:

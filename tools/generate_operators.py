@@ -20,16 +20,16 @@ HEADER = """\
 
 
 def lines(text: str) -> Iterator[str]:
-    """What is told of a major version."""
+    """Give the lines about a major version."""
     immutable = {row["oid"] for row in rows(text, "pg_proc") if row["provolatile"] == "i"}
     for row in rows(text, "pg_operator"):
-        function = next((one for one in rows_of_function(text, row["oprcode"], row) if one in immutable), "0")
+        function = next((oid for oid in rows_of_function(text, row["oprcode"], row) if oid in immutable), "0")
         yield f"o {row['oid']} {row['oprname']} {row['oprleft']} {row['oprright']} {row['oprresult']} {function}"
     for row in rows(text, "pg_cast"):
         signature = {"oprcode": row["castfunc"], "oprleft": row["castsource"], "oprright": "0"}
         functions = rows_of_function(text, row["castfunc"], signature)
-        kept = next((one for one in functions if one in immutable), "0")
-        words = row["castsource"], row["casttarget"], kept, row["castcontext"], row["castmethod"]
+        cast_function = next((oid for oid in functions if oid in immutable), "0")
+        words = row["castsource"], row["casttarget"], cast_function, row["castcontext"], row["castmethod"]
         yield f"c {' '.join(words)}"
     for row in rows(text, "pg_type"):
         preferred = LENGTHS.get(row["typispreferred"], row["typispreferred"])

@@ -5,7 +5,7 @@ Python, ``apt-get`` and ``dpkg-deb`` only, and no root; leaves the machine's own
 takes nothing of what is installed.
 
 The packages are those of the suites that have the major, wherever the machine's own sources say that Debian is. They
-may be built for other libraries than the machine has, so the libraries they name come along, the C library with its
+may be built for other libraries than the machine has. So the libraries they name come along, the C library with its
 loader too, and each program is a script that starts it with them. The tree is that of the packages, as a server finds
 its files by their place relative to itself; ``bin``, ``lib`` and ``share/postgresql`` lead where the cache's other
 installations have them. Known gaps: time zones are the machine's own (``/usr/share/zoneinfo``), as Debian builds it so;
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def for_majors(name: str, known: Sequence[int], folder: str, work: Callable[[int, Path], None]) -> int:
-    """Do something for the majors named on the command line, or all, each whatever becomes of the others.
+    """Work for the majors named on the command line, or for all, each whatever becomes of the others.
 
     Args:
         name: of the tool; known: majors that it can be called for.
@@ -74,14 +74,14 @@ def for_majors(name: str, known: Sequence[int], folder: str, work: Callable[[int
 
 
 def _reason(major: int, folder: str, work: Callable[[int, Path], None]) -> str | None:
-    """Do it for one major; why that failed, None if it did not."""
+    """Work for one major; return why that failed, None if it did not."""
     try:
         work(major, open_cache(folder))
     except (HeadwaterError, OSError, ValueError) as error:
         return str(error)
     except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout or "").strip().splitlines()
-        return f"{error.cmd[0]} failed: {said[-1] if said else error}"
+        lines = (error.stderr or error.stdout or "").strip().splitlines()
+        return f"{error.cmd[0]} failed: {lines[-1] if lines else error}"
     return None
 
 
@@ -147,7 +147,7 @@ class Apt:
         run("apt-get", *self._options, "update", "-q")
 
     def download(self, *packages: str) -> list[Path]:
-        """The archives of packages, and of all libraries that they need, directly or not."""
+        """Download the archives of packages, and of all libraries that they need, directly or not."""
         wanted, waiting = dict.fromkeys(packages), list(packages)
         while waiting:
             needed = set(self._needed(waiting))
@@ -157,12 +157,12 @@ class Apt:
         return sorted(self._archives.glob("*.deb"))
 
     def source(self, package: str) -> Path:
-        """The archive of a package's source as its authors released it."""
+        """Download the archive of a package's source as its authors released it."""
         run("apt-get", *self._options, "source", "--download-only", "-q", package, directory=self._archives)
         return next(self._archives.glob("*.orig.tar.*[!c]"))
 
     def version(self, package: str) -> str:
-        """The version of a package that :meth:`download` takes."""
+        """Find the version of a package that :meth:`download` takes."""
         shown = run("apt-cache", *self._options, "show", "--no-all-versions", package)
         return next(line.removeprefix("Version: ") for line in shown.splitlines() if line.startswith("Version: "))
 
@@ -175,7 +175,7 @@ class Apt:
 
 
 def stanzas(major: int, kind: str, suites: Sequence[str]) -> str:
-    """Suites of the archives that the machine's own sources name."""
+    """Write suites of the archives that the machine's own sources name."""
     address, key = archive(major)
     of_security = [suite for suite in suites if suite.endswith(SECURITY)]
     released = [suite for suite in suites if suite not in of_security]
@@ -189,7 +189,7 @@ def stanzas(major: int, kind: str, suites: Sequence[str]) -> str:
 
 
 def archive(major: int) -> tuple[str, str]:
-    """Where Debian is, and the file of keys that is named with it, if there is one."""
+    """Find the address of Debian, and the file of keys that is named with it, if there is one."""
     shown = run("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(SIGNED_BY)")
     for line in shown.splitlines():
         address, suite, key = line.split("|")
@@ -244,7 +244,7 @@ def remove(path: Path) -> None:
 
 
 def run(*command: str, directory: Path | None = None) -> str:
-    """What a command prints, in no language but its own; raises when it fails."""
+    """Run a command and return what it prints, in no language but its own; raises when it fails."""
     environment = os.environ | {"LC_ALL": "C"}
     return subprocess.run(
         command, cwd=directory, env=environment, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL

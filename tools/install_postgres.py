@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def open_cache(folder: str = "") -> Path:
-    """The directory of installed servers, or a folder of it, made if it is not there."""
+    """Open the directory of installed servers, or a folder of it, made if it is not there."""
     root = server_cache() / folder
     make_directory(root, 0o755 if os.geteuid() == 0 else 0o700)
     check_path(root)
@@ -115,7 +115,7 @@ def publish(native: Path, target: Path) -> None:
 
 
 def installed_version(target: Path) -> str | None:
-    """Version in the cache, None when there is none."""
+    """Read the version in the cache; None when there is none."""
     try:
         return (target / "VERSION").read_text()
     except OSError:
@@ -160,7 +160,7 @@ def link_libraries(native: Path) -> None:
 
 
 def make_readable(native: Path) -> None:
-    """``chmod -R a+rX,go-w``, with the programs executable."""
+    """Do as ``chmod -R a+rX,go-w``, with the programs executable."""
     for path in (native, *native.rglob("*")):
         if path.is_symlink():
             continue

@@ -85,14 +85,14 @@ def run(command: Sequence[str], directory: Path = ROOT) -> str:
     return ended.stdout
 
 
-def expect(what: str, found: object, expected: object) -> None:
+def expect(what: str, actual: object, expected: object) -> None:
     """See that something is as it should be, and say so.
 
     Raises:
         ReleaseError: it is not.
     """
-    if found != expected:
-        raise ReleaseError(f"{what}: found {found}, expected {expected}")
+    if actual != expected:
+        raise ReleaseError(f"{what}: found {actual}, expected {expected}")
     print(f"  {what}: ok", flush=True)
 
 
@@ -160,7 +160,9 @@ def try_landing(trial: Trial) -> None:
         trial.run("headwater", "land", *trial.window, "--to", lake, *flags)
         tables = json.loads(trial.run("headwater", "lake", "tables", lake, "--json"))["tables"]
         expect(
-            f"rows landed, {format}, {engine}", {one["table"]: one["rows"] for one in tables}, {"shop.orders": ORDERS}
+            f"rows landed, {format}, {engine}",
+            {table["table"]: table["rows"] for table in tables},
+            {"shop.orders": ORDERS},
         )
 
 

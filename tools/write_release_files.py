@@ -1,7 +1,7 @@
 """Write files as a release leaves them, for the releases after it: ``python tools/write_release_files.py ARCHIVE``.
 
-A real PostgreSQL 16 runs the two scripts of ``examples/release_files``. The command ``headwater`` beside this Python, or
-the one that ``--command`` names, makes slots, states and lakes up to the end of the first script. It also says what
+A real PostgreSQL 16 runs the two scripts of ``examples/release_files``. The command ``headwater`` beside this Python,
+or the one that ``--command`` names, makes slots, states and lakes up to the end of the first script. It also says what
 comes after it. ``ARCHIVE`` (``.tar.xz``) then has, in one folder:
 
 - ``wal``, the segments of both scripts, and ``catalog``, exported before them;
@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg.conninfo
-from make_sample import run
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from make_sample import run
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "release_files"
 PLUGINS = {
@@ -70,7 +70,7 @@ class Release:
 
     @property
     def version(self) -> str:
-        """What the command says of itself."""
+        """The version that the command says it has."""
         return self._run("--version").split()[-1]
 
     @property

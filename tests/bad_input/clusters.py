@@ -30,7 +30,7 @@ ODD_TYPE = (
 
 @dataclass(frozen=True)
 class Cluster:
-    """What is left of the main cluster; every path is a directory.
+    """The files that are left of the main cluster; every path is a directory.
 
     Attributes:
         backup: base backup from before the workload.
@@ -79,7 +79,7 @@ def make_cluster(directory: Path) -> Cluster:
 
 
 def make_other_cluster(directory: Path, major: int) -> Path:
-    """A cluster that has nothing to do with the main one; returns its data directory.
+    """Make a cluster that has nothing to do with the main one; return its data directory.
 
     It has checksums: one without would be a copy of what the main one was made as (:mod:`copied_clusters`).
     """
@@ -92,7 +92,7 @@ def make_other_cluster(directory: Path, major: int) -> Path:
 
 
 def linked_copy(source: Path, target: Path) -> Path:
-    """A copy whose files are hard links, for variants that replace some: see :func:`own_file`."""
+    """Copy a directory by hard links, for variants that replace some files: see :func:`own_file`."""
     shutil.copytree(source.resolve(), target, symlinks=True, copy_function=os.link)
     return target
 
@@ -111,7 +111,7 @@ def _make_types_database(server: EmbeddedPostgres) -> None:
 
 
 def _use_types(server: EmbeddedPostgres) -> None:
-    """Tables of types that have no text form yet, each in a publication of its own."""
+    """Create tables of types that have no text form yet, each in a publication of its own."""
     with server.connect("types") as connection:
         for statement in ODD_TYPE:
             connection.execute(statement)

@@ -35,7 +35,7 @@ IDLE_WORKER = re.compile(
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run of the command ended.
+    """The end of a run of the command.
 
     Attributes:
         status: exit status.
@@ -51,7 +51,7 @@ class Outcome:
     left: tuple[str, ...]
 
     def check_failed(self, *expected: str, status: int = 1, begun: bool | None = False) -> None:
-        """One line on standard error that has all these pieces, and nothing else of any kind."""
+        """Check that there is one line on standard error that has all these pieces, and nothing else of any kind."""
         assert (status, b"", ()) == (self.status, self.stdout, self.left), self.stderr
         lines = self.stderr.splitlines()
         assert len(lines) == 1, self.stderr
@@ -62,12 +62,12 @@ class Outcome:
             assert begun == self.begun
 
     def check_passed(self) -> bytes:
-        """Standard output of a run that went well and said nothing else."""
+        """Check that the run went well and said nothing else; return its standard output."""
         assert (self.status, self.stderr, self.left) == (0, "", ())
         return self.stdout
 
     def check_warned(self, *expected: str) -> bytes:
-        """Standard output of a run that went well, with one warning that has all these pieces."""
+        """Check that the run went well, with one warning that has all these pieces; return its standard output."""
         lines = self.stderr.splitlines()
         assert (self.status, len(lines), self.left) == (0, 1, ()), self.stderr
         assert lines[0].startswith("headwater: warning: ")

@@ -20,13 +20,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 @pytest.fixture(scope="session")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data directory of another cluster of the same version."""
+    """Make another cluster of the same version; return its data directory."""
     return make_other_cluster(tmp_path_factory.mktemp("stranger"), MAJOR)
 
 
 @pytest.fixture(scope="session")
 def elder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data directory of a cluster of another major version."""
+    """Make a cluster of another major version; return its data directory."""
     return make_other_cluster(tmp_path_factory.mktemp("elder"), OTHER_MAJOR)
 
 
@@ -42,19 +42,19 @@ def headwater(
 
 @pytest.fixture
 def wal(cluster: Cluster, tmp_path: Path) -> Path:
-    """WAL of the test's own, to damage: see ``own_file``."""
+    """Copy the WAL for the test to damage: see ``own_file``."""
     return linked_copy(cluster.wal, tmp_path / "wal")
 
 
 @pytest.fixture
 def catalog(cluster: Cluster, tmp_path: Path) -> Path:
-    """A backup of the test's own, to damage: see ``own_file``."""
+    """Copy the backup for the test to damage: see ``own_file``."""
     return linked_copy(cluster.backup, tmp_path / "catalog")
 
 
 @pytest.fixture(scope="session")
 def whole(cluster: Cluster, engine: Engine) -> bytes:
-    """Lines of the undamaged WAL."""
+    """Decode the undamaged WAL into lines."""
     request = DecodeRequest(wal=str(cluster.wal), catalog=str(cluster.backup), database="postgres")
     with decode(engine, request, form=MessageForm.LINES) as result:
         return b"".join(Path(file.path).read_bytes() for file in result.files)

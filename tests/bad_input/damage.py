@@ -1,4 +1,4 @@
-"""Where to damage WAL: records and pages found by reading it, bytes changed in the files."""
+"""Places where WAL can be damaged: records and pages found by reading it, bytes changed in the files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record_bounds(wal: Path, catalog: Path) -> list[tuple[int, int]]:
 
 
 def heap_inserts(wal: Path, catalog: Path) -> list[Place]:
-    """Records of inserted rows that lie on one page each, in order."""
+    """List the records of inserted rows that lie on one page each, in order."""
     directory = WalDirectory.scan(wal)
     frames = read_frames(directory, read_control_file(catalog).redo_lsn)
     places = []
@@ -59,18 +59,18 @@ def heap_inserts(wal: Path, catalog: Path) -> list[Place]:
 
 
 def middle(wal: Path, catalog: Path) -> Place:
-    """An inserted row in the middle of the log."""
+    """Find an inserted row in the middle of the log."""
     places = heap_inserts(wal, catalog)
     return places[len(places) // 2]
 
 
 def segments(wal: Path) -> list[Path]:
-    """The segment files, in order."""
+    """List the segment files, in order."""
     return sorted(path for path in wal.iterdir() if len(path.name) == 24)
 
 
 def used_segments(wal: Path, catalog: Path) -> list[Path]:
-    """The segment files that hold WAL from the catalog's LSN on, in order."""
+    """List the segment files that hold WAL from the catalog's LSN on, in order."""
     bounds = record_bounds(wal, catalog)
     first, last = bounds[0][0] // SEGMENT, bounds[-1][0] // SEGMENT
     return [path for path in segments(wal) if first <= int(path.name[16:], 16) <= last]
@@ -107,7 +107,7 @@ def zero_from(wal: Path, lsn: int) -> None:
 
 
 def page_header(lsn: int) -> int:
-    """Offset in its segment of the header of the page that holds a position."""
+    """Return the offset in its segment of the header of the page that holds a position."""
     return lsn % SEGMENT // PAGE * PAGE
 
 

@@ -31,7 +31,7 @@ class Running:
 
     def until(self, reached: Callable[[], Any]) -> None:
         """Wait until something is so while the command runs."""
-        assert self.reaches(reached), self.said()
+        assert self.reaches(reached), self.standard_error()
 
     def reaches(self, reached: Callable[[], Any]) -> bool:
         """Wait until something is so, or the command has ended; whether it still ran."""
@@ -47,37 +47,37 @@ class Running:
             time.sleep(max(POLL_SECONDS, 2 * (time.monotonic() - asked)))
 
     def kill(self) -> set[int]:
-        """Kill its process group; what it has started besides may take a while to notice, and is returned."""
+        """Kill its process group; what else it has started may take a while to notice, and is returned."""
         family = self.family()
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         return family
 
     def exists(self, pattern: str) -> Callable[[], bool]:
-        """Whether a file is there."""
+        """Make a condition that tells whether a file is there."""
         return lambda: any(self.directory.glob(pattern))
 
-    def said(self) -> str:
-        """All of standard error; ends when the command and all that it started have closed theirs."""
+    def standard_error(self) -> str:
+        """Read all of standard error; ends when the command and all that it started have closed theirs."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()
 
     def left(self) -> list[str]:
-        """What is in the directory."""
+        """List what is in the directory."""
         return sorted(str(path.relative_to(self.directory)) for path in self.directory.rglob("*"))
 
     def family(self) -> set[int]:
-        """The processes that it has started, and those that they have."""
+        """Find the processes that the command has started, and those that they have."""
         parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
-        found: set[int] = set()
+        family: set[int] = set()
         newer = {self.process.pid}
         while newer:
             newer = {child for child, parent in parents.items() if parent in newer}
-            found |= newer
-        return found
+            family |= newer
+        return family
 
     def has_java(self) -> bool:
-        """Whether Spark's Java process is there."""
+        """Tell whether Spark's Java process is there."""
         return any(_name(number) == "java" for number in self.family())
 
 
@@ -98,7 +98,7 @@ def running(
     """
 
     def set_signals() -> None:
-        """Whatever the tests themselves were started with; a shell's background job ignores SIGINT."""
+        """Handle signals by default, whatever the tests were started with; a shell's background job ignores SIGINT."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
@@ -127,7 +127,7 @@ def wait_for_end(processes: set[int]) -> None:
 
 
 def _parent(process: Path) -> int:
-    """Number of the process that started one; 0 if it has ended."""
+    """Read the number of the process that started a process; 0 if it has ended."""
     try:
         state, parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:

@@ -1,4 +1,4 @@
-"""What the tests of windows ask of servers: statements, slots, and copies of data directories."""
+"""The statements, slots and copies of data directories that the tests of windows ask of servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PEEK = "SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_changes(%s, 
 
 
 def small_server(major: int, **settings: str) -> EmbeddedPostgres:
-    """A server with segments of 1 MB and no autovacuum, not yet started."""
+    """Make a server with segments of 1 MB and no autovacuum, not yet started."""
     programs = find_programs(major, plugin="test_decoding")
     return EmbeddedPostgres(programs, settings=settings, autovacuum=False, wal_segment_megabytes=1)
 
@@ -28,7 +28,7 @@ def run(server: EmbeddedPostgres, *statements: str, database: str = "postgres") 
 
 
 def value(server: EmbeddedPostgres, query: str, arguments: Sequence[Any] = ()) -> str:
-    """The only value of a query, as text."""
+    """Return the only value of a query, as text."""
     with server.connect() as connection:
         row = connection.execute(query.encode(), list(arguments)).fetchone()
     assert row is not None
@@ -36,7 +36,7 @@ def value(server: EmbeddedPostgres, query: str, arguments: Sequence[Any] = ()) -
 
 
 def now(server: EmbeddedPostgres) -> str:
-    """The end of the WAL, which is flushed up to there."""
+    """Return the end of the WAL, which is flushed up to there."""
     with server.connect() as connection:
         connection.execute("SELECT pg_logical_emit_message(true, 'now', '')")
         row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
@@ -52,14 +52,14 @@ def make_slot(server: EmbeddedPostgres, name: str, database: str = "postgres", p
 
 
 def peek(server: EmbeddedPostgres, slot: str, database: str = "postgres") -> bytes:
-    """What test_decoding says, as ``--with-lsn`` prints it."""
+    """Read what test_decoding says, as ``--with-lsn`` prints it."""
     with server.connect(database) as connection:
         rows = connection.execute(PEEK, [slot]).fetchall()
     return "".join("\t".join(row) + "\n" for row in rows).encode()
 
 
 def since(lines: bytes, first: bytes) -> bytes:
-    """Whole transactions from the one on whose rows have `first` in them."""
+    """Return whole transactions from the first on whose rows have `first` in them."""
     rows = lines.splitlines(keepends=True)
     at = next(i for i, row in enumerate(rows) if first in row)
     while b"BEGIN" not in rows[at]:

@@ -13,7 +13,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 
 
 def base_backup(server: EmbeddedPostgres, target: Path) -> Path:
-    """What ``pg_basebackup`` makes, without WAL."""
+    """Take a base backup with ``pg_basebackup``, without WAL."""
     program = find_client("pg_basebackup", server.programs.major)
     assert program is not None
     command: list[str | Path] = [program, "-D", target, "-X", "none", "-c", "fast", "--no-sync"]
@@ -23,7 +23,7 @@ def base_backup(server: EmbeddedPostgres, target: Path) -> Path:
 
 @contextmanager
 def standby_of(primary: EmbeddedPostgres, backup: Path) -> Iterator[EmbeddedPostgres]:
-    """A hot standby that was made of a base backup."""
+    """Run a hot standby that is made of a base backup."""
     with EmbeddedPostgres(primary.programs) as standby:
         standby.stop()
         owner = standby.data_directory.stat()

@@ -41,7 +41,7 @@ class Backups:
 
 
 def base_backup(server: EmbeddedPostgres, target: Path, *flags: str | Path) -> Path:
-    """What ``pg_basebackup`` makes."""
+    """Take a base backup with ``pg_basebackup``."""
     program = find_client("pg_basebackup", server.programs.major)
     assert program is not None
     command = [program, "-D", target, "-c", "fast", "--no-sync", *flags]
@@ -51,7 +51,7 @@ def base_backup(server: EmbeddedPostgres, target: Path, *flags: str | Path) -> P
 
 @pytest.fixture(scope="module")
 def backups(tmp_path_factory: pytest.TempPathFactory) -> Backups:
-    """Some catalogs lie in files of other numbers than initdb gave them, and every session uses a setting."""
+    """Take backups: some catalogs lie in files of other numbers than initdb gave them; every session uses a setting."""
     directory = tmp_path_factory.mktemp("forms")
     with small_server(16, bytea_output="escape") as server:
         far = server.home.path / "far"
@@ -82,7 +82,7 @@ def compressed(source: Path, target: Path, codec: str) -> Path:
 
 
 def in_form(backups: Backups, form: str, directory: Path) -> Path:
-    """The archives in a form, in a directory."""
+    """Put the archives into a form, in a directory; return what the command takes as the catalog."""
     if form == "directory":
         return backups.tar
     if form == "base":
@@ -127,8 +127,8 @@ def test_unpacked_archive_without_its_tablespace(headwater: CommandHere, backups
     headwater(*window).check_failed("could not read file", f"in {link}/PG_16_", f"make {link} a link")
     shutil.unpack_archive(backups.tar / f"{backups.tablespace}.tar", tmp_path / "far", filter="data")
     link.symlink_to(tmp_path / "far")
-    found = headwater(*window, "--start", backups.slots["wide"], "--with-lsn").check_passed()
-    assert found == backups.expected["wide"]
+    lines = headwater(*window, "--start", backups.slots["wide"], "--with-lsn").check_passed()
+    assert lines == backups.expected["wide"]
 
 
 def test_archive_that_is_cut(headwater: CommandHere, backups: Backups, tmp_path: Path) -> None:

@@ -151,10 +151,10 @@ def test_setting_of_the_server_that_cannot_be_printed(headwater: CommandHere, cl
 
 
 def _names(catalog: Path) -> dict[str, int]:
-    """File numbers of database ``postgres`` and of catalogs in it."""
+    """Return the file numbers of database ``postgres`` and of catalogs in it."""
     store = open_catalog(catalog, "postgres")
     view = store.view(store.start_lsn + 1)
-    found: dict[str, int] = {"database": store.database_oid}
+    numbers: dict[str, int] = {"database": store.database_oid}
     for name, oid in (("pg_class", 1259), ("pg_attribute", 1249), ("pg_database", 1262)):
-        found[name] = view.class_rows(oid)[0].filenode or oid
-    return found
+        numbers[name] = view.class_rows(oid)[0].filenode or oid
+    return numbers

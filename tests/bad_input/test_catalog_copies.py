@@ -119,13 +119,13 @@ def test_wal_that_ends_before_the_backup(headwater: CommandHere, online: Online,
 
 
 def comes_with_visibility(server: EmbeddedPostgres, relation: str, start: str) -> bool:
-    """Whether a record that says that all see a page has an image of one of the relation's pages."""
+    """Tell whether a record that says that all see a page has an image of one of the relation's pages."""
     program = find_client("pg_waldump", server.programs.major)
     assert program is not None
     node = value(server, f"SELECT pg_relation_filenode('{relation}')")
     command: list[str | Path] = [program, "-p", server.wal_directory, "-r", "Heap2", "-s", start, "-e", now(server)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return any("VISIBLE" in line and re.search(rf"/{node} blk \d+ FPW", line) for line in said)
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return any("VISIBLE" in line and re.search(rf"/{node} blk \d+ FPW", line) for line in lines)
 
 
 def test_visibility_is_what_a_page_s_first_image_comes_with(headwater: CommandHere, tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def timelines(tmp_path_factory: pytest.TempPathFactory) -> Timelines:
 @pytest.mark.parametrize("copy", ["backup", "standby", "stopped"])
 def test_catalog_from_before_the_promotion(headwater: CommandHere, timelines: Timelines, copy: str) -> None:
     window = ["--wal", timelines.wal, "--catalog", getattr(timelines, copy), "--database", "postgres"]
-    found = headwater(*window, "--start", timelines.slot, "--with-lsn").check_passed()
-    assert found == timelines.expected
+    lines = headwater(*window, "--start", timelines.slot, "--with-lsn").check_passed()
+    assert lines == timelines.expected
 
 
 @pytest.mark.parametrize("copy", ["standby", "stopped"])
@@ -222,9 +222,9 @@ def test_window_that_ends_before_the_copy_of_a_standby(headwater: CommandHere, t
     failed = headwater(*window, "--start", timelines.slot, "--end", timelines.early)
     failed.check_failed("the window ends at", "before the copy of the catalog was complete", "--end ", begun=True)
     reach = failed.stderr.split("--end ")[1].split()[0]
-    found = headwater(*window, "--start", timelines.slot, "--end", reach, "--with-lsn").check_passed()
-    assert timelines.expected.startswith(found)
-    assert b"b[text]:'now b'" in found
+    lines = headwater(*window, "--start", timelines.slot, "--end", reach, "--with-lsn").check_passed()
+    assert timelines.expected.startswith(lines)
+    assert b"b[text]:'now b'" in lines
 
 
 def test_catalog_of_an_abandoned_timeline(headwater: CommandHere, timelines: Timelines) -> None:
@@ -271,7 +271,7 @@ class Crashed:
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Crashed:
-    """The server has few buffers, so that it writes pages of catalogs before it crashes."""
+    """Crash a server with few buffers, which so writes pages of catalogs before it crashes."""
     directory = tmp_path_factory.mktemp("crashed")
     with small_server(16, shared_buffers="128kB") as server:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'before')", "CHECKPOINT")
@@ -283,15 +283,15 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Crashed:
         snapshot = copy_running(server, directory / "snapshot")
         expected = peek(server, "s")
         server.crash()
-        kept = server.copy_data_directory(directory / "crashed")
-    return Crashed(kept, snapshot, early, slot, expected)
+        directory_copy = server.copy_data_directory(directory / "crashed")
+    return Crashed(directory_copy, snapshot, early, slot, expected)
 
 
 @pytest.mark.parametrize("copy", ["directory", "snapshot"])
 def test_copy_of_a_crashed_server(headwater: CommandHere, crashed: Crashed, copy: str) -> None:
     window = ["--wal", crashed.directory / "pg_wal", "--catalog", getattr(crashed, copy), "--database", "postgres"]
-    found = headwater(*window, "--start", crashed.slot, "--with-lsn").check_passed()
-    assert found.startswith(crashed.expected)
+    lines = headwater(*window, "--start", crashed.slot, "--with-lsn").check_passed()
+    assert lines.startswith(crashed.expected)
 
 
 @pytest.mark.parametrize("copy", ["directory", "snapshot"])
@@ -320,7 +320,7 @@ def test_running_server(headwater: CommandHere) -> None:
 def test_missing_catalog_of_a_crashed_server(
     headwater: CommandHere, crashed: Crashed, tmp_path: Path, name: str
 ) -> None:
-    """What the window has made anew need not be in the copy, the rest must be."""
+    """A catalog that the window has rewritten need not be in the copy, the rest must be."""
     copy = linked_copy(crashed.directory, tmp_path / "copy")
     file = _files(copy)[name]
     file.unlink()
@@ -350,16 +350,16 @@ def test_missing_segment_of_a_catalog(headwater: CommandHere, cluster: Cluster, 
 
 
 def _files(catalog: Path) -> dict[str, Path]:
-    """The files of catalogs of database ``postgres``, by name."""
+    """Return the files of catalogs of database ``postgres``, by name."""
     directory, store = DataDirectory(catalog), open_catalog(catalog, "postgres")
-    found = {}
+    files = {}
     for locator in store.files.locators():
         oid = store.mapped_oid(locator[2], is_shared=locator[1] == 0)
         rows = [row for name in CATALOG_NAMES for row in store.view(store.start_lsn + 1).class_rows(name)]
         oid = oid or next((row.oid for row in rows if row.filenode == locator[2]), 0)
         if oid in CATALOG_NAMES:
-            found[CATALOG_NAMES[oid]] = Path(directory.relation_place(locator))
-    return found
+            files[CATALOG_NAMES[oid]] = Path(directory.relation_place(locator))
+    return files
 
 
 def _split(path: Path, size: int) -> None:

@@ -35,7 +35,7 @@ WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NO
 
 
 def dsn(server: EmbeddedPostgres, database: str = "postgres", role: str = ROLE) -> str:
-    """As a user gives it."""
+    """Write connection words as a user gives them."""
     return " ".join(f"{name}={word}" for name, word in {**server.connection_info(database), "user": role}.items())
 
 
@@ -46,7 +46,7 @@ def export(server: EmbeddedPostgres, file: Path, database: str = "postgres") -> 
 
 
 def wait_for(server: EmbeddedPostgres, waiting: int) -> None:
-    """Until so many sessions wait for a transaction to end."""
+    """Wait until so many sessions wait for a transaction to end."""
     with server.connect() as connection:
         while connection.execute(WAITING).fetchone() != (waiting,):
             connection.execute("SELECT pg_sleep(0.01)")
@@ -54,7 +54,7 @@ def wait_for(server: EmbeddedPostgres, waiting: int) -> None:
 
 @contextmanager
 def in_threads(*calls: Callable[[], Any]) -> Iterator[None]:
-    """Calls that run while the block does, and end with it."""
+    """Run calls in threads while the block runs, and wait for their end."""
     failures: list[BaseException] = []
 
     def running(call: Callable[[], Any]) -> None:
@@ -140,7 +140,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _leave_garbage(server: EmbeddedPostgres) -> None:
-    """Rows of catalogs that nobody sees any more, and that no hint bit calls dead."""
+    """Leave rows of catalogs that nobody sees any more, and that no hint bit calls dead."""
     for end in ("ROLLBACK", "COMMIT"):
         run(server, "BEGIN", *(f"CREATE TABLE gone{i} (a int, b text)" for i in range(20)), end)
     for i in range(20):
@@ -152,7 +152,7 @@ def _leave_garbage(server: EmbeddedPostgres) -> None:
 
 def _export_across(server: EmbeddedPostgres, file: Path) -> CatalogOrigin:
     """Export while one transaction after the other ends; the third is open when the snapshot is taken."""
-    found: list[CatalogOrigin] = []
+    origins: list[CatalogOrigin] = []
 
     def make_slot_beside() -> None:
         with server.connect() as connection:
@@ -161,7 +161,7 @@ def _export_across(server: EmbeddedPostgres, file: Path) -> CatalogOrigin:
     with server.connect() as first, server.connect() as second, server.connect() as third:
         first.execute("BEGIN")
         first.execute("ALTER TABLE t ADD first int; INSERT INTO t VALUES (1, 'first', 1)")
-        with in_threads(lambda: found.append(export(server, file)), make_slot_beside):
+        with in_threads(lambda: origins.append(export(server, file)), make_slot_beside):
             wait_for(server, 2)
             second.execute("BEGIN; INSERT INTO cut VALUES (0, 'second', 0)")
             first.execute("COMMIT")
@@ -177,11 +177,11 @@ def _export_across(server: EmbeddedPostgres, file: Path) -> CatalogOrigin:
         third.execute("ALTER TABLE late ADD b int; INSERT INTO late VALUES (2, 'more', 2); ALTER TABLE r RENAME a TO z")
         run(server, "INSERT INTO cut VALUES (1, 'meanwhile')", "INSERT INTO made VALUES (1, 'sad')")
         third.execute("INSERT INTO r VALUES (2, 'third'); INSERT INTO made VALUES (2, 'ok'); COMMIT")
-    return found[0]
+    return origins[0]
 
 
 def _work_on(server: EmbeddedPostgres) -> None:
-    """Changes of all that the export has seen, and of catalogs' pages that nothing has changed since the checkpoint."""
+    """Change all that the export has seen, and pages of catalogs that nothing has changed since the checkpoint."""
     run(
         server,
         "UPDATE old SET third = 'touched'",
@@ -204,17 +204,17 @@ def _work_on(server: EmbeddedPostgres) -> None:
 
 @pytest.mark.parametrize("flag", ["--catalog", "--from-state"])
 def test_joins_the_wal(headwater: CommandHere, exported: Exported, flag: str) -> None:
-    found = headwater("--wal", exported.wal, flag, exported.file, "--with-lsn").check_passed()
-    assert found == exported.text
+    lines = headwater("--wal", exported.wal, flag, exported.file, "--with-lsn").check_passed()
+    assert lines == exported.text
 
 
 def test_in_small_windows(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
-    """What is kept behind the first of them goes on without the export."""
+    """The state that is kept after the first window goes on without the export."""
     states = tmp_path / "states"
     states.mkdir()
     window = ["--wal", exported.wal, "--with-lsn", "--window-bytes", str(1 << 20)]
-    found = headwater(*window, "--catalog", exported.file, "--keep-states", states).check_passed()
-    assert found == exported.text
+    lines = headwater(*window, "--catalog", exported.file, "--keep-states", states).check_passed()
+    assert lines == exported.text
     later = headwater(*window, "--from-state", sorted(states.iterdir())[0]).check_passed()
     assert exported.text.endswith(later)
 
@@ -228,7 +228,7 @@ def test_a_slot_begins_with_it(headwater: CommandHere, exported: Exported, tmp_p
 
 
 def test_bounds(headwater: CommandHere, exported: Exported) -> None:
-    """Nothing of before the consistent point can be had, and no window that ends before it."""
+    """Nothing of before the consistent point is available, and no window that ends before it."""
     window = ["--wal", exported.wal, "--catalog", exported.file]
     first = str(Lsn(exported.origin.consistent_lsn))
     early = str(Lsn(exported.origin.consistent_lsn - 8))
@@ -270,9 +270,9 @@ def test_what_the_server_itself_forgets(headwater: CommandHere, tmp_path: Path) 
         run(server, "INSERT INTO cut VALUES (2, 'x')")
         expected = peek(server, "s")
         server.stop()
-        found = headwater("--wal", server.wal_directory, "--catalog", tmp_path / "catalog", "--with-lsn")
+        outcome = headwater("--wal", server.wal_directory, "--catalog", tmp_path / "catalog", "--with-lsn")
     assert b" a[text]:'x' b[integer]:null" in expected
-    assert found.check_passed() == expected.replace(b" b[integer]:null", b"")
+    assert outcome.check_passed() == expected.replace(b" b[integer]:null", b"")
 
 
 # -- servers and roles
@@ -300,8 +300,8 @@ def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> N
         expected = peek(server, "s", "wide").replace(b"'\\x0178'", b"'\\001x'")
         wal = tmp_path / "wal"
         copy_wal(server, wal)
-        found = headwater("--wal", wal, "--catalog", file, "--start", slot, "--with-lsn").check_passed()
-        assert found.decode() == expected.decode()
+        lines = headwater("--wal", wal, "--catalog", file, "--start", slot, "--with-lsn").check_passed()
+        assert lines.decode() == expected.decode()
         failed = headwater("--wal", wal, "--catalog", f"{address}&user={ROLE}", "--plugin", "test_decoding")
         failed.check_failed("the WAL ends", begun=None)
 
@@ -344,8 +344,8 @@ def test_nothing_waits_on_the_server_for_a_command_that_was_told_to_end(tmp_path
         process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=_heeding_interrupts)
         wait_for(server, 1)
         process.send_signal(signal.SIGINT)
-        said: tuple[bytes | None, bytes] = process.communicate(timeout=TIMEOUT_SECONDS)
-        assert said == (None, b"headwater: interrupted\n")
+        output: tuple[bytes | None, bytes] = process.communicate(timeout=TIMEOUT_SECONDS)
+        assert output == (None, b"headwater: interrupted\n")
         wait_for(server, 0)
         assert value(server, "SELECT count(*) FROM pg_replication_slots") == "0"
     assert not list(tmp_path.iterdir())

@@ -87,7 +87,7 @@ PREPARED = (
 
 
 def _without_older(prepared: Prepared, target: Path) -> Path:
-    """The WAL from the backup on."""
+    """Copy the WAL from the backup on."""
     wal = linked_copy(prepared.wal, target)
     first = read_control_file(prepared.backup).redo_lsn // SEGMENT
     for path in segments(wal):
@@ -97,7 +97,7 @@ def _without_older(prepared: Prepared, target: Path) -> Path:
 
 
 def test_prepared_before_the_backup(headwater: CommandHere, prepared: Prepared) -> None:
-    """Where the WAL goes back far enough, all is decoded, as by a slot that was made before."""
+    """All is decoded if the WAL goes back far enough, as by a slot that was made before."""
     window = ["--wal", prepared.wal, "--catalog", prepared.backup, "--database", "postgres", "--with-lsn"]
     assert headwater(*window).check_passed() == prepared.early
     assert b"'kept" in prepared.early
@@ -134,7 +134,7 @@ def test_prepared_in_another_database(headwater: CommandHere, prepared: Prepared
 
 @pytest.mark.parametrize("database", ["changed", "changing"])
 def test_prepared_with_another_catalog(headwater: CommandHere, prepared: Prepared, database: str) -> None:
-    """What the catalog was when it began is not known if somebody has changed it since, were it the transaction."""
+    """The catalog of a transaction's beginning is not known if anybody has changed it since, be it the transaction."""
     run = headwater("--wal", prepared.wal, "--catalog", prepared.backup, "--database", database)
     lines = run.check_warned("1 transaction that committed at", "is left out", 'prepared transaction "')
     assert b"id[integer]:9" in lines
@@ -209,7 +209,7 @@ def test_wal_level_minimal_in_the_window(headwater: CommandHere, tmp_path: Path)
 def test_transactions_that_ran_when_the_catalog_was_taken(
     headwater: CommandHere, tmp_path: Path, is_prepared: bool
 ) -> None:
-    """What commits before they have ended is left out, as by a slot made then; what had not begun is not missed."""
+    """A commit before these end is left out, as by a slot made then; what had not begun is not missed."""
     with small_server(16) as server, server.connect() as older:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
         older.execute("BEGIN")
@@ -255,10 +255,10 @@ def test_bounds_behind_the_wal(headwater: CommandHere, cluster: Cluster) -> None
     """Whoever decodes window by window would lose what an archive that lags behind gets later."""
     window = ["--wal", cluster.wal, "--catalog", cluster.backup, "--database", "postgres"]
     whole = headwater(*window).check_passed()
-    found = headwater(*window, "--end", "FF/0").check_warned(
+    lines = headwater(*window, "--end", "FF/0").check_warned(
         "the WAL ends at 0/", "before the end FF/0", "go on from 0/"
     )
-    assert found == whole
+    assert lines == whole
     assert headwater(*window, "--start", "FF/0").check_warned("before the start FF/0: nothing was decoded") == b""
 
 

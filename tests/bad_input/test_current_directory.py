@@ -30,7 +30,7 @@ print("in tasks:", spark.sparkContext.parallelize([1]).map(lambda _: __import__(
 
 @pytest.fixture
 def traps(tmp_path: Path) -> Path:
-    """A directory of modules that say that they were imported."""
+    """Make a directory of modules that say that they were imported."""
     directory = tmp_path / "traps"
     directory.mkdir()
     for name in TRAPS:

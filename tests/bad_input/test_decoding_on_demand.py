@@ -79,7 +79,7 @@ def test_a_backup_of_a_server_that_decodes_on_demand(headwater: CommandHere, tmp
 
 
 def test_a_window_that_ends_while_decoding_waits_to_begin_again(headwater: CommandHere, tmp_path: Path) -> None:
-    """What was decoded before the gap is there all the same."""
+    """Changes that were decoded before the gap are there all the same."""
     with small_server(MAJOR, wal_level="replica") as server:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
         make_slot(server, "s")

@@ -50,12 +50,12 @@ MOMENTS = [
 
 
 def _said(run: Running) -> str:
-    """Without the lines of progress that a busy machine's long work has."""
-    return re.sub(r"(?m)^headwater: [A-Za-z ]+: \d+ of \d+ tasks, [0-9hms]+\n", "", run.said())
+    """Read standard error without the lines of progress that a busy machine's long work has."""
+    return re.sub(r"(?m)^headwater: [A-Za-z ]+: \d+ of \d+ tasks, [0-9hms]+\n", "", run.standard_error())
 
 
 def _check_ended(run: Running, family: set[int], *numbers: signal.Signals) -> None:
-    """By one of these signals."""
+    """Check that the run has ended by one of these signals."""
     ended = (_said(run), run.process.wait())
     assert ended in [(f"headwater: {WORDS[number]}\n", 128 + number) for number in numbers]
     assert run.left() == []
@@ -106,7 +106,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next(cluster: Cluster, tmp
 
 @pytest.fixture
 def server_place() -> Iterator[Path]:
-    """A short path that the server's user can pass through."""
+    """Make a short path that the server's user can pass through."""
     directory = Path(tempfile.mkdtemp(dir="/tmp"))
     directory.chmod(0o755)
     yield directory

@@ -46,11 +46,11 @@ def test_the_tutorial(headwater: CommandHere, cluster: Cluster, whole: bytes, tm
     path = written(tmp_path, code[1], "audit.py")
     lines = headwater(*words(cluster, f"{path}:Audit")).check_passed().splitlines()
     changes = [line for line in whole.splitlines() if re.match(rb"table [^:]*: (INSERT|UPDATE|DELETE):", line)]
-    told = [line for line in lines if b" done, " not in line]
-    assert len(told) == len(changes) > 0
-    counts = [int(found[1]) for line in lines if (found := re.search(rb"done, (\d+) rows$", line))]
+    rows = [line for line in lines if b" done, " not in line]
+    assert len(rows) == len(changes) > 0
+    counts = [int(match[1]) for line in lines if (match := re.search(rb"done, (\d+) rows$", line))]
     assert sum(counts) == len(changes)
-    assert all(re.match(rb"\d\d:\d\d:\d\d \d+ (insert|update|delete) \S+\.\S+ ", line) for line in told)
+    assert all(re.match(rb"\d\d:\d\d:\d\d \d+ (insert|update|delete) \S+\.\S+ ", line) for line in rows)
     nothing = headwater(*words(cluster, f"{path}:Audit", "-o", "tables=no.such")).check_passed()
     assert nothing == b""
 
@@ -140,7 +140,7 @@ def test_a_plugin_that_ends_its_process(cluster: Cluster, tmp_path: Path, kind: 
 
 
 def test_the_traceback_where_it_is_asked_for(cluster: Cluster, tmp_path: Path) -> None:
-    """What the task's was, then the line."""
+    """The traceback is the task's, then comes the line."""
     text = WHOLE.replace("ctx.write(change.action)", ENDS["exit"][0])
     asked = {"HEADWATER_TRACEBACK": "1"}
     run = run_command("decode", *words(cluster, f"{written(tmp_path, text)}:Mine"), environment=asked)

@@ -1,4 +1,4 @@
-"""What a window holds that decoding passes over or stops at: extensions' records, a database that moves, origins."""
+"""Things in a window that decoding passes over or stops at: extensions' records, a database that moves, origins."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ def test_plugin_that_leaves_one_origin_out(tmp_path: Path) -> None:
         wal = copy_wal(server, tmp_path / "wal")
     for left_out in (0, 1, 2):
         plugin_class = type("WithoutOne", (_WithoutOne,), {"left_out": left_out})
-        found = _decode(DecodeRequest(str(wal), str(backup), "postgres"), plugin_class)
-        assert found == _without(expected, left_out), left_out
+        lines = _decode(DecodeRequest(str(wal), str(backup), "postgres"), plugin_class)
+        assert lines == _without(expected, left_out), left_out
 
 
 def _mixed_origins() -> list[str]:
-    """Each row says in its text which origin it came from, and the transaction's last one its commit's origin."""
+    """Make each row say in its text which origin it came from, and the transaction's last one its commit's origin."""
     statements = []
     for number, origins in enumerate(((0,), (1,), (2,), (0, 1, 2, 0), (1, 2, 1), (2, 0, 2), (2, 1), (1, 0, 2, 1))):
         statements.append("BEGIN")
@@ -139,16 +139,16 @@ def _mixed_origins() -> list[str]:
 
 
 def _without(lines: str, origin: int) -> list[str]:
-    """The messages but for rows from an origin, and transactions whose last row is."""
-    kept: list[str] = []
+    """Return the messages but for rows from an origin, and transactions whose last row is."""
+    rest: list[str] = []
     unit: list[str] = []
     for line in (row.split("\t")[2] for row in lines.splitlines()):
         unit.append(line)
         if line.startswith("COMMIT"):
             if f"from {origin}" not in unit[-2]:
-                kept += [row for row in unit if f"from {origin}" not in row]
+                rest += [row for row in unit if f"from {origin}" not in row]
             unit = []
-    return kept
+    return rest
 
 
 def _decode(request: DecodeRequest, plugin_class: type[TestDecoding]) -> list[str]:
@@ -157,8 +157,8 @@ def _decode(request: DecodeRequest, plugin_class: type[TestDecoding]) -> list[st
     (window,) = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 1), 1)
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     lines: list[str] = []
-    for one in cut_slices(window.assembly.plan, 1 << 20):
-        made = decoder.messages(one)
+    for piece in cut_slices(window.assembly.plan, 1 << 20):
+        made = decoder.messages(piece)
         data, ends = made.data.tobytes(), made.offsets.tolist()
         lines += [data[a:b].decode() for a, b in pairwise(ends)]
     return [line for line in lines if line]

@@ -61,7 +61,7 @@ def _open_program(plant: Plant) -> None:
 
 
 def _open_library(plant: Plant) -> None:
-    """Nothing that is named on a command line, but what the programs load."""
+    """Open up nothing that is named on a command line, but what the programs load."""
     library = plant.cache / "16" / "lib" / "pgoutput.so"
     library.parent.mkdir()
     library.write_text("")
@@ -82,7 +82,7 @@ def _linked_directory(plant: Plant) -> None:
 
 
 def _linked_from_a_sticky_directory(plant: Plant) -> None:
-    """As in /tmp: whose link it is cannot be known from its owner alone."""
+    """Link as in /tmp: whose link it is cannot be known from its owner alone."""
     own = plant.cache.rename(plant.cache.with_name("own"))
     plant.cache.mkdir()
     plant.cache.chmod(0o1777)

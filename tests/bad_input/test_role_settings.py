@@ -82,7 +82,7 @@ def test_a_session_of_a_role(headwater: CommandHere, made: Made, database: str, 
 
 def test_they_differ(made: Made) -> None:
     assert len(set(made.expected.values())) == 4
-    names = {key: (b"one[mood]" in said, b"two[mood[]]" in said) for key, said in made.expected.items()}
+    names = {key: (b"one[mood]" in text, b"two[mood[]]" in text) for key, text in made.expected.items()}
     shop, own, neither = (False, True), (True, False), (False, False)
     assert names == {key: shop if key[0] == "other" else own if key[1] == "app" else neither for key in names}
     assert made.expected["postgres", "reader"] == made.expected["postgres", "postgres"]
@@ -91,15 +91,15 @@ def test_they_differ(made: Made) -> None:
 def test_a_slot_keeps_the_role(headwater: CommandHere, made: Made, tmp_path: Path) -> None:
     source = SourceFlags(wal=[str(made.wal)], catalog=str(made.backup), database="other")
     create_command.run(CreateFlags(path=tmp_path / "slot", source=source, user="app"))
-    found = headwater("--slot", tmp_path / "slot", "--with-lsn").check_passed()
-    assert found.endswith(made.expected["other", "app"])
+    text = headwater("--slot", tmp_path / "slot", "--with-lsn").check_passed()
+    assert text.endswith(made.expected["other", "app"])
 
 
 def test_the_role_is_the_user_of_a_path_that_is_asked_for(headwater: CommandHere, made: Made) -> None:
     window = ["--wal", made.wal, "--catalog", made.backup, "--database", "other", "--set", 'search_path="$user",shop']
     assert b"one[app.mood]:'a' two[mood[]]:'{a}' three[regtype]:'app.mood'" in headwater(*window).check_passed()
-    said = headwater(*window, "--user", "app").check_passed()
-    assert b"one[mood]:'a' two[shop.mood[]]:'{a}' three[regtype]:'mood'" in said
+    text = headwater(*window, "--user", "app").check_passed()
+    assert b"one[mood]:'a' two[shop.mood[]]:'{a}' three[regtype]:'mood'" in text
 
 
 def test_unknown_role(headwater: CommandHere, made: Made) -> None:

@@ -46,7 +46,7 @@ class Window:
 
     @property
     def flags(self) -> list[str]:
-        """What every command is given."""
+        """The flags that every command is given."""
         return ["--wal", str(self.wal), "--catalog", str(self.backup), *LINES]
 
 
@@ -82,10 +82,10 @@ def test_a_file_of_lines_for_each(headwater: CommandHere, window: Window, tmp_pa
     out = tmp_path / "written" / "{database}.txt"
     out.parent.parent.mkdir(exist_ok=True)
     assert headwater(*window.flags, "--all-databases", "--out", out).check_passed() == b""
-    found = {path.name: path.read_bytes() for path in out.parent.iterdir()}
-    (again,) = (name for name in found if re.fullmatch(r"a\.\d+\.txt", name))
-    found["a again.txt"] = found.pop(again)
-    assert found == {f"{name}.txt": lines for name, lines in EXPECTED.items()}
+    files = {path.name: path.read_bytes() for path in out.parent.iterdir()}
+    (again,) = (name for name in files if re.fullmatch(r"a\.\d+\.txt", name))
+    files["a again.txt"] = files.pop(again)
+    assert files == {f"{name}.txt": lines for name, lines in EXPECTED.items()}
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -172,7 +172,7 @@ def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: W
 
 
 def _passed_over(request: DecodeRequest, names: tuple[str, ...] | None, window_bytes: int = 1 << 30) -> ChosenDatabases:
-    """The databases that a pass has found."""
+    """Run a pass; return the databases that it has found."""
     chosen = ChosenDatabases.open([request], DatabaseChoice(names))
     index = partial(index_in_threads, threads=1)
     for _ in WalPass(chosen.first, index, 1, WindowBounds(window_bytes), new_plans=chosen.new_plans):

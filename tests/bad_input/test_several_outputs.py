@@ -92,18 +92,18 @@ def test_one_pass_says_what_many_say(headwater: CommandHere, cluster: Cluster, t
         assert own["messages"] == figures[f"{together}/{name}"]["messages"] > 0
         of_all = figures[f"{together}/a"]["wal_bytes_decoded"]
         assert own["wal_bytes_decoded"] <= figures["wal_bytes_decoded"] < 1.1 * of_all
-    found, expected = _files(together), _files(alone)
-    assert {name: found[name] for name in ("a", "b", "c.parquet")} == {
+    actual, expected = _files(together), _files(alone)
+    assert {name: actual[name] for name in ("a", "b", "c.parquet")} == {
         name: expected[name] for name in ("a", "b", "c.parquet")
     }
     _check_state(headwater, cluster, sorted(states.iterdir()), tmp_path)
 
 
 def _check_state(headwater: CommandHere, cluster: Cluster, states: list[Path], tmp_path: Path) -> None:
-    """Each output goes on with its own, and none with another's."""
-    kept = states[len(states) // 2]
-    begin = ["--wal", cluster.wal, "--from-state", kept]
-    lsn = lsn_of_name(kept.name)
+    """Check that each output goes on with its own state, and none with another's."""
+    state = states[len(states) // 2]
+    begin = ["--wal", cluster.wal, "--from-state", state]
+    lsn = lsn_of_name(state.name)
     assert lsn is not None
     later, since = tmp_path / "later", tmp_path / "since"
     words = [word for name in ("b", "a") for word in (*OUTPUTS[name], "--out", f"{later}-{name}")]
@@ -137,7 +137,7 @@ def test_one_of_them_goes_to_standard_output(headwater: CommandHere, cluster: Cl
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_run_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
-    """Whatever the moment, what is at a place is whole; the same run again writes all."""
+    """A place has its whole output whatever the moment; the same run again writes all."""
     words = [word for name, flags in OUTPUTS.items() for word in (*flags, "--out", f"{tmp_path}/{name}")]
     command = ["decode", *_window(cluster), *words, "--window-bytes", "1"]
     with running(*command, directory=tmp_path) as run:

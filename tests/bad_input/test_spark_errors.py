@@ -1,4 +1,4 @@
-"""What a user of the data source sees of an error, in a session of their own with Spark's default log."""
+"""The errors that a user of the data source sees, in a session of their own with Spark's default log."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ print(json.dumps(texts))
 
 
 @pytest.fixture(scope="module")
-def told(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
-    """By case: the text of the exception, and what was written on standard error meanwhile."""
+def outcomes(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
+    """Give by case the text of the exception, and what was written on standard error meanwhile."""
     directory = tmp_path_factory.mktemp("told")
     wal, catalog = linked_copy(cluster.wal, directory / "wal"), linked_copy(cluster.backup, directory / "catalog")
     (directory / "script.py").write_text(SCRIPT)
@@ -106,9 +106,9 @@ IN_A_TASK = "An exception was thrown from the Python worker:"
         ("plan", 'CatalogError: database "nowhere" does not exist'),
     ],
 )
-def test_of_planning(told: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:
+def test_of_planning(outcomes: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:
     """In the first line of the text, after Spark's own words; the log says nothing."""
-    texts, errors = told
+    texts, errors = outcomes
     first, *rest = texts[case].splitlines()
     assert first.startswith(PLANNED)
     assert f": headwater.errors.{words}" in first
@@ -125,9 +125,9 @@ def test_of_planning(told: tuple[dict[str, str], dict[str, str]], case: str, wor
         ("unforeseen", "SparkError: the read failed: SystemExit: told to end (in headwater/"),
     ],
 )
-def test_of_a_task(told: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:
+def test_of_a_task(outcomes: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:
     """In the line under Spark's own; an attempt costs the log two lines, and no stack of Java's or of Python's."""
-    texts, errors = told
+    texts, errors = outcomes
     heading, line = texts[case].splitlines()
     assert heading == IN_A_TASK
     assert line.startswith(f"headwater.errors.{words}")
@@ -137,9 +137,9 @@ def test_of_a_task(told: tuple[dict[str, str], dict[str, str]], case: str, words
     assert line in errors[case]
 
 
-def test_of_the_user(told: tuple[dict[str, str], dict[str, str]]) -> None:
+def test_of_the_user(outcomes: tuple[dict[str, str], dict[str, str]]) -> None:
     """A function of the user's that fails has its traceback and is logged as ever."""
-    texts, errors = told
+    texts, errors = outcomes
     assert "Traceback" in texts["user"]
     assert "ValueError: not ours" in texts["user"]
     assert "\tat " in errors["user"]

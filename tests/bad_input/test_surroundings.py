@@ -57,7 +57,7 @@ def test_closed_standard_output(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("descriptors", [(2,), (0, 1, 2)])
 def test_closed_standard_error(cluster: Cluster, tmp_path: Path, descriptors: tuple[int, ...]) -> None:
-    """What would be said there is not written to anything else."""
+    """Messages for it are not written to anything else."""
     out = tmp_path / "lines"
     words = [*_window(cluster, "nowhere"), "--out", out]
     run = run_command(*words, preexec_fn=_closing(*descriptors), directory=tmp_path)
@@ -128,8 +128,8 @@ def test_few_open_files(cluster: Cluster) -> None:
 
 def test_no_java_at_all(cluster: Cluster, tmp_path: Path) -> None:
     for program in ("bash", "env", "dirname", "basename"):
-        found = next(place for part in os.defpath.split(":") if (place := Path(part or "/bin") / program).exists())
-        (tmp_path / program).symlink_to(found)
+        path = next(place for part in os.defpath.split(":") if (place := Path(part or "/bin") / program).exists())
+        (tmp_path / program).symlink_to(path)
     run = run_command(*_window(cluster), "--engine", "spark", environment={"PATH": str(tmp_path), "JAVA_HOME": ""})
     run.check_failed("could not start Spark: JAVA_HOME is not set", "Spark needs Java 17")
 

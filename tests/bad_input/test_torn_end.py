@@ -1,4 +1,4 @@
-"""What looks damaged and is not: the end of a log that was being written, or that a crash cut off."""
+"""Ends of a log that look damaged and are not: of one that was being written, or that a crash cut off."""
 
 from __future__ import annotations
 

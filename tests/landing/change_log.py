@@ -64,8 +64,8 @@ DETACHED = [("insert", 100), ("truncate", None), ("insert", 101)]
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
     queries = {"orders": "SELECT * FROM orders ORDER BY id", "event": "SELECT * FROM event ORDER BY id"}
-    with two_parts(tmp_path_factory.mktemp("landing"), SETUP, FIRST, SECOND, queries) as found:
-        yield found
+    with two_parts(tmp_path_factory.mktemp("landing"), SETUP, FIRST, SECOND, queries) as written:
+        yield written
 
 
 def landed(engine: Engine, log: Log, target: LandingTarget, **request: Any) -> LandingResult:
@@ -78,11 +78,11 @@ def _place(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def folded(changes: pa.Table, key: tuple[str, ...], columns: list[str]) -> list[tuple[Any, ...]]:
-    """The rows that changes lead to, which are given in any order."""
+    """Fold changes, given in any order, up to the rows that they lead to."""
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    found = changes.to_pylist()
-    found.sort(key=_place)
-    for row in found:
+    records = changes.to_pylist()
+    records.sort(key=_place)
+    for row in records:
         if row["_change_type"] == "truncate":
             rows.clear()
             continue

@@ -1,4 +1,4 @@
-"""What tests of landing share: work under difficulties, and a session of Spark with a connector of a lake."""
+"""Fixtures that tests of landing share: work under difficulties, and a session of Spark with a connector of a lake."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def connected(catalog: Catalog) -> Iterator[SparkSession]:
-    """A session with the connector."""
+    """Start a session with the connector."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = catalog.submitted()
     session = spark_session("local[2]")
     warm_up(session)

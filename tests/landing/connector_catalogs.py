@@ -1,6 +1,6 @@
 """Catalogs of Spark's configuration, of the real connectors (``make test-lakes``).
 
-Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is told of by ``--connector``:
+Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is named by ``--connector``:
 its jars, in a directory of its name.
 """
 
@@ -36,28 +36,28 @@ class Catalog:
 
     @property
     def name(self) -> str:
-        """In Spark's configuration."""
+        """The catalog's name in Spark's configuration."""
         return "spark_catalog" if self.format == "delta" else "lake"
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Spark's, of one process."""
-        found = {"spark.sql.extensions": EXTENSIONS[self.format], "spark.sql.warehouse.dir": str(self.place)}
-        found |= {"spark.sql.shuffle.partitions": "2"}
+        """The settings of Spark, of one process."""
+        settings = {"spark.sql.extensions": EXTENSIONS[self.format], "spark.sql.warehouse.dir": str(self.place)}
+        settings |= {"spark.sql.shuffle.partitions": "2"}
         if self.format == "delta":
-            found |= {"spark.databricks.delta.snapshotPartitions": "2"}  # else 50 tasks for each look at a log
-            return found | {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+            settings |= {"spark.databricks.delta.snapshotPartitions": "2"}  # else 50 tasks for each look at a log
+            return settings | {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
         own = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": str(self.place)}
-        return found | {f"spark.sql.catalog.lake{key}": value for key, value in own.items()}
+        return settings | {f"spark.sql.catalog.lake{key}": value for key, value in own.items()}
 
     def submitted(self, **more: str) -> str:
-        """``PYSPARK_SUBMIT_ARGS``."""
+        """Write ``PYSPARK_SUBMIT_ARGS``."""
         settings = [f"--conf {name}={value}" for name, value in {**self.settings, **more}.items()]
         jars = ",".join(str(path) for path in sorted(self.jars.glob("*.jar")))
         return " ".join(["--jars", jars, *settings, "pyspark-shell"])
 
     def target(self, place: Path, namespace: str, mode: str = "changelog") -> LandingTarget:
-        """Landing to a namespace of it."""
+        """Make a target that lands to a namespace of the catalog."""
         where = f"{self.name}.{namespace}"
         return LandingTarget(place, self.format, mode=mode, namespace=where, catalog_impl="spark")
 

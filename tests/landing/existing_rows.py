@@ -28,12 +28,12 @@ def run(connection: psycopg.Connection[Any], statements: str) -> None:
 
 
 def selected(connection: psycopg.Connection[Any], tables: dict[str, list[str]]) -> dict[str, Rows]:
-    """What tables hold."""
-    found = {}
+    """Select all that tables hold."""
+    held = {}
     for name, key in tables.items():
         cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {', '.join(key)}")
-        found[name] = cursor.fetchall()
-    return found
+        held[name] = cursor.fetchall()
+    return held
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def _place(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def folded(changes: pa.Table, key: list[str], columns: list[str]) -> Rows:
-    """The rows that existing ones and changes lead to; values that an update did not touch stay as they were."""
+    """Fold existing rows and changes up to the rows that they lead to; values that an update did not touch stay."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     moved: dict[str, Any] | None = None
     for row in sorted(changes.to_pylist(), key=_place):
@@ -72,8 +72,8 @@ def folded(changes: pa.Table, key: list[str], columns: list[str]) -> Rows:
                 assert place not in rows, (kind, place)
                 assert not row["_unchanged"]
             before = moved if kind == "update_postimage" and place not in rows else rows.get(place)
-            kept = {name: (before or {})[name] for name in row["_unchanged"] or []}
-            rows[place] = row | kept
+            unchanged = {name: (before or {})[name] for name in row["_unchanged"] or []}
+            rows[place] = row | unchanged
         moved = moved if kind == "update_preimage" else None
     return sorted((tuple(row[name] for name in columns) for row in rows.values()), key=repr)
 
@@ -87,7 +87,7 @@ def compare(
             cursor = connection.execute(f"SELECT * FROM {name} LIMIT 0")
             columns = [column.name for column in cursor.description or []]
         if target.mode != "changelog":
-            found = [tuple(row[column] for column in columns) for row in changes.to_pylist()]
-            assert sorted(found, key=repr) == sorted(rows, key=repr), name
+            landed_rows = [tuple(row[column] for column in columns) for row in changes.to_pylist()]
+            assert sorted(landed_rows, key=repr) == sorted(rows, key=repr), name
             continue
         assert folded(changes, keys[name], columns) == sorted(rows, key=repr), name

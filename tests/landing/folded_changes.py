@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def in_order(changes: Iterable[Row]) -> list[Row]:
-    """Changes in theirs."""
+    """Sort changes into their order."""
     return sorted(changes, key=_place)
 
 
@@ -26,7 +26,7 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 
 def _held(row: Row, names: Sequence[str]) -> Any:
-    """The value of a column that has several in the lake."""
+    """Return the value of a column that has several in the lake."""
     return next((row[name] for name in reversed(names) if row[name] is not None), None)
 
 
@@ -54,7 +54,7 @@ class FoldedByKey:
         kind, place = row["_change_type"], tuple(_held(row, names) for names in self._key)
         if kind == "truncate":
             gone = row["_table"] if self._is_partitioned else None
-            self.rows = {} if gone is None else {at: one for at, one in self.rows.items() if one["_table"] != gone}
+            self.rows = {} if gone is None else {at: held for at, held in self.rows.items() if held["_table"] != gone}
         elif kind in ("delete", "update_preimage"):
             self._moved = self.rows.pop(place)
         else:
@@ -69,7 +69,7 @@ class FoldedByKey:
             self.rows[place] = dict(row) | {name: (before or {})[name] for name in row["_unchanged"]}
 
     def held(self, names: Sequence[str]) -> Rows:
-        """The rows, by some of their columns."""
+        """Return the rows, by some of their columns."""
         return plain(tuple(row[name] for name in names) for row in self.rows.values())
 
     def differences(
@@ -81,7 +81,7 @@ class FoldedByKey:
         last: Container[tuple[int, str]],
         relations: frozenset[str],
     ) -> list[str]:
-        """What is not as the server has it.
+        """List what is not as the server has it.
 
         Args:
             expected: the server's rows, by its columns.
@@ -93,22 +93,22 @@ class FoldedByKey:
         mine = {
             place: row for place, row in self.rows.items() if not self._is_partitioned or row["_table"] in relations
         }
-        keys = [next(i for i, one in enumerate(columns) if names.get(one.number) == own) for own in self._key]
+        keys = [next(i for i, column in enumerate(columns) if names.get(column.number) == own) for own in self._key]
         wanted = {tuple(row[i] for i in keys): row for row in expected}
-        found = {next(iter(plain([place]))): row for place, row in mine.items()}
-        lines = [f"{place}: missing" for place in wanted.keys() - found.keys()]
-        lines += [f"{place}: not on the server" for place in found.keys() - wanted.keys()]
-        for place in wanted.keys() & found.keys():
-            row = found[place]
-            for value, one in zip(wanted[place], columns, strict=True):
-                if seen[one.number, one.type] > row["_commit_lsn"] or one.number not in names:
+        ours = {next(iter(plain([place]))): row for place, row in mine.items()}
+        lines = [f"{place}: missing" for place in wanted.keys() - ours.keys()]
+        lines += [f"{place}: not on the server" for place in ours.keys() - wanted.keys()]
+        for place in wanted.keys() & ours.keys():
+            row = ours[place]
+            for value, column in zip(wanted[place], columns, strict=True):
+                if seen[column.number, column.type] > row["_commit_lsn"] or column.number not in names:
                     continue
-                *earlier, newest = names[one.number]
-                if earlier and (one.number, one.type) not in last and row[newest] is not None:
+                *earlier, newest = names[column.number]
+                if earlier and (column.number, column.type) not in last and row[newest] is not None:
                     continue
-                own = next(iter(plain([(_held(row, names[one.number]),)])))[0]
+                own = next(iter(plain([(_held(row, names[column.number]),)])))[0]
                 if own != value:
-                    lines.append(f"{place}.{one.name}: expected {value!r}, found {own!r}")
+                    lines.append(f"{place}.{column.name}: expected {value!r}, found {own!r}")
         return lines
 
 
@@ -147,13 +147,13 @@ class FoldedWholes:
             rows.update(own)
 
     def held(self, _names: Sequence[str] = ()) -> Rows:
-        """The rows, by their columns."""
-        found: Rows = Counter()
+        """Return the rows, by their columns."""
+        total: Rows = Counter()
         for rows in self._rows.values():
-            found.update(rows)
-        return found
+            total.update(rows)
+        return total
 
     def differences(self, expected: Rows) -> list[str]:
-        """What is not as the server has it, by these columns."""
-        found = self.held()
-        return [] if found == expected else [f"expected {expected - found}, found {found - expected}"]
+        """List what is not as the server has it, by these columns."""
+        ours = self.held()
+        return [] if ours == expected else [f"expected {expected - ours}, found {ours - expected}"]

@@ -36,7 +36,7 @@ def following(source: Source, wal: Path, target: Path, *flags: str, form: str = 
 
 
 def until_said(process: Running, words: str) -> str:
-    """The next line of standard error that has some words in it."""
+    """Wait for the next line of standard error that has some words in it."""
     assert process.process.stderr is not None
     lines = (line.decode().rstrip("\n") for line in iter(process.process.stderr.readline, b""))
     return next(line for line in lines if words in line)
@@ -44,9 +44,9 @@ def until_said(process: Running, words: str) -> str:
 
 def end(process: Running) -> str:
     process.process.send_signal(signal.SIGTERM)
-    said = process.said()
-    assert process.process.wait() == 0, said
-    return said
+    output = process.standard_error()
+    assert process.process.wait() == 0, output
+    return output
 
 
 def scraped(address: str) -> dict[str, float]:

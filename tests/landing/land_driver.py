@@ -43,7 +43,7 @@ class Steps:
 
 
 def kill() -> None:
-    """Java first: it would else notice, and end in order."""
+    """Kill this process, and Java first: it would else notice, and end in order."""
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and _is_own_java(path):
             os.kill(int(path.name), signal.SIGKILL)

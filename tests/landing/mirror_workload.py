@@ -62,20 +62,20 @@ class Work:
         self.done = 0
 
     def run(self, steps: int, sessions: int = 3) -> None:
-        """Do so many statements."""
+        """Run so many statements."""
         open_sessions = [self.connect() for _ in range(sessions)]
-        for one in open_sessions:
-            one.autocommit = True
-            one.execute("SET lock_timeout = '20ms'")
-            one.execute(f"SELECT setseed({self.random.random()})")
+        for session in open_sessions:
+            session.autocommit = True
+            session.execute("SET lock_timeout = '20ms'")
+            session.execute(f"SELECT setseed({self.random.random()})")
         is_open = [False] * sessions
         for _ in range(steps):
             at = self.random.randrange(sessions)
             is_open[at] = self._step(open_sessions[at], is_open[at])
-        for at, one in enumerate(open_sessions):
+        for at, session in enumerate(open_sessions):
             if is_open[at]:
-                one.execute("COMMIT")
-            one.close()
+                session.execute("COMMIT")
+            session.close()
 
     def _step(self, session: Any, is_open: bool) -> bool:
         try:
@@ -116,8 +116,8 @@ class Work:
 
     def _statement_of(self, table: str) -> str:
         name = table.strip('"').lower()
-        found: str = getattr(self, f"_{name}")()
-        return found
+        statement: str = getattr(self, f"_{name}")()
+        return statement
 
     def _id(self) -> int:
         return self.random.randrange(40)
@@ -126,66 +126,66 @@ class Work:
         return self.random.choice(choices)
 
     def _keyed(self) -> str:
-        one, other = self._id(), self._id()
+        id, other = self._id(), self._id()
         return self._pick(
             f"INSERT INTO keyed (id, note, total, tags, made, free) VALUES "
-            f"({one}, {BIG}, {one} / 8.0, ARRAY['{one}', NULL], '2024-01-01 00:00+00', 1.50) ON CONFLICT DO NOTHING",
-            f"INSERT INTO keyed (id, note) VALUES ({one}, 'short') ON CONFLICT (id) DO UPDATE SET total = {other}",
-            f"INSERT INTO keyed (id, free) SELECT i, i FROM generate_series({one}, {one + 5}) i ON CONFLICT DO NOTHING",
-            f"UPDATE keyed SET total = total + 1 WHERE id = {one}",
-            f"UPDATE keyed SET id = {other} WHERE id = {one}",
-            f"UPDATE keyed SET id = id + 1000, total = {one} WHERE id BETWEEN {one} AND {one + 2}",
-            f"UPDATE keyed SET id = id - 1000 WHERE id >= 1000 AND id % 3 = {one % 3}",
-            f"UPDATE keyed SET note = {BIG} WHERE id = {one}",
-            f"DELETE FROM keyed WHERE id = {one}",
+            f"({id}, {BIG}, {id} / 8.0, ARRAY['{id}', NULL], '2024-01-01 00:00+00', 1.50) ON CONFLICT DO NOTHING",
+            f"INSERT INTO keyed (id, note) VALUES ({id}, 'short') ON CONFLICT (id) DO UPDATE SET total = {other}",
+            f"INSERT INTO keyed (id, free) SELECT i, i FROM generate_series({id}, {id + 5}) i ON CONFLICT DO NOTHING",
+            f"UPDATE keyed SET total = total + 1 WHERE id = {id}",
+            f"UPDATE keyed SET id = {other} WHERE id = {id}",
+            f"UPDATE keyed SET id = id + 1000, total = {id} WHERE id BETWEEN {id} AND {id + 2}",
+            f"UPDATE keyed SET id = id - 1000 WHERE id >= 1000 AND id % 3 = {id % 3}",
+            f"UPDATE keyed SET note = {BIG} WHERE id = {id}",
+            f"DELETE FROM keyed WHERE id = {id}",
         )
 
     def _pair(self) -> str:
-        one, other = self._id() % 5, self._id()
+        a, other = self._id() % 5, self._id()
         return self._pick(
-            f"INSERT INTO pair VALUES ({one}, '{other}', {BIG}) ON CONFLICT DO NOTHING",
-            f"UPDATE pair SET b = b || 'x' WHERE a = {one} AND b = '{other}'",
-            f"UPDATE pair SET note = note WHERE a = {one}",
+            f"INSERT INTO pair VALUES ({a}, '{other}', {BIG}) ON CONFLICT DO NOTHING",
+            f"UPDATE pair SET b = b || 'x' WHERE a = {a} AND b = '{other}'",
+            f"UPDATE pair SET note = note WHERE a = {a}",
             f"UPDATE pair SET a = {self._id() % 5} WHERE b = '{other}'",
-            f"DELETE FROM pair WHERE b > '{other}' AND a = {one}",
+            f"DELETE FROM pair WHERE b > '{other}' AND a = {a}",
         )
 
     def _bag(self) -> str:
-        one = self._id() % 4
+        a = self._id() % 4
         return self._pick(
-            f"INSERT INTO bag VALUES ({one}, 'x', -0.0, ARRAY[{one}, NULL]), ({one}, 'x', 0.0, ARRAY[{one}, NULL])",
-            f"INSERT INTO bag VALUES ({one}, NULL, 'NaN', NULL), ({one}, NULL, 'NaN', NULL)",
-            f"DELETE FROM bag WHERE ctid IN (SELECT ctid FROM bag WHERE a = {one} LIMIT 1)",
-            f"UPDATE bag SET b = b || 'y' WHERE ctid IN (SELECT ctid FROM bag WHERE a = {one} LIMIT 2)",
-            f"UPDATE bag SET a = a WHERE a = {one}",
+            f"INSERT INTO bag VALUES ({a}, 'x', -0.0, ARRAY[{a}, NULL]), ({a}, 'x', 0.0, ARRAY[{a}, NULL])",
+            f"INSERT INTO bag VALUES ({a}, NULL, 'NaN', NULL), ({a}, NULL, 'NaN', NULL)",
+            f"DELETE FROM bag WHERE ctid IN (SELECT ctid FROM bag WHERE a = {a} LIMIT 1)",
+            f"UPDATE bag SET b = b || 'y' WHERE ctid IN (SELECT ctid FROM bag WHERE a = {a} LIMIT 2)",
+            f"UPDATE bag SET a = a WHERE a = {a}",
         )
 
     def _full_key(self) -> str:
-        one, other = self._id() % 15, self._id() % 15
+        id, other = self._id() % 15, self._id() % 15
         return self._pick(
-            f"INSERT INTO full_key VALUES (md5('{one}')::uuid, {BIG}) ON CONFLICT DO NOTHING",
-            f"UPDATE full_key SET id = md5('{other}')::uuid WHERE id = md5('{one}')::uuid",
-            f"UPDATE full_key SET note = 'short' WHERE id = md5('{one}')::uuid",
-            f"DELETE FROM full_key WHERE id = md5('{one}')::uuid",
+            f"INSERT INTO full_key VALUES (md5('{id}')::uuid, {BIG}) ON CONFLICT DO NOTHING",
+            f"UPDATE full_key SET id = md5('{other}')::uuid WHERE id = md5('{id}')::uuid",
+            f"UPDATE full_key SET note = 'short' WHERE id = md5('{id}')::uuid",
+            f"DELETE FROM full_key WHERE id = md5('{id}')::uuid",
         )
 
     def _by_index(self) -> str:
-        one, other = self._id(), self._id()
+        id, other = self._id(), self._id()
         return self._pick(
-            f"INSERT INTO by_index VALUES ({one}, {other}, 'x') ON CONFLICT DO NOTHING",
-            f"UPDATE by_index SET other = {other} WHERE id = {one}",
-            f"UPDATE by_index SET id = {other} WHERE id = {one}",
-            f"DELETE FROM by_index WHERE other = {one}",
+            f"INSERT INTO by_index VALUES ({id}, {other}, 'x') ON CONFLICT DO NOTHING",
+            f"UPDATE by_index SET other = {other} WHERE id = {id}",
+            f"UPDATE by_index SET id = {other} WHERE id = {id}",
+            f"DELETE FROM by_index WHERE other = {id}",
         )
 
     def _event(self) -> str:
-        one, region = self._id(), self.random.randrange(3)
+        id, region = self._id(), self.random.randrange(3)
         return self._pick(
-            f"INSERT INTO event (id, region, note) VALUES ({one}, {region}, {BIG}) ON CONFLICT DO NOTHING",
-            f"UPDATE event SET region = {region} WHERE id = {one}",
-            f"UPDATE event SET note = 'short' WHERE id = {one}",
-            f"UPDATE event SET id = id + 1 WHERE id = {one} AND region = {region}",
-            f"DELETE FROM event WHERE id = {one}",
+            f"INSERT INTO event (id, region, note) VALUES ({id}, {region}, {BIG}) ON CONFLICT DO NOTHING",
+            f"UPDATE event SET region = {region} WHERE id = {id}",
+            f"UPDATE event SET note = 'short' WHERE id = {id}",
+            f"UPDATE event SET id = id + 1 WHERE id = {id} AND region = {region}",
+            f"DELETE FROM event WHERE id = {id}",
         )
 
     def _diary(self) -> str:

@@ -41,12 +41,12 @@ class Log:
 
     @property
     def tables(self) -> Tables:
-        """At the end."""
+        """The tables at the end."""
         return self.moments[max(self.moments)]
 
 
 def worked(programs: Any, place: Path, seed: int, *, ddl: bool, before: int = 0, steps: int = STEPS) -> Iterator[Log]:
-    """Work on a server: so many statements, and `before` of them before its files are copied."""
+    """Work on a server with so many statements, and `before` of them before its files are copied."""
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in SETUP.split(";\n"):
@@ -83,11 +83,11 @@ def require_equal(log: Log, target: LandingTarget, lsn: int | None = None) -> No
         held = read_table(place, target.format)
         if target.mode == "history":
             held = held.filter(as_of(lsn))
-        found = mirror_rows(held, [columns[number] for number in numbers])
-        assert found == rows, name
+        ours = mirror_rows(held, [columns[number] for number in numbers])
+        assert ours == rows, name
 
 
 def as_of(lsn: int | None) -> pc.Expression:
-    """The versions that are there, or were at an LSN."""
+    """Choose the versions that are there, or were at an LSN."""
     begin, end = pc.field("_valid_from_lsn"), pc.field("_valid_to_lsn")
     return end.is_null() if lsn is None else (begin < lsn) & (end.is_null() | (end >= lsn))

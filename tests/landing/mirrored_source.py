@@ -29,7 +29,7 @@ class Source:
         self.server, self.place, self.runs = server, place, 0
 
     def after(self, setup: Statements, work: Statements, tables: Statements) -> tuple[Path, dict[str, Any]]:
-        """A backup behind the setup, and what tables hold after the work."""
+        """Take a backup after the setup; return it, and what tables hold after the work."""
         with self.server.connect() as connection:
             for statement in setup:
                 connection.execute(statement)
@@ -55,7 +55,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 
 
 class Mirrored:
-    """What a run lands, in windows of one segment."""
+    """The mirrors that a run lands, in windows of one segment."""
 
     def __init__(self, engine: Engine, source: Source, lake: Path, mode: str = "current") -> None:
         self.engine, self.source, self.target = engine, source, LandingTarget(lake, mode=mode)
@@ -67,15 +67,15 @@ class Mirrored:
         assert self.rows(table, held[table][0]) == held[table][1]
 
     def refused(self, setup: Statements, work: Statements) -> str:
-        """The error that landing ends with."""
+        """Return the error that landing ends with."""
         return str(self.error(setup, work))
 
     def error(self, setup: Statements, work: Statements) -> LakeError:
         """See :meth:`refused`."""
         backup, _ = self.source.after(setup, work, [])
-        with pytest.raises(LakeError) as told:
+        with pytest.raises(LakeError) as raised:
             self.land(backup)
-        return told.value
+        return raised.value
 
     def land(self, backup: Path) -> None:
         request = DecodeRequest(str(self.source.server.wal_directory), str(backup), "postgres")

@@ -1,4 +1,4 @@
-"""What a mirror holds, as the server says its table's rows."""
+"""The rows that a mirror holds, and those of its table on the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Rows = Counter[tuple[Any, ...]]
 
 
 def read_table(place: Path, format: str, version: int | None = None) -> pa.Table:
-    """A table in the lake, whole; as of a version, or now."""
+    """Read a table in the lake, whole; as of a version, or now."""
     if format == "parquet":
         return read_parquet_table(place, version)
     if format == "delta":
@@ -34,7 +34,7 @@ def read_table(place: Path, format: str, version: int | None = None) -> pa.Table
 
 
 def has_landed(place: Path, format: str) -> bool:
-    """Whether there is a table in the lake."""
+    """Tell whether there is a table in the lake."""
     if format == "delta":
         return any((place / "_delta_log").glob("*.json"))
     if format == "parquet":
@@ -50,17 +50,17 @@ def _identifier(place: Path) -> tuple[str, ...]:
 
 
 def columns_by_number(place: Path, format: str, among: Container[str] | None = None) -> dict[int, str]:
-    """The names in the lake of the source's columns, as a version of the table has them that has only some."""
+    """Return the names in the lake of the source's columns, as a version of the table has them that has only some."""
     return {number: names[-1] for number, names in all_columns_by_number(place, format, among).items()}
 
 
 def all_columns_by_number(place: Path, format: str, among: Container[str] | None = None) -> dict[int, list[str]]:
-    """The same, of a column whose type has changed all that it has had, in their order."""
-    found: dict[int, list[str]] = {}
+    """Return the same, of a column whose type has changed all the names that it has had, in their order."""
+    names: dict[int, list[str]] = {}
     for column in LakeSchema.of(_schema(place, format)).columns:
         if among is None or column.name in among:
-            found.setdefault(column.number, []).append(column.name)
-    return found
+            names.setdefault(column.number, []).append(column.name)
+    return names
 
 
 def _schema(place: Path, format: str) -> pa.Schema:
@@ -74,15 +74,15 @@ def _schema(place: Path, format: str) -> pa.Schema:
 
 
 def mirror_rows(rows: pa.Table, names: list[str]) -> Rows:
-    """Rows of a mirror, by these columns."""
+    """Return the rows of a mirror, by these columns."""
     return plain(tuple(row[name] for name in names) for row in rows.select(list(dict.fromkeys(names))).to_pylist())
 
 
 def server_rows(connection: Any, table: str) -> tuple[list[int], Rows]:
-    """A table's columns, by their numbers, and its rows."""
-    found = held_columns(connection, table)
-    columns = ", ".join(one.expression for one in found)
-    return [one.number for one in found], plain(
+    """Read a table's columns, by their numbers, and its rows."""
+    held = held_columns(connection, table)
+    columns = ", ".join(column.expression for column in held)
+    return [column.number for column in held], plain(
         connection.execute(f"SELECT {columns} FROM {table}", prepare=False).fetchall()
     )
 
@@ -103,13 +103,13 @@ class HeldColumn:
 
 
 def held_columns(connection: Any, table: str) -> list[HeldColumn]:
-    """The columns of a table, in the order of their numbers."""
-    found = connection.execute(
+    """Read the columns of a table, in the order of their numbers."""
+    rows = connection.execute(
         "SELECT attnum, attname, format_type(atttypid, atttypmod), typtype::text FROM pg_attribute "
         f"JOIN pg_type t ON t.oid = atttypid WHERE attrelid = '{table}'::regclass AND attnum > 0 "
         "AND NOT attisdropped AND attgenerated::text <> 'v' ORDER BY attnum"
     ).fetchall()
-    return [HeldColumn(number, name, type, _expression(name, type, kind)) for number, name, type, kind in found]
+    return [HeldColumn(number, name, type, _expression(name, type, kind)) for number, name, type, kind in rows]
 
 
 _AS_TEXT = ("jsonb", "inet", "bit", "character(")
@@ -143,7 +143,7 @@ def _expression(name: str, type: str, kind: str) -> str:
 
 
 def plain(rows: Any) -> Rows:
-    """Rows that can be compared."""
+    """Make rows comparable."""
     return Counter(tuple(map(_plain, row)) for row in rows)
 
 
@@ -162,7 +162,7 @@ def _plain(value: Any) -> Any:
 
 
 def current_files(place: Path, format: str) -> list[str]:
-    """The files that a table consists of."""
+    """List the files that a table consists of."""
     if format == "delta":
         return DeltaTable(str(place)).file_uris()
     if format == "iceberg":

@@ -139,7 +139,7 @@ class Moved:
 
     def __init__(self, source: Source, name: str, work: Statements) -> None:
         self.source = source
-        self.backup, _ = source.after([one.format(name) for one in SETUP], [], [])
+        self.backup, _ = source.after([template.format(name) for template in SETUP], [], [])
         self.moments: list[tuple[int, Tables]] = []
         with source.server.connect() as connection:
             connection.autocommit = True
@@ -162,17 +162,17 @@ class Moved:
             for table, (held, rows) in tables.items():
                 if table not in last:
                     continue  # dropped since: its mirror is what it was last
-                numbers = {one.number for one in last[table][0]}
-                at = [number for number, one in enumerate(held) if one.number in numbers]
+                numbers = {column.number for column in last[table][0]}
+                at = [number for number, column in enumerate(held) if column.number in numbers]
                 wanted: Rows = Rows()
                 for row, count in rows.items():
                     wanted[tuple(row[number] for number in at)] += count
-                found = mirror_of(target, table, [held[number].number for number in at], lsn)
-                assert found == wanted, (f"{lsn:X}", table, found - wanted, wanted - found)
+                ours = mirror_of(target, table, [held[number].number for number in at], lsn)
+                assert ours == wanted, (f"{lsn:X}", table, ours - wanted, wanted - ours)
 
 
 def _moment(connection: Any, pattern: str) -> tuple[int, Tables]:
-    """What tables hold that are no partitions; what is one has no rows of its own."""
+    """Read the columns and rows of tables; a partition has no rows of its own."""
     tables: Tables = {}
     for is_partition in (True, False):
         for (name,) in connection.execute(_OWN, (pattern, is_partition)).fetchall():

@@ -13,7 +13,7 @@ from landing.existing_rows import run
 
 
 def back_up(server: EmbeddedPostgres, target: Path, *flags: str) -> Path:
-    """A base backup that takes its time."""
+    """Take a base backup that takes its time."""
     program = find_client("pg_basebackup", server.programs.major)
     if program is None and not flags:
         return copy_by_hand(server, target)
@@ -24,7 +24,7 @@ def back_up(server: EmbeddedPostgres, target: Path, *flags: str) -> Path:
 
 
 def copy_by_hand(server: EmbeddedPostgres, target: Path, meanwhile: str = "") -> Path:
-    """The same as by the functions that ``pg_basebackup`` calls, with statements between the copy and its end."""
+    """Take a backup by the functions that ``pg_basebackup`` calls, with statements between the copy and its end."""
     is_new = server.programs.major >= 15
     with server.connect() as connection:
         connection.execute(
@@ -39,8 +39,8 @@ def copy_by_hand(server: EmbeddedPostgres, target: Path, meanwhile: str = "") ->
         run(connection, meanwhile)
         shutil.copyfile(server.data_directory / "global" / "pg_control", target / "global" / "pg_control")
         row = connection.execute(f"SELECT labelfile FROM {'pg_backup_stop' if is_new else 'pg_stop_backup'}(false)")
-        found = row.fetchone()
-        assert found is not None
-    (target / "backup_label").write_text(found[0])
+        label = row.fetchone()
+        assert label is not None
+    (target / "backup_label").write_text(label[0])
     (target / "postmaster.pid").unlink()
     return target

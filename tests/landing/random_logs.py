@@ -37,7 +37,7 @@ WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT re
 
 @dataclass(frozen=True)
 class Held:
-    """What a table held.
+    """The columns and rows that a table held.
 
     Attributes:
         columns: that are stored; rows: by them.
@@ -49,7 +49,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Moment:
-    """What all tables held at once.
+    """The rows that all tables held at once.
 
     Attributes:
         lsn: before which everything had committed that they held; tables: by their names, quoted where need be.
@@ -80,8 +80,8 @@ class RandomLog:
     moments: tuple[Moment, ...]
 
     def moments_of(self, copy: str) -> list[Moment]:
-        """Those that can be seen behind a copy."""
-        return [one for one in self.moments if one.lsn >= self.since[copy]]
+        """List the moments that can be seen after a copy."""
+        return [moment for moment in self.moments if moment.lsn >= self.since[copy]]
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def _copied(server: EmbeddedPostgres, work: ThreadedWork, target: Path) -> int:
 
 
 def _seen(connection: psycopg.Connection[Any], work: ThreadedWork) -> Moment:
-    """What tables hold; locks that are in the way are let go first."""
+    """Read what tables hold; locks that are in the way are let go first."""
     connection.execute("SET lock_timeout = '100ms'")
     try:
         return _moment(connection)
@@ -150,12 +150,14 @@ def _moment(connection: psycopg.Connection[Any]) -> Moment:
     lsn = _lsn(connection)
     names = [str(name) for (name,) in connection.execute(_TABLES).fetchall()]
     tables = {name: Held(tuple(held_columns(connection, name)), server_rows(connection, name)[1]) for name in names}
-    found = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace").fetchall()
-    return Moment(lsn, tables, frozenset(str(name) for (name,) in found))
+    relations = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    ).fetchall()
+    return Moment(lsn, tables, frozenset(str(name) for (name,) in relations))
 
 
 def _lsn(connection: psycopg.Connection[Any]) -> int:
-    """Where the WAL ends: before the header of a page that has nothing else yet, as whoever stops there has read."""
+    """Find the end of the WAL: before the header of a page that has nothing else, as whoever stops there has read."""
     row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
     lsn = int(Lsn.parse(row[0]))

@@ -127,7 +127,7 @@ TABLES = (
 
 @pytest.fixture(scope="module")
 def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Source, Path, dict[str, Any]]]:
-    """A server, the backup of before the work, and what the tables hold behind it."""
+    """Replace tables; give the server, the backup of before the work, and what the tables hold after it."""
     with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
         source = Source(server, tmp_path_factory.mktemp("replaced"))
         yield source, *source.after(SETUP, WORK, list(TABLES))

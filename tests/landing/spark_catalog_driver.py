@@ -1,8 +1,8 @@
 """``headwater land`` that kills itself between steps of its commits: ``spark_catalog_driver.py STEP ARGUMENTS...``.
 
-A step is what is done to a table of a catalog (rows are taken from it, it is made, its columns follow, rows are read
-to be written, its place in the log is asked for), and the note that all tables have a window. Before the STEP-th one
-the process kills itself and Java; 0 is never.
+A step is what is done to a table of a catalog: rows are taken from it, it is made, its columns follow, rows are read
+to be written, its place in the log is asked for. The note that all tables have a window is a step, too. Before the
+STEP-th step the process kills itself and Java; 0 is never.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Steps:
         self._left = last
 
     def counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """A step that is counted."""
+        """Wrap a step so that it is counted."""
 
         def run(*arguments: Any) -> Any:
             self._left -= 1

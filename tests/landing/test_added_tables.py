@@ -104,13 +104,13 @@ def landed(
 
 
 def rows_of(target: LandingTarget, name: str, columns: list[str]) -> Rows:
-    """What a table in the lake says that the source has."""
-    found: pa.Table = read_table(target.place / f"public.{name}", target.format)
+    """Read what a table in the lake says that the source has."""
+    table: pa.Table = read_table(target.place / f"public.{name}", target.format)
     if target.mode == "changelog":
-        return folded(found, KEYS[name], columns)
+        return folded(table, KEYS[name], columns)
     if target.mode == "history":
-        found = found.filter(found["_valid_to_lsn"].is_null())
-    return sorted((tuple(row[one] for one in columns) for row in found.to_pylist()), key=repr)
+        table = table.filter(table["_valid_to_lsn"].is_null())
+    return sorted((tuple(row[column] for column in columns) for row in table.to_pylist()), key=repr)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Log:
     columns: dict[str, list[str]]
 
     def check(self, target: LandingTarget) -> None:
-        """Whether a target has all of the tables."""
+        """Check that a target has all of the tables."""
         for name, rows in self.rows.items():
             assert rows_of(target, name, self.columns[name]) == sorted(rows, key=repr), name
         assert not (target.place / "public.other").exists()
@@ -191,7 +191,7 @@ DAILY = [("parquet", "changelog", "online"), ("delta", "current", "early")]
 
 @pytest.mark.parametrize(
     ("form", "mode", "copy"),
-    [*DAILY, *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHERS if one not in DAILY)],
+    [*DAILY, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS if case not in DAILY)],
 )
 def test_tables_are_added(engine: Engine, log: Log, tmp_path: Path, form: str, mode: str, copy: str) -> None:
     """From a backup of behind where the target has come to, and from the very first one."""
@@ -373,14 +373,14 @@ def kill_often(log: Log, target: LandingTarget, directory: Path, kills: int) -> 
 
 
 def is_killed(log: Log, target: LandingTarget, directory: Path, step: int) -> bool:
-    """Add tables until a step; whether there were as many."""
+    """Add tables until a step; tell whether there were as many."""
     where = ("--wal", log.wal, "--catalog", log.online, "--database", "postgres", "--tables", MORE)
     what = ("--to", target.place, "--format", target.format, "--mode", target.mode, "--window-bytes", 1 << 20)
     arguments = (DRIVER, target.place, step, "land", *where, *what)
     with running(*map(str, arguments), directory=directory, program=sys.executable) as process:
-        said = process.said()
+        output = process.standard_error()
         status = process.process.wait()
-    assert status in (0, -9), said
+    assert status in (0, -9), output
     return status != 0
 
 
@@ -411,7 +411,7 @@ def has(target: Path, name: str, ids: list[int]) -> bool:
     if not any((place / "_headwater").glob("*.json")):
         return False
     rows = read_table(place, "parquet").to_pylist()
-    kept: set[int] = set()
+    present: set[int] = set()
     for row in sorted(rows, key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"])):
-        (kept.discard if row["_change_type"] == "delete" else kept.add)(row["id"])
-    return sorted(kept) == ids
+        (present.discard if row["_change_type"] == "delete" else present.add)(row["id"])
+    return sorted(present) == ids

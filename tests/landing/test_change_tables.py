@@ -47,11 +47,14 @@ def test_changes_folded_up_are_what_the_server_has(engine: Engine, log: Log, tmp
     orders = read(target.place / "public.orders")
     columns = ["id", "note", "total", "tags", "made", "how", "ref"]
     assert orders.schema.field("total").type == pa.decimal128(10, 2)
-    found = [tuple(str(one) if isinstance(one, UUID) else one for one in row) for row in log.tables["orders"]]
-    ours = [
-        tuple(str(one) if isinstance(one, UUID) else one for one in row) for row in folded(orders, ("id",), columns)
+    expected = [
+        tuple(str(value) if isinstance(value, UUID) else value for value in row) for row in log.tables["orders"]
     ]
-    assert ours == found
+    ours = [
+        tuple(str(value) if isinstance(value, UUID) else value for value in row)
+        for row in folded(orders, ("id",), columns)
+    ]
+    assert ours == expected
     assert orders.schema.field("ref").type == (pa.string() if format == "delta" else pa.uuid())
     event = read(target.place / "public.event")
     assert set(event["_table"].to_pylist()) == {"event_0", "event_1"}
@@ -71,7 +74,7 @@ def test_columns_follow_the_sources_by_number(engine: Engine, log: Log, tmp_path
     before = small.filter(pc.field("_change_type") != "truncate")
     assert folded(before, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
     assert folded(small, ("id",), ["id"]) == []
-    assert {one for one in small["gone"].to_pylist() if one is not None} == {"a", "c"}
+    assert {value for value in small["gone"].to_pylist() if value is not None} == {"a", "c"}
     assert small.schema.field("id").type == pa.int32()
 
 
@@ -92,9 +95,9 @@ def test_one_window_has_the_same_rows(engine: Engine, log: Log, tmp_path: Path) 
     landed(engine, log, parts)
     order = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq", "_change_type")]
     for name in ("public.orders", "public.event", "public.small"):
-        one, many = (read_parquet_table(target.place / name).sort_by(order) for target in (whole, parts))
-        shared = [column for column in one.column_names if column in many.column_names]
-        assert one.select(shared).equals(many.select(shared).cast(one.select(shared).schema))
+        single, many = (read_parquet_table(target.place / name).sort_by(order) for target in (whole, parts))
+        shared = [column for column in single.column_names if column in many.column_names]
+        assert single.select(shared).equals(many.select(shared).cast(single.select(shared).schema))
 
 
 def test_each_change_lands_in_one_table(spark: SparkSession, log: Log, tmp_path: Path) -> None:
@@ -142,8 +145,8 @@ def test_a_state_that_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
 
 
 def names_of(target: LandingTarget) -> dict[int, str]:
-    found = json.loads((target.place / "_headwater" / "tables.json").read_text())
-    return {int(oid): name for oid, name in found.items()}
+    names = json.loads((target.place / "_headwater" / "tables.json").read_text())
+    return {int(oid): name for oid, name in names.items()}
 
 
 def make_schema(oid: int) -> RelationSchema:
@@ -169,11 +172,16 @@ def test_what_changes_are(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
     landed(engine, log, target, end=log.middle)
     rows = read_parquet_table(target.place / "public.orders").to_pylist()
-    (one,) = [row for row in rows if row["id"] == 4]
+    (inserted,) = [row for row in rows if row["id"] == 4]
     made = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
     values = {"note": "xxxx", "total": Decimal("1.00"), "tags": ["4", None], "made": made, "how": "glad"}
-    assert {name: one[name] for name in values} == values
-    assert (one["_change_type"], one["_table"], one["_is_key"], one["_unchanged"]) == ("insert", "orders", False, [])
+    assert {name: inserted[name] for name in values} == values
+    assert (inserted["_change_type"], inserted["_table"], inserted["_is_key"], inserted["_unchanged"]) == (
+        "insert",
+        "orders",
+        False,
+        [],
+    )
     deleted = [row for row in rows if row["_change_type"] == "delete"]
     assert {row["_is_key"] for row in deleted} == {True}
     assert {row["note"] for row in deleted} == {None}

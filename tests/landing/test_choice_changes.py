@@ -47,7 +47,7 @@ NAMES = {"table": "shop.item", "schema": "shop.item", "root": "shop.part"}
 
 @contextmanager
 def shop(place: Path) -> Iterator[tuple[EmbeddedPostgres, Path]]:
-    """A server, and a backup of it."""
+    """Run a server; give it, and a backup of it."""
     with server_of(16) as server:
         with server.connect() as connection:
             run(connection, SETUP)
@@ -131,7 +131,7 @@ WITHIN = {
 
 
 @pytest.mark.parametrize(
-    "what", ["moved", "schema", *(pytest.param(one, marks=pytest.mark.slow) for one in ("made", "table", "root"))]
+    "what", ["moved", "schema", *(pytest.param(case, marks=pytest.mark.slow) for case in ("made", "table", "root"))]
 )
 def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
     engine: Engine, tmp_path: Path, what: str

@@ -46,7 +46,7 @@ def test_a_time_before_which_something_has_not_committed_is_told(engine: Engine,
             run(connection, ";\n".join(insert(id, time) for id, time in enumerate(times, 3)) + f";\n{NEXT_WINDOW}")
         landed(engine, server.wal_directory, backup, target)
     rows = read_parquet_table(target.place / "public.a").sort_by("id").to_pylist()
-    assert [one["_commit_time"] for one in rows[2:]] == [None, None, None, datetime(2000, 1, 1, tzinfo=UTC)]
+    assert [row["_commit_time"] for row in rows[2:]] == [None, None, None, datetime(2000, 1, 1, tzinfo=UTC)]
     now = read_as_of(target.place)
     assert (now.commit_time, now.lsn > then.lsn) == (LAST, True)
     assert read_as_of(target.place, time=datetime(9999, 1, 1, tzinfo=UTC)) == then
@@ -66,7 +66,7 @@ def test_a_window_without_changes_has_no_time(engine: Engine, tmp_path: Path) ->
                 run(connection, f"{statement};\n{NEXT_WINDOW}")
                 landed(engine, server.wal_directory, backup, target)
     (row,) = read_parquet_table(target.place / "public.a").to_pylist()
-    times = [one.commit_time for one in resolved_states(target.place / "_headwater")]
+    times = [state.commit_time for state in resolved_states(target.place / "_headwater")]
     assert times[0] is None
     assert set(times) == {None, row["_commit_time"]}
     assert times[-1] == row["_commit_time"]

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="session")
 def spark(connected: Any) -> Any:
-    """The connector's, not that of other tests."""
+    """Return the connector's session, not that of other tests."""
     return connected
 
 
@@ -64,12 +64,12 @@ def test_change_tables(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -
     landed(engine_of(spark), log, target)
     for name in ("public.orders", "public.event", "public.small"):
         wanted = read_table(target.place / name, catalog.format)
-        found = read_by_spark(spark, target.place / name)
-        assert mirror_rows(found, wanted.column_names) == mirror_rows(wanted, wanted.column_names), name
+        theirs = read_by_spark(spark, target.place / name)
+        assert mirror_rows(theirs, wanted.column_names) == mirror_rows(wanted, wanted.column_names), name
 
 
 def read_by_spark(spark: Any, place: Path) -> pa.Table:
-    """A table, by its directory in the lake."""
+    """Read a table, by its directory in the lake."""
     if (place / "_delta_log").exists():
         return spark.read.format("delta").load(str(place)).toArrow()
     name = tuple(place.name.split(".", 1))

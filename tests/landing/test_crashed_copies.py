@@ -53,7 +53,7 @@ VACUUM kept;
 
 
 def kill(server: EmbeddedPostgres) -> None:
-    """SIGKILL for all processes of a server, and their end."""
+    """Kill all processes of a server with SIGKILL, and wait for their end."""
     process, server.process = server.process, None
     assert process is not None
     process.send_signal(signal.SIGSTOP)
@@ -69,7 +69,7 @@ def kill(server: EmbeddedPostgres) -> None:
 
 
 def pay(server: EmbeddedPostgres, seed: int, has_begun: threading.Barrier) -> None:
-    """Transactions as pgbench makes them, until the server is killed."""
+    """Commit transactions as pgbench makes them, until the server is killed."""
     chance = random.Random(seed)
     with suppress(psycopg.OperationalError), server.connect() as connection:
         for number in range(1_000_000):

@@ -87,7 +87,7 @@ def all_committed() -> Fates:
 
 
 def visible(copied: Copied, pages: np.ndarray, frames: Frames, place: Path) -> VisibleTuples:
-    """The visible tuples behind the log, if all transactions have committed."""
+    """Find the visible tuples after the log, if all transactions have committed."""
     payload = io.BytesIO()
     scan = HistoryScan([copied.locator], 16, payload)
     scan.add(frames)
@@ -106,9 +106,9 @@ def visible(copied: Copied, pages: np.ndarray, frames: Frames, place: Path) -> V
 
 def test_what_is_visible(copied: Copied, tmp_path: Path) -> None:
     assert len(visible(copied, copied.pages, copied.frames.part(0, 0), tmp_path).at) == copied.rows[0]
-    found = visible(copied, copied.pages, copied.frames, tmp_path)
-    assert len(found.at) == copied.rows[1]
-    assert len(np.unique(found.tid)) == copied.rows[1]
+    tuples = visible(copied, copied.pages, copied.frames, tmp_path)
+    assert len(tuples.at) == copied.rows[1]
+    assert len(np.unique(tuples.tid)) == copied.rows[1]
 
 
 def test_pages_with_other_bytes(copied: Copied, tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_pages_with_other_bytes(copied: Copied, tmp_path: Path) -> None:
             at = dice.choice([dice.randrange(24), dice.randrange(24, 600), dice.randrange(BLCKSZ)])
             pages[dice.randrange(len(pages) // BLCKSZ) * BLCKSZ + at] = dice.randrange(256)
         try:
-            found = visible(copied, pages, copied.frames.part(0, 0), tmp_path)
+            tuples = visible(copied, pages, copied.frames.part(0, 0), tmp_path)
         except HeadwaterError:
             failed += 1
             continue
-        assert ((found.at >= 0) & (found.at + found.length <= len(found.data))).all()
+        assert ((tuples.at >= 0) & (tuples.at + tuples.length <= len(tuples.data))).all()
     assert 20 < failed < MUTATIONS
 
 
@@ -138,11 +138,11 @@ def test_records_with_other_bytes(copied: Copied, tmp_path: Path) -> None:
         for _ in range(dice.randint(1, 3)):
             mutated[at + dice.randrange(16, min(length, 80))] = dice.randrange(256)
         try:
-            found = visible(copied, copied.pages, replace(copied.frames, data=mutated), tmp_path)
+            tuples = visible(copied, copied.pages, replace(copied.frames, data=mutated), tmp_path)
         except HeadwaterError:
             failed += 1
             continue
-        assert ((found.at >= 0) & (found.at + found.length <= len(found.data))).all()
+        assert ((tuples.at >= 0) & (tuples.at + tuples.length <= len(tuples.data))).all()
     assert failed > 20
 
 

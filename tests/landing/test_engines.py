@@ -1,4 +1,4 @@
-"""What Spark lands is what this process lands."""
+"""Spark lands what this process lands."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def source(tmp_path: Path) -> Iterator[Source]:
 
 
 def ids(target: Path, form: str = "parquet") -> list[int]:
-    """Of all rows that have landed, as a reader of the table sees them."""
+    """Read the ids of all rows that have landed, as a reader of the table sees them."""
     place = target / "public.t"
     if form == "delta":
         return DeltaTable(str(place)).to_pyarrow_table()["id"].to_pylist() if (place / "_delta_log").exists() else []
@@ -59,12 +59,12 @@ def test_all_that_a_server_writes_lands(source: Source, tmp_path: Path, form: st
         for number in range(4001, 4006):
             source.run(f"INSERT INTO t VALUES ({number}, 'y')")
             process.until(partial(has_landed, number, target, form))
-        said = end(process)
+        output = end(process)
     assert sorted(ids(target, form)) == list(range(1, 4006))
     assert re.search(
-        r"land: at the end of the log, .* 400[0-5] rows, .*, lag 0 bytes, \d+\.\ds behind its last commit", said
+        r"land: at the end of the log, .* 400[0-5] rows, .*, lag 0 bytes, \d+\.\ds behind its last commit", output
     )
-    assert said.splitlines()[-1].startswith("headwater: landed 4005 rows") or "landed 4005 rows" in said
+    assert output.splitlines()[-1].startswith("headwater: landed 4005 rows") or "landed 4005 rows" in output
     source.run("INSERT INTO t VALUES (5000, 'z')")
     with following(source, source.server.wal_directory, target, form=form) as process:
         process.until(partial(has_landed, 5000, target, form))
@@ -82,29 +82,29 @@ def test_json_and_metrics(source: Source, tmp_path: Path) -> None:
         source.run("INSERT INTO t VALUES (4001, 'y')")
         process.until(lambda: scraped(address).get('headwater_land_rows_total{table="public.t"}') == 4001)
         process.until(lambda: scraped(address)["headwater_land_lag_bytes"] == 0)
-        found = scraped(address)
-        said = end(process)
-    told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    windows = [one for one in told if one["event"] == "window"]
-    assert told[0]["event"] == "begin"
-    assert sum(one["window"]["rows"] for one in windows) == windows[-1]["rows"] == 4001
+        metrics = scraped(address)
+        output = end(process)
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    windows = [event for event in events if event["event"] == "window"]
+    assert events[0]["event"] == "begin"
+    assert sum(window["window"]["rows"] for window in windows) == windows[-1]["rows"] == 4001
     assert windows[0]["lag_bytes"] > 1 << 20
     assert windows[0]["seconds_left"] > 0
     assert windows[-1]["lag_bytes"] == 0
-    assert min(one["delay_seconds"] for one in windows if one["delay_seconds"] is not None) > 0
-    assert [one["resolved_lsn"] for one in windows] == [one["window"]["hi"] for one in windows]
+    assert min(window["delay_seconds"] for window in windows if window["delay_seconds"] is not None) > 0
+    assert [window["resolved_lsn"] for window in windows] == [window["window"]["hi"] for window in windows]
     files = list((target / "public.t").glob("*.parquet"))
-    assert found['headwater_land_files_total{table="public.t"}'] == len(files)
-    assert found['headwater_land_bytes_total{table="public.t"}'] == sum(path.stat().st_size for path in files)
-    assert found["headwater_land_windows_total"] == found["headwater_land_window_seconds_count"] == len(windows)
-    assert found["headwater_land_transactions_total"] == 2
-    assert found["headwater_land_delay_seconds_count"] == 2
-    assert found["headwater_land_lag_seconds"] == 0
+    assert metrics['headwater_land_files_total{table="public.t"}'] == len(files)
+    assert metrics['headwater_land_bytes_total{table="public.t"}'] == sum(path.stat().st_size for path in files)
+    assert metrics["headwater_land_windows_total"] == metrics["headwater_land_window_seconds_count"] == len(windows)
+    assert metrics["headwater_land_transactions_total"] == 2
+    assert metrics["headwater_land_delay_seconds_count"] == 2
+    assert metrics["headwater_land_lag_seconds"] == 0
     high, low = (int(part, 16) for part in windows[-1]["resolved_lsn"].split("/"))
-    assert found["headwater_land_resolved_lsn"] == found["headwater_land_wal_end_lsn"] == high << 32 | low
-    commits = found['headwater_land_commits_total{table="public.t"}']
+    assert metrics["headwater_land_resolved_lsn"] == metrics["headwater_land_wal_end_lsn"] == high << 32 | low
+    commits = metrics['headwater_land_commits_total{table="public.t"}']
     # The rows that were there before, which are none, and two windows.
-    assert commits == found["headwater_land_commit_seconds_count"] == 3
+    assert commits == metrics["headwater_land_commit_seconds_count"] == 3
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_an_archive_that_is_still_to_come(source: Source, tmp_path: Path) -> Non
 
 
 def segment_with(source: Source, statement: str) -> str:
-    """The segment in which all records of a statement lie, and nothing of what follows."""
+    """Execute a statement; return the segment in which all its records lie, and nothing of what follows."""
     with source.server.connect() as connection:
         connection.execute(statement.encode())
         row = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()
@@ -157,9 +157,9 @@ def test_wal_that_was_recycled(source: Source, tmp_path: Path) -> None:
         for path in sorted(source.server.wal_directory.glob("0000*"))[-3:]:
             if path.name not in before:
                 arrive(path, wal)
-        said = process.said()
+        output = process.standard_error()
         assert process.process.wait() == 1
-    assert re.search(r'headwater: WAL segment "\w{24}" is missing, found \w{24} to \w{24} \(', said)
+    assert re.search(r'headwater: WAL segment "\w{24}" is missing, found \w{24} to \w{24} \(', output)
     assert ids(target) == [1]
 
 
@@ -172,8 +172,8 @@ def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None
         process.until(lambda: any(target.glob("public.t/_headwater/unplaced/*")))
         process.process.send_signal(signal.SIGINT)
         process.process.send_signal(signal.SIGTERM)
-        said = process.said()
-        assert process.process.wait() in (130, 143, 0), said
+        output = process.standard_error()
+        assert process.process.wait() in (130, 143, 0), output
     with following(source, source.server.wal_directory, target) as process:
         process.until(lambda: len(ids(target)) == 30000)
         end(process)
@@ -183,7 +183,7 @@ def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None
 def test_it_is_not_told_where_to_end(tmp_path: Path) -> None:
     flags: tuple[Any, ...] = ("--wal", tmp_path, "--catalog", tmp_path, "--to", tmp_path)
     with running("land", *flags, "--follow", "--end", "0/1", directory=tmp_path) as process:
-        assert "--follow goes on for ever" in process.said()
+        assert "--follow goes on for ever" in process.standard_error()
         assert process.process.wait() == 2
 
 

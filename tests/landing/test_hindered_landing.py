@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.server]
 
 DAILY = [("parquet", CHANGELOG), ("delta", CHANGELOG)]
 SLOW = [(form, mode) for form in FORMATS for mode in MODES if (form, mode) not in DAILY]
-KINDS = [*DAILY, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)]
+KINDS = [*DAILY, *(pytest.param(*kind, marks=pytest.mark.slow) for kind in SLOW)]
 NO_ROOM = r"No space left on device|disk is full"
 """What the system says, and what the database of a catalog."""
 

@@ -58,7 +58,7 @@ class Cluster:
     files: dict[str, str]
 
     def copied(self, place: Path) -> Path:
-        """A copy that can be damaged; what lies in the tablespace is not in it."""
+        """Copy the files, to be damaged; what lies in the tablespace is not in the copy."""
         return Path(shutil.copytree(self.copy, place, symlinks=True))
 
 
@@ -130,7 +130,7 @@ def test_a_tablespace_that_is_not_there(engine: Engine, cluster: Cluster, tmp_pa
 
 
 def test_a_hard_link_in_an_archive(engine: Engine, cluster: Cluster, tmp_path: Path) -> None:
-    """What ``tar`` makes of a file of several names has no bytes of its own."""
+    """A hard link, which ``tar`` makes of a file of several names, has no bytes of its own."""
     copy = cluster.copied(tmp_path / "copy")
     other = copy / "also"
     other.hardlink_to(copy / cluster.files["near"])
@@ -160,18 +160,18 @@ def test_files_that_were_made_during_a_backup(engine: Engine, tmp_path: Path) ->
 
 
 def lock_and_update(server: EmbeddedPostgres, lockers: int) -> None:
-    """Several sessions lock a row, and then one of them updates it: the last of the multixact's members."""
+    """Lock a row by several sessions, and then update it by one of them: the last of the multixact's members."""
     with ExitStack() as stack, server.connect() as connection:
         locking = [stack.enter_context(server.connect()) for _ in range(lockers)]
-        for one in locking:
-            run(one, "BEGIN;\nSELECT 1 FROM t FOR KEY SHARE")
+        for session in locking:
+            run(session, "BEGIN;\nSELECT 1 FROM t FOR KEY SHARE")
         connection.execute("UPDATE t SET n = 1")
-        for one in locking:
-            one.execute("COMMIT")
+        for session in locking:
+            session.execute("COMMIT")
 
 
 def test_a_multixact_with_many_members(engine: Engine, tmp_path: Path) -> None:
-    """Where the newest one's members end, no file of an older server says; one that the files have lost is an error."""
+    """No file of an older server says where the newest one's members end; one that the files have lost is an error."""
     with server_of(16, max_connections="100") as server:
         with server.connect() as connection:
             run(connection, "CREATE TABLE t (id int PRIMARY KEY, n int);\nINSERT INTO t VALUES (1, 0)")

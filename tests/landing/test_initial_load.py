@@ -106,8 +106,8 @@ def test_columns_that_are_called_as_those_of_staged_changes(engine: Engine, tmp_
         server.stop()
         target = LandingTarget(tmp_path / "lake")
         landed(engine, server.wal_directory, backup, target)
-        found = read_parquet_table(target.place / "public.own").select(["id", "_relation", "_heap"]).to_pylist()
-        assert sorted(map(tuple, (row.values() for row in found))) == [(1, 111, "a"), (2, 222, "b")]
+        rows = read_parquet_table(target.place / "public.own").select(["id", "_relation", "_heap"]).to_pylist()
+        assert sorted(map(tuple, (row.values() for row in rows))) == [(1, 111, "a"), (2, 222, "b")]
 
 
 def test_a_damaged_page(engine: Engine, tmp_path: Path) -> None:
@@ -254,16 +254,16 @@ def test_rows_that_several_have_locked(engine: Engine, tmp_path: Path) -> None:
 
 
 def lock_and_change(server: EmbeddedPostgres, first: psycopg.Connection[Any], rows: int) -> None:
-    """Two lock rows, a third one changes them; the first one goes on."""
+    """Lock rows by two sessions, change them by a third one; the first one goes on."""
     with server.connect() as second, server.connect() as third:
-        for one in (first, second):
-            run(one, f"BEGIN;\nSELECT 1 FROM t WHERE id > {rows} AND id <= {rows + 30} FOR KEY SHARE")
+        for session in (first, second):
+            run(session, f"BEGIN;\nSELECT 1 FROM t WHERE id > {rows} AND id <= {rows + 30} FOR KEY SHARE")
         change(third, rows)
         run(second, "COMMIT")
 
 
 def change(connection: psycopg.Connection[Any], rows: int) -> None:
-    """Ten rows are changed, five of them once more, and ten others would have been."""
+    """Change ten rows, five of them once more, and roll back the change of ten others."""
     run(connection, f"UPDATE t SET n = n + 1 WHERE id > {rows} AND id <= {rows + 10}")
     run(connection, f"BEGIN;\nUPDATE t SET n = -1 WHERE id > {rows + 10} AND id <= {rows + 20};\nROLLBACK")
     run(connection, f"BEGIN;\nUPDATE t SET n = n + 5 WHERE id > {rows + 5} AND id <= {rows + 10};\nCOMMIT")
@@ -353,7 +353,7 @@ class Load:
         connection.execute("ROLLBACK" if dice.random() < 0.2 else "COMMIT")
 
     def _lock(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
-        """Multixacts: several lock a row, of which one may also change it."""
+        """Make multixacts: several sessions lock a row, of which one may also change it."""
         row = dice.randint(1, 2000)
         with self._server.connect() as second:
             second.execute("SET lock_timeout = '300ms'")

@@ -43,7 +43,7 @@ SLOW = [
     [
         ("rows", "delta", ALL, "history"),
         ("ddl", "parquet", SEGMENT, "current"),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW),
     ],
     indirect=["log"],
 )
@@ -73,6 +73,6 @@ def test_without_them_a_change_of_one_is_an_error(engine: Engine, log: Log, tmp_
 def test_a_target_keeps_its_tables(engine: Engine, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", mode="current")
     landed(engine, log, target, ALL, tables=TablePatterns(("public.keyed",)))
-    assert [one.name for one in target.place.glob("public.*")] == ["public.keyed"]
+    assert [place.name for place in target.place.glob("public.*")] == ["public.keyed"]
     with pytest.raises(LakeError, match=r"table public\.keyed lands, and would not any more"):
         landed(engine, log, target, ALL, tables=TablePatterns(("public.pair",)))

@@ -60,11 +60,13 @@ def test_a_column_that_goes_or_is_renamed(
         request = DecodeRequest(str(source.server.wal_directory), str(backup), "postgres", end=end)
         land(engine, request, target, bounds=WindowBounds(SEGMENT))
 
-    with pytest.raises(LakeError, match=r"table public\.t has other columns than in the lake: gone is dropped") as told:
+    with pytest.raises(
+        LakeError, match=r"table public\.t has other columns than in the lake: gone is dropped"
+    ) as raised:
         landed("fail")
     assert read_parquet_table(tmp_path / "lake/public.t")["id"].to_pylist() == [1, 2]
-    assert told.value.lsn is not None
-    landed("evolve", Lsn((told.value.lsn // SEGMENT + 1) * SEGMENT))
+    assert raised.value.lsn is not None
+    landed("evolve", Lsn((raised.value.lsn // SEGMENT + 1) * SEGMENT))
     with pytest.raises(LakeError, match=r"table public\.t has other columns than in the lake: old is called new"):
         landed("fail")
     landed("evolve")

@@ -31,7 +31,7 @@ WAYS = 2
 
 
 def share_of(kills: int) -> int:
-    """How often each kind is killed in each way."""
+    """Return how often each kind is killed in each way."""
     return -(-kills // (WAYS * len(KINDS)))
 
 
@@ -56,12 +56,12 @@ def test_killed_at_steps_of_commits(
 
 
 def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> bool:
-    """Land until a step; whether there were as many."""
+    """Land until a step; tell whether there were as many."""
     arguments = [str(DRIVER), str(target.place), str(step), *work.arguments(target)]
     with running(*arguments, directory=directory, program=sys.executable) as process:
-        said = process.said()
+        output = process.standard_error()
         status = process.process.wait()
-    assert status in (0, -signal.SIGKILL), said
+    assert status in (0, -signal.SIGKILL), output
     return status != 0
 
 
@@ -88,7 +88,7 @@ def is_killed_after(seconds: float, work: Work, target: LandingTarget, directory
     with running(*work.arguments(target), directory=directory) as process:
         before = files(target)
         if not process.reaches(lambda: files(target) != before):
-            assert process.process.returncode == 0, process.said()
+            assert process.process.returncode == 0, process.standard_error()
             return False
         began = time.monotonic()
         if not process.reaches(lambda: time.monotonic() - began > seconds):
@@ -110,18 +110,18 @@ def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str, mode: str) ->
         process.until(lambda: any(target.place.glob("public.*")))
         for number in workers(process):
             os.kill(number, signal.SIGKILL)
-        said, status = process.said(), process.process.wait()
-    assert status in (0, 1), said
-    assert "Traceback" not in said
+        output, status = process.standard_error(), process.process.wait()
+    assert status in (0, 1), output
+    assert "Traceback" not in output
     if status == 1:
-        assert said.splitlines()[-1].startswith("headwater: "), said
+        assert output.splitlines()[-1].startswith("headwater: "), output
     work.check_so_far(target)
     assert not is_killed(work, target, tmp_path, NEVER)
     work.check_whole(target)
 
 
 def workers(process: Running) -> list[int]:
-    """The Python processes that Spark has started for tasks."""
+    """List the Python processes that Spark has started for tasks."""
     return [number for number in process.family() if is_worker(number)]
 
 

@@ -1,9 +1,9 @@
-"""What landing says when it cannot go on, and what a user did next.
+"""Messages of landing when it cannot go on, and what a user did next.
 
 The first table of docs/reference/messages.md, done.
 
-Each story does to a server what its message is about, runs the commands of its steps, and compares the mirror with the
-table of the server at the end.
+Each story does to a server what its message is about, and runs the commands of its steps. Then the mirror is compared
+with the table of the server.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Step:
 
     Attributes:
         work: statements; command: its words.
-        said: what it says; status: its exit status, None where it raises that.
+        expected: what it says; status: its exit status, None where it raises that.
         backs_up: the command has a backup of behind the work; is_locked: another process lands while it runs.
     """
 
     work: str = ""
     command: str = LAND
-    said: str = ""
+    expected: str = ""
     status: int | None = 0
     backs_up: bool = False
     is_locked: bool = False
@@ -71,10 +71,10 @@ class Story:
     table: str = "orders"
 
 
-def reloaded(work: str, said: str, command: str = PAUSING) -> tuple[Step, ...]:
-    """Steps of a table that is paused, and gets its rows from a newer backup."""
+def reloaded(work: str, expected: str, command: str = PAUSING) -> tuple[Step, ...]:
+    """List the steps of a table that is paused, and gets its rows from a newer backup."""
     return (
-        Step(work, command.replace(" --on-table-error pause", ""), said, None),
+        Step(work, command.replace(" --on-table-error pause", ""), expected, None),
         Step("", command, "is paused", 3),
         Step("INSERT INTO orders (id) VALUES (7)", command, "stays paused", 3, backs_up=True),
         Step("", RELOAD),
@@ -86,7 +86,7 @@ STORIES = {
     "value": Story(
         'column "amount" of table',
         TABLE,
-        (Step(NAN, said="holds NaN, which", status=None), Step(command=f"{LAND} --on-unrepresentable null")),
+        (Step(NAN, expected="holds NaN, which", status=None), Step(command=f"{LAND} --on-unrepresentable null")),
     ),
     "paused": Story(
         "table public.orders is paused",
@@ -112,7 +112,7 @@ STORIES = {
         'table "public.orders" has no replica identity',
         "CREATE TABLE orders (id int); INSERT INTO orders VALUES (1)",
         (
-            Step("UPDATE orders SET id = 2", said="has no replica identity, and a row of it", status=None),
+            Step("UPDATE orders SET id = 2", expected="has no replica identity, and a row of it", status=None),
             Step("ALTER TABLE orders REPLICA IDENTITY FULL", f"{LAND} --exclude public.orders"),
             Step("", f"{LAND} --exclude public.orders", backs_up=True),
             Step("", LAND, "it was excluded until now", 3),
@@ -168,7 +168,10 @@ STORIES = {
     "databases": Story(
         "the cluster has more than one database",
         f"{TABLE}; CREATE DATABASE second",
-        (Step(said="the cluster has more than one database", status=None), Step(command=f"{LAND} --database postgres")),
+        (
+            Step(expected="the cluster has more than one database", status=None),
+            Step(command=f"{LAND} --database postgres"),
+        ),
     ),
     "segment": Story(
         "WAL segment",
@@ -188,7 +191,7 @@ STORIES = {
         TABLE,
         (
             Step(),
-            Step(NAN.replace("NaN", "2"), said="another process lands there", status=None, is_locked=True),
+            Step(NAN.replace("NaN", "2"), expected="another process lands there", status=None, is_locked=True),
             Step(),
         ),
     ),
@@ -206,7 +209,7 @@ def server() -> Iterator[EmbeddedPostgres]:
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    "name", [one if one in EVERY_DAY else pytest.param(one, marks=pytest.mark.slow) for one in STORIES]
+    "name", [title if title in EVERY_DAY else pytest.param(title, marks=pytest.mark.slow) for title in STORIES]
 )
 def test_what_the_page_tells_brings_the_table_back(server: EmbeddedPostgres, tmp_path: Path, name: str) -> None:
     story = STORIES[name]
@@ -224,7 +227,7 @@ def test_what_the_page_tells_brings_the_table_back(server: EmbeddedPostgres, tmp
     with server.connect() as connection:
         numbers, rows = server_rows(connection, story.table)
     names = columns_by_number(place, "parquet")
-    assert mirror_rows(read_table(place, "parquet"), [names[one] for one in numbers]) == rows
+    assert mirror_rows(read_table(place, "parquet"), [names[column] for column in numbers]) == rows
     assert sum(rows.values())
 
 
@@ -234,16 +237,16 @@ def assert_said(step: Step, places: dict[str, Path]) -> None:
     with ExitStack() as stack:
         if step.is_locked:
             stack.enter_context(Lake(LandingTarget(places["lake"], mode="current")))
-        told = stack.enter_context(warnings.catch_warnings(record=True))
+        warned = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
         ran = CliRunner().invoke(cli, words)
-    said = "\n".join([ran.output, *(str(one.message) for one in told)])
+    output = "\n".join([ran.output, *(str(warning.message) for warning in warned)])
     if step.status is None:
-        assert isinstance(ran.exception, HeadwaterError), said
-        said = ran.exception.one_line()
+        assert isinstance(ran.exception, HeadwaterError), output
+        output = ran.exception.one_line()
     else:
-        assert ran.exit_code == step.status, (said, ran.exception)
-    assert step.said in said
+        assert ran.exit_code == step.status, (output, ran.exception)
+    assert step.expected in output
 
 
 def work(server: EmbeddedPostgres, statements: str) -> None:
@@ -255,7 +258,7 @@ def work(server: EmbeddedPostgres, statements: str) -> None:
 
 
 def backed_up(server: EmbeddedPostgres, place: Path) -> Path:
-    """A copy of the server's files; it runs again then."""
+    """Copy the server's files; it runs again then."""
     server.stop()
     server.copy_data_directory(place)
     server.start()
@@ -263,7 +266,7 @@ def backed_up(server: EmbeddedPostgres, place: Path) -> Path:
 
 
 def with_gap(server: EmbeddedPostgres, place: Path) -> None:
-    """An archive without the segment before the present one."""
+    """Copy an archive without the segment before the present one."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(server.wal_directory, place)
     with server.connect() as connection:
@@ -273,7 +276,7 @@ def with_gap(server: EmbeddedPostgres, place: Path) -> None:
 
 
 def page_rows() -> list[tuple[str, str]]:
-    """Messages of the first table, and what a user did next."""
+    """Read the messages of the first table, and what a user did next."""
     lines = PAGE.read_text().split("\n\n|")[1].splitlines()
     cells = [line.split(" | ") for line in lines if "---" not in line][1:]
     return [(message.strip("| `"), following.rstrip("| ")) for message, _, following in cells]
@@ -285,11 +288,11 @@ def test_the_page_tells_the_stories() -> None:
     assert len(rows) == len(STORIES)
     for (message, following), story in zip(rows, STORIES.values(), strict=True):
         assert message.startswith(story.message)
-        said = next(step.said for step in story.steps if step.said)
-        assert said.partition(": column")[0] in message, (message, said)
-        first = next(number for number, step in enumerate(story.steps) if step.said)
+        expected = next(step.expected for step in story.steps if step.expected)
+        assert expected.partition(": column")[0] in message, (message, expected)
+        first = next(number for number, step in enumerate(story.steps) if step.expected)
         commands = [step.command for step in story.steps[first + 1 :]]
         flags = {flag for command in commands for flag in FLAGS.findall(command)} - set(FLAGS.findall(LAND))
         assert all(flag in following for flag in flags - USED_BEFORE), (flags, following)
         for command in {"lake reload", "lake resume"}:
-            assert any(one.startswith(command) for one in commands) == (command in following)
+            assert any(line.startswith(command) for line in commands) == (command in following)

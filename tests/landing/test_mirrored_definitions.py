@@ -100,8 +100,8 @@ def test_a_file_that_is_written_anew_for_something_else_has_the_rows_of_before(
         f"BEGIN; ALTER TABLE {name} ALTER n TYPE inet; CLUSTER {name} USING {name}_pkey; COMMIT",
         f"INSERT INTO {name} VALUES (2, '10.0.0.2')",
     ]
-    told = mirrored.refused([f"CREATE TABLE {name} (id int PRIMARY KEY, n cidr)"], work)
-    assert "the server has not written its rows anew" in told
+    message = mirrored.refused([f"CREATE TABLE {name} (id int PRIMARY KEY, n cidr)"], work)
+    assert "the server has not written its rows anew" in message
 
 
 KEYS = {
@@ -120,7 +120,7 @@ def test_keys_become_text_behind_changes_of_their_rows(mirrored: Mirrored) -> No
     setup = [f"CREATE TABLE {name} (id {type} PRIMARY KEY, n int)" for name, (type, _) in tables.items()]
     setup += [f"INSERT INTO {name} VALUES ({value}, 1)" for name, (_, value) in tables.items()]
     work = ["UPDATE {} SET n = 2", "ALTER TABLE {} ALTER id TYPE text", "UPDATE {} SET n = n + 1"]
-    statements = [one.format(name) for name in tables for one in work]
+    statements = [statement.format(name) for name in tables for statement in work]
     backup, held = mirrored.source.after(setup, [NEXT_WINDOW, *statements], list(tables))
     mirrored.land(backup)
     assert {name: mirrored.rows(name, held[name][0]) for name in tables} == {name: held[name][1] for name in tables}
@@ -136,9 +136,9 @@ def test_a_key_becomes_text_in_several_forms(mirrored: Mirrored, name: str, type
     work = [f"UPDATE {name} SET n = 2", f"ALTER TABLE {name} ALTER id TYPE text", f"UPDATE {name} SET n = n + 1"]
     mirrored.require(setup, [NEXT_WINDOW, *work], name)
     again = Mirrored(mirrored.engine, mirrored.source, mirrored.target.place.with_name("again"))
-    told = again.refused([f"DROP TABLE {name}", *setup], [NEXT_WINDOW, "BEGIN; " + "; ".join(work) + "; COMMIT"])
-    assert f"table public.{name}: a row is updated or deleted before the server has written its key anew" in told
-    assert "end the window before that ALTER TABLE (--end)" in told
+    message = again.refused([f"DROP TABLE {name}", *setup], [NEXT_WINDOW, "BEGIN; " + "; ".join(work) + "; COMMIT"])
+    assert f"table public.{name}: a row is updated or deleted before the server has written its key anew" in message
+    assert "end the window before that ALTER TABLE (--end)" in message
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_a_key_becomes_text_in_several_forms(mirrored: Mirrored, name: str, type
 )
 def test_a_composite_that_changes_is_told(mirrored: Mirrored, altered: str) -> None:
     setup, work = _composite(f"of_composite_{altered.split()[0].lower()}", altered)
-    told = mirrored.error(setup, work)
-    assert "an attribute of of_composite_" in str(told)
-    assert told.lsn
+    error = mirrored.error(setup, work)
+    assert "an attribute of of_composite_" in str(error)
+    assert error.lsn
 
 
 def test_changes_of_a_composite_go_to_a_column_for_each_of_its_forms(
@@ -166,7 +166,7 @@ def test_changes_of_a_composite_go_to_a_column_for_each_of_its_forms(
 
 
 def _composite(name: str, altered: str) -> tuple[Statements, Statements]:
-    """A column of a composite type, which has other attributes behind its first row."""
+    """Write statements about a column of a composite type that has other attributes after its first row."""
     setup = [
         f"CREATE TYPE {name}_type AS (a int, b text)",
         f"CREATE TABLE {name} (id int PRIMARY KEY, k {name}_type[])",
@@ -220,12 +220,12 @@ def test_types_that_print_stored_values_otherwise_are_refused(
     alter = f"ALTER TABLE {name} ALTER c TYPE {newer}"
     work = [f"INSERT INTO {name} VALUES (1, 'x', {value})", between, alter]
     backup, _ = mirrored.source.after(_table(name, f", c {older}"), work, [])
-    with pytest.raises(HeadwaterError) as told:
+    with pytest.raises(HeadwaterError) as raised:
         mirrored.land(backup)
-    said = str(told.value)
-    if "does not fit" not in said:  # of a change of the same window, whose values another type cannot be read from
-        assert f'column "c" of table public.{name} is {newer} now, which prints {older} otherwise' in said
-        assert told.value.lsn
+    message = str(raised.value)
+    if "does not fit" not in message:  # of a change of the same window, whose values another type cannot be read from
+        assert f'column "c" of table public.{name} is {newer} now, which prints {older} otherwise' in message
+        assert raised.value.lsn
 
 
 def test_a_type_is_taken_over_where_no_row_was_stored_as_another_one(mirrored: Mirrored) -> None:
@@ -250,9 +250,9 @@ def test_an_attribute_that_comes_again_is_refused_though_no_row_changes(mirrored
         "ALTER TYPE pair_type DROP ATTRIBUTE b, ADD ATTRIBUTE b int",
         NEXT_WINDOW,
     ]
-    told = mirrored.error(setup, work)
-    assert 'an attribute of pair_type, the type of column "c" of table public.of_pair, is another one now' in str(told)
-    assert told.lsn
+    error = mirrored.error(setup, work)
+    assert 'an attribute of pair_type, the type of column "c" of table public.of_pair, is another one now' in str(error)
+    assert error.lsn
 
 
 @pytest.mark.parametrize(
@@ -274,9 +274,9 @@ def test_a_label_that_is_renamed_is_refused(mirrored: Mirrored, name: str, label
         f"ALTER TYPE {name} RENAME VALUE 'red' TO 'crimson'",
         NEXT_WINDOW,
     ]
-    told = mirrored.error(setup, work)
-    assert "is another one now, and the server has not written its rows anew" in str(told)
-    assert told.lsn
+    error = mirrored.error(setup, work)
+    assert "is another one now, and the server has not written its rows anew" in str(error)
+    assert error.lsn
 
 
 def test_partitions_take_their_rows_with_them(mirrored: Mirrored) -> None:
@@ -328,8 +328,8 @@ def test_a_partition_that_is_made_in_the_window_and_brings_rows_is_refused(
 ) -> None:
     name = f"brought_{request.node.callspec.id.replace(' ', '_')}"
     setup = [f"CREATE TABLE {name} (id int PRIMARY KEY) {_RANGES}"]
-    said = mirrored.refused(setup, [one.format(name, _HUNDREDS) for one in work])
-    assert f'partition "public.{name}_1" was there before it was attached' in said
+    message = mirrored.refused(setup, [statement.format(name, _HUNDREDS) for statement in work])
+    assert f'partition "public.{name}_1" was there before it was attached' in message
 
 
 def test_a_partition_is_made_detached_and_attached_again(mirrored: Mirrored) -> None:
@@ -345,7 +345,7 @@ def test_a_partition_is_made_detached_and_attached_again(mirrored: Mirrored) -> 
         "ALTER TABLE back DETACH PARTITION back_1",
         "ALTER TABLE back ATTACH PARTITION back_1 {0}",
     ]
-    mirrored.require(setup, [one.format(_HUNDREDS) for one in work], "back")
+    mirrored.require(setup, [statement.format(_HUNDREDS) for statement in work], "back")
 
 
 def test_a_partition_that_a_transaction_changes_while_it_is_detached_is_refused(mirrored: Mirrored) -> None:
@@ -398,8 +398,8 @@ def test_a_row_that_is_not_there_is_told(mirrored: Mirrored) -> None:
     setup = ["CREATE TABLE older (id int PRIMARY KEY, note text)", "INSERT INTO older VALUES (1, 'was there')"]
     mirrored.target = replace(mirrored.target, snapshot="never")
     with pytest.warns(match="those that tables had before are missing"):
-        told = mirrored.refused(setup, ["UPDATE older SET note = 'x'"])
-    assert "table public.older: a row is updated that is not there (at " in told
+        message = mirrored.refused(setup, ["UPDATE older SET note = 'x'"])
+    assert "table public.older: a row is updated that is not there (at " in message
 
 
 def test_a_table_without_identity_takes_inserts_alone(mirrored: Mirrored) -> None:
@@ -412,8 +412,8 @@ def test_a_table_without_identity_takes_inserts_alone(mirrored: Mirrored) -> Non
 )
 def test_a_change_of_a_row_that_nothing_tells_is_told(mirrored: Mirrored, change: str) -> None:
     setup = ["DROP TABLE IF EXISTS unknown", "CREATE TABLE unknown (id int)"]
-    told = mirrored.refused(setup, ["INSERT INTO unknown VALUES (1)", change])
-    assert 'table "public.unknown" has no replica identity, and a row of it is ' in told
+    message = mirrored.refused(setup, ["INSERT INTO unknown VALUES (1)", change])
+    assert 'table "public.unknown" has no replica identity, and a row of it is ' in message
 
 
 def test_an_identity_that_changes_between_windows(mirrored: Mirrored) -> None:
@@ -436,7 +436,7 @@ def test_an_identity_that_changes_between_windows(mirrored: Mirrored) -> None:
 
 
 def _named(statements: Statements, table: str) -> Statements:
-    return [one.replace("{}", table) for one in statements]
+    return [statement.replace("{}", table) for statement in statements]
 
 
 def test_an_identity_changes_in_a_window(mirrored: Mirrored) -> None:
@@ -454,8 +454,8 @@ def test_an_identity_changes_in_a_window(mirrored: Mirrored) -> None:
     mirrored.require(_named(setup, "torn"), _named(work, "torn"), "torn")
     again = Mirrored(mirrored.engine, mirrored.source, mirrored.target.place.with_name("again"))
     at_once = "; ".join(["BEGIN", *_named(work, "torn_at_once"), "COMMIT"])
-    told = again.refused(_named(setup, "torn_at_once"), [at_once])
-    assert 'the replica identity of table "public.torn_at_once" has changed' in told
+    message = again.refused(_named(setup, "torn_at_once"), [at_once])
+    assert 'the replica identity of table "public.torn_at_once" has changed' in message
 
 
 def test_a_table_that_is_set_unlogged_is_refused(mirrored: Mirrored) -> None:
@@ -504,8 +504,8 @@ def test_messages_name_the_column_of_the_source(mirrored: Mirrored) -> None:
         "ALTER TABLE again ALTER c TYPE oid",
         NEXT_WINDOW,
     ]
-    told = mirrored.error(_table("again", ", c text"), work)
-    assert str(told).startswith('column "c" of table public.again is oid now, which prints integer otherwise')
+    error = mirrored.error(_table("again", ", c text"), work)
+    assert str(error).startswith('column "c" of table public.again is oid now, which prints integer otherwise')
 
 
 def test_messages_name_the_table_that_is_written_anew(mirrored: Mirrored) -> None:
@@ -517,8 +517,8 @@ def test_messages_name_the_table_that_is_written_anew(mirrored: Mirrored) -> Non
         NEXT_WINDOW,
     ]
     backup, _ = mirrored.source.after(_table("named", ", c integer"), work, [])
-    with pytest.raises(HeadwaterError) as told:
+    with pytest.raises(HeadwaterError) as raised:
         mirrored.land(backup)
     expected = 'column "c" of table "public.named" holds NaN, which Parquet\'s decimal128(10, 2) cannot hold (at '
-    assert str(told.value).startswith(expected)
-    assert "--on-unrepresentable null" in str(told.value)
+    assert str(raised.value).startswith(expected)
+    assert "--on-unrepresentable null" in str(raised.value)

@@ -48,7 +48,7 @@ def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Pat
     ("format", "window"),
     [
         ("parquet", SEGMENT),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("delta", ALL), ("iceberg", SEGMENT))),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("delta", ALL), ("iceberg", SEGMENT))),
     ],
 )
 def test_history_has_what_there_was_at_any_time(
@@ -78,9 +78,9 @@ def test_versions_that_have_ended_are_never_rewritten(engine: Engine, log: Log, 
 
 def closed_files(target: LandingTarget) -> set[str]:
     with ParquetTable(target.place / "public.keyed", source_of(target)) as table:
-        return {path for path, one in table.files.items() if one.nulls["_valid_to_lsn"] == 0}
+        return {path for path, file in table.files.items() if file.nulls["_valid_to_lsn"] == 0}
 
 
 def source_of(target: LandingTarget) -> str:
-    found: str = json.loads((target.place / "_headwater" / "target.json").read_text())["source"]
-    return found
+    source: str = json.loads((target.place / "_headwater" / "target.json").read_text())["source"]
+    return source

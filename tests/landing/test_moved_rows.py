@@ -32,8 +32,8 @@ EARLY = ("early", "early_9")
 
 
 @pytest.fixture(scope="module")
-def works(source: Source) -> dict[str, Moved]:  # noqa: ARG001  (made anew for each server)
-    """What has been done already."""
+def works(source: Source) -> dict[str, Moved]:  # noqa: ARG001  (made again for each server)
+    """Keep what has been done already."""
     return {}
 
 
@@ -99,7 +99,7 @@ def test_a_run_that_ends_between_both_commits_loses_no_rows(
         with pytest.raises(OSError, match="no space"):
             moved.land(engine, target, WINDOWS["one window"])
     order = ["_9", "", "_apart"]
-    assert [one for one in committed[-3:] if one in order[: order.index(fails)]] == order[: order.index(fails)]
+    assert [suffix for suffix in committed[-3:] if suffix in order[: order.index(fails)]] == order[: order.index(fails)]
     moved.land(engine, target, WINDOWS["one window"])
     moved.require_same(target)
 
@@ -124,7 +124,7 @@ def test_rows_that_go_before_decoding_begins_are_read_where_they_are_then(
         request = DecodeRequest(str(server.wal_directory), str(backup), "postgres")
         land(engine, request, target, bounds=WindowBounds(WINDOWS["windows"]))
     for name, (columns, rows) in held.items():
-        assert mirror_of(target, name, [one.number for one in columns], 1 << 62) == rows
+        assert mirror_of(target, name, [column.number for column in columns], 1 << 62) == rows
 
 
 AT_ONCE = {
@@ -148,7 +148,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize(
-    "name", ["types", *(pytest.param(one, marks=pytest.mark.slow) for one in AT_ONCE if one != "types")]
+    "name", ["types", *(pytest.param(case, marks=pytest.mark.slow) for case in AT_ONCE if case != "types")]
 )
 def test_what_cannot_go_at_once_goes_one_after_the_other(
     engine: Engine, source: Source, tmp_path: Path, name: str
@@ -164,9 +164,9 @@ def test_what_cannot_go_is_refused(engine: Engine, source: Source, tmp_path: Pat
     work = AT_ONCE[name]
     at = work.index(NEXT_WINDOW) + 1 if NEXT_WINDOW in work else 0
     moved = Moved(source, f"no_{name}", [*work[:at], "BEGIN; " + "; ".join(work[at:]) + "; COMMIT"])
-    with pytest.raises(LakeError) as told:
+    with pytest.raises(LakeError) as raised:
         moved.land(engine, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["windows"])
-    assert TOLD[name] in str(told.value)
+    assert TOLD[name] in str(raised.value)
 
 
 ATTACH_NEW = "ALTER TABLE {0} ATTACH PARTITION {0}_1 FOR VALUES FROM (110) TO (150)"
@@ -192,9 +192,9 @@ def test_rows_of_a_table_that_is_not_chosen_are_told_of(
     root = f"lone_{list(UNCHOSEN).index(name)}"
     moved = Moved(source, root, ["INSERT INTO {0} VALUES (1, 'x', 'y')", *UNCHOSEN[name]])
     why = "was there before" if name == "was there" else "had changes before it was attached, and --tables did not"
-    with pytest.raises(LakeError, match=why) as told:
+    with pytest.raises(LakeError, match=why) as raised:
         moved.land(engine, LandingTarget(tmp_path / "lake", mode="current"), WINDOWS["one window"], f"public.{root}")
-    assert told.value.lsn
+    assert raised.value.lsn
 
 
 def test_a_partition_without_rows_needs_no_choice(engine: Engine, source: Source, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ SECOND = 'UPDATE columns SET ".x" = -".x", n = 0 WHERE n % 3 = 0;'
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
     queries = {"columns": f"SELECT {QUOTED}, n FROM columns ORDER BY 1"}
-    with two_parts(tmp_path_factory.mktemp("names"), SETUP, FIRST, SECOND, queries) as found:
-        yield found
+    with two_parts(tmp_path_factory.mktemp("names"), SETUP, FIRST, SECOND, queries) as written:
+        yield written
 
 
 def landed(

@@ -32,7 +32,7 @@ OF_MODE = {
 
 
 def _table(name: str, more: str = "") -> str:
-    columns = ", ".join(f'"{one}" {"text" if one == "big" else "int"}' for one in NAMES)
+    columns = ", ".join(f'"{column}" {"text" if column == "big" else "int"}' for column in NAMES)
     return f'CREATE TABLE {name} ({columns}, PRIMARY KEY (id, "_lsn", "_commit_lsn", "_partition_oid")){more}'
 
 
@@ -78,19 +78,25 @@ def test_those_in_the_way_are_renamed_and_told(
     name = f"clashing_{mode}"
     backup, held = source.after([_table(name), _row(name, 1)], [_row(name, 2)], [name])
     mirrored = Mirrored(engine, source, tmp_path / "lake", mode)
-    with pytest.warns(HeadwaterWarning, match="is called as one of the lake's own") as told:
+    with pytest.warns(HeadwaterWarning, match="is called as one of the lake's own") as warned:
         mirrored.land(backup)
-    texts = {str(one.message) for one in told if f"table public.{name}: the source's column" in str(one.message)}
+    texts = {
+        str(warning.message)
+        for warning in warned
+        if f"table public.{name}: the source's column" in str(warning.message)
+    }
     assert len(texts) == len(OF_MODE[mode])
     names = columns_by_number(mirrored.target.place / f"public.{name}", "parquet")
-    assert [names[number] for number in held[name][0]] == [f"{one}_2" if one in OF_MODE[mode] else one for one in NAMES]
+    assert [names[number] for number in held[name][0]] == [
+        f"{column}_2" if column in OF_MODE[mode] else column for column in NAMES
+    ]
     assert mirrored.rows(name, held[name][0]) == held[name][1]
     tables_command.run(TablesFlags(mirrored.target.place, None, as_json=True))
     tables = {table["table"]: table["renamed"] for table in json.loads(capsys.readouterr().out)["tables"]}
-    assert tables[f"public.{name}"] == {f"{one}_2": one for one in OF_MODE[mode]}
+    assert tables[f"public.{name}"] == {f"{column}_2": column for column in OF_MODE[mode]}
     tables_command.run(TablesFlags(mirrored.target.place, None, as_json=False))
     printed = capsys.readouterr().out
-    assert all(f"public.{name}: the source's column {one} is {one}_2\n" in printed for one in OF_MODE[mode])
+    assert all(f"public.{name}: the source's column {column} is {column}_2\n" in printed for column in OF_MODE[mode])
 
 
 def test_a_partitioned_table_has_a_column_of_partitions(engine: Engine, source: Source, tmp_path: Path) -> None:
@@ -100,4 +106,4 @@ def test_a_partitioned_table_has_a_column_of_partitions(engine: Engine, source: 
     with pytest.warns(HeadwaterWarning, match='lands as "_partition_oid_2"'):
         mirrored.require([*setup, _row("parted", 1)], work, "parted")
     names = columns_by_number(mirrored.target.place / "public.parted", "parquet").values()
-    assert list(names) == [f"{one}_2" if one == "_partition_oid" else one for one in NAMES]
+    assert list(names) == [f"{column}_2" if column == "_partition_oid" else column for column in NAMES]

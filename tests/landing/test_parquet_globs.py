@@ -76,7 +76,7 @@ def test_only_rows_of_now(tmp_path: Path, spark: Any, read: Callable[[Path, Any]
 
 
 def test_tables_of_before(tmp_path: Path) -> None:
-    """What lies under the names of before is read, put in its place, and removed when it expires."""
+    """Files under the names of before are read, put in their place, and removed when they expire."""
     place = tmp_path / "public.t"
     with ParquetTable(place, SOURCE) as table:
         first = committed(table, 100, [1, 2], [])
@@ -104,8 +104,8 @@ def test_what_is_gone_expires(tmp_path: Path, suffix: str) -> None:
         committed(table, 200, [1, 3], [first.path])
     removed = place / "_headwater/removed"
     os.rename(removed / f"{first.path}.removed", removed / f"{first.path}{suffix}")
-    kept = ParquetFormat().expire(place, "public.t", {1, 2}, BEHIND)
-    assert (kept.files, len(list(removed.iterdir()))) == (0, 1)
+    spared = ParquetFormat().expire(place, "public.t", {1, 2}, BEHIND)
+    assert (spared.files, len(list(removed.iterdir()))) == (0, 1)
     gone = ParquetFormat().expire(place, "public.t", {2}, BEHIND)
     assert (gone.files, list(removed.iterdir())) == (1, [])
     assert math.isclose(gone.bytes, first.size)

@@ -159,7 +159,7 @@ class Source:
             return sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
 
     def finite_rows(self, table: str) -> Rows:
-        """Rows of a number and a time, which may be infinite: None then."""
+        """Read rows of a number and a time, which may be infinite: None then."""
         with self.server.connect() as connection:
             asked = f"SELECT id, CASE WHEN isfinite(at) THEN at END FROM {table}"
             return sorted(connection.execute(asked).fetchall(), key=repr)
@@ -176,10 +176,10 @@ def source(tmp_path: Path) -> Iterator[Source]:
 
 
 def folded(rows: list[dict[str, Any]], key: list[str], columns: list[str]) -> Rows:
-    """A table of changes, folded up."""
+    """Fold a table of changes up."""
     held: dict[Any, tuple[Any, ...]] = {}
     places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"] != "update_preimage") for row in rows]
-    for _, row in sorted(zip(places, rows, strict=True), key=lambda one: one[0]):
+    for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0]):
         kind, place = row["_change_type"], tuple(row[name] for name in key)
         if kind in ("truncate", "replace"):
             held.clear()
@@ -192,14 +192,14 @@ def folded(rows: list[dict[str, Any]], key: list[str], columns: list[str]) -> Ro
 
 
 def landed_rows(target: LandingTarget, name: str, key: list[str], columns: list[str]) -> Rows:
-    """What a table in the lake says that the source has."""
-    found = read_table(target.place / f"public.{name}", target.format)
+    """Read what a table in the lake says that the source has."""
+    table = read_table(target.place / f"public.{name}", target.format)
     if target.mode == "history":
-        found = found.filter(found["_valid_to_lsn"].is_null())
-    rows = found.to_pylist()
+        table = table.filter(table["_valid_to_lsn"].is_null())
+    rows = table.to_pylist()
     if target.mode == "changelog":
         return folded(rows, key, columns)
-    return sorted((tuple(row[one] for one in columns) for row in rows), key=repr)
+    return sorted((tuple(row[column] for column in columns) for row in rows), key=repr)
 
 
 @dataclass
@@ -213,8 +213,8 @@ class Landing:
 
     def land(self, on_table_error: str = PAUSE, tables: TablePatterns = EVERY_TABLE, **target: Any) -> LandingResult:
         asks = DecodeRequest(str(self.source.wal), str(self.backup), "postgres", tables=tables)
-        found = replace(self.target, **target)
-        return land(self.engine, asks, found, bounds=WindowBounds(1 << 20), on_table_error=on_table_error)
+        adjusted = replace(self.target, **target)
+        return land(self.engine, asks, adjusted, bounds=WindowBounds(1 << 20), on_table_error=on_table_error)
 
     def resume(self, *names: str, catalog: Path | str = "", **target: Any) -> LandingResult:
         asks = DecodeRequest(str(self.source.wal), str(catalog))
@@ -247,22 +247,22 @@ def test_what_one_table_cannot_take_in_does_not_stop_the_others(
     source.run(GOOD, *(kind.setup for kind in kinds.values()))
     landing = Landing(engine, source, LandingTarget(tmp_path / "lake", form, mode=mode), source.back_up())
     source.run(GOES_ON, *(kind.work for kind in kinds.values()))
-    paused = {one.name: one for one in landing.land().paused}
+    paused = {behind.name: behind for behind in landing.land().paused}
     assert paused.keys() == {f"public.{name}" for name in kinds}
     for name, kind in kinds.items():
         assert kind.reason in paused[f"public.{name}"].reason
     landing.require("good", ["id"])
     source.run(GOES_ON.replace("2", "9"))
-    assert {one.name for one in landing.land().paused} == paused.keys()
+    assert {behind.name for behind in landing.land().paused} == paused.keys()
     landing.require("good", ["id"])
 
 
 def paused_of(target: LandingTarget) -> dict[str, Any]:
-    """What the command says of tables that are behind."""
+    """Read what the command says of tables that are behind."""
     out = io.StringIO()
     with redirect_stdout(out):
         tables_command.run(TablesFlags(target.place, None, as_json=True))
-    return {one["table"]: one for one in json.loads(out.getvalue())["tables"] if one["state"] != "landing"}
+    return {table["table"]: table for table in json.loads(out.getvalue())["tables"] if table["state"] != "landing"}
 
 
 BEGINS = f"{GOOD};\n{DATED.format('value')};\n{KINDS['takes'].setup}"
@@ -270,10 +270,10 @@ BEGINS = f"{GOOD};\n{DATED.format('value')};\n{KINDS['takes'].setup}"
 
 
 @pytest.mark.parametrize(
-    "mode", ["history", *(pytest.param(one, marks=pytest.mark.slow) for one in ("changelog", "current"))]
+    "mode", ["history", *(pytest.param(slower, marks=pytest.mark.slow) for slower in ("changelog", "current"))]
 )
 def test_tables_come_back_from_where_they_stand(engine: Engine, source: Source, tmp_path: Path, mode: str) -> None:
-    """Those that depend on each other together; rows that they give each other go at their commit."""
+    """Tables that depend on each other come back together; rows that they give each other go at their commit."""
     source.run(BEGINS)
     target = LandingTarget(tmp_path / "lake", mode=mode)
     landing = Landing(engine, source, target, source.back_up())
@@ -282,24 +282,24 @@ def test_tables_come_back_from_where_they_stand(engine: Engine, source: Source, 
     stands = read_as_of(target.place).lsn
     source.run(GOES_ON, KINDS["value"].work, KINDS["takes"].work)
     names = {"public.value", "public.gives"} | ({"public.takes"} if mode != "changelog" else set())
-    assert {one.name for one in landing.land().paused} == names
+    assert {behind.name for behind in landing.land().paused} == names
     source.run("INSERT INTO value VALUES (8, '2028-01-01')", GOES_ON.replace("2", "9"))
-    assert {one.name for one in landing.land().paused} == names
+    assert {behind.name for behind in landing.land().paused} == names
     landing.require("good", ["id"])
     resolved = read_as_of(target.place)
     assert set(resolved.paused) == names
     assert all(stands <= lsn < resolved.lsn for lsn in resolved.paused.values())
-    told = paused_of(target)["public.value"]
-    assert (told["state"], "infinity" in told["reason"], told["oid"] > 0) == ("paused", True, True)
-    assert {one.name for one in landing.resume("public.value").paused} == {"public.value"}
+    report = paused_of(target)["public.value"]
+    assert (report["state"], "infinity" in report["reason"], report["oid"] > 0) == ("paused", True, True)
+    assert {behind.name for behind in landing.resume("public.value").paused} == {"public.value"}
     assert not landing.resume(on_unrepresentable="null").paused
     assert read_as_of(target.place).paused == {}
     assert paused_of(target) == {}
     source.run("DELETE FROM value WHERE id = 3")
     assert not landing.land(on_unrepresentable="null").paused
     for table in ("value", *(("takes",) if mode != "changelog" else ())):
-        found = landed_rows(target, table, ["id"], ["id", "at"])
-        assert found == source.finite_rows(table)
+        rows = landed_rows(target, table, ["id"], ["id", "at"])
+        assert rows == source.finite_rows(table)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_tables_come_back_with_the_rows_of_a_backup(
     landing.land()
     landing.reload(newer, "public.value", *(["public.takes"] if mode != "changelog" else []))
     source.run("UPDATE value SET at = '2030-01-01' WHERE id = 9;\nDELETE FROM takes WHERE id = 100")
-    assert {one.name for one in landing.land().paused} == {"public.gives"}  # which is a partition by now
+    assert {behind.name for behind in landing.land().paused} == {"public.gives"}  # which is a partition by now
     for table in ("good", "value", *(() if mode == "changelog" else ("takes",))):
         landing.require(table, ["id"])
     if mode == "history":
@@ -350,7 +350,7 @@ def test_excluded_tables_stop_where_they_are_and_come_back(engine: Engine, sourc
     with pytest.raises(UsageError, match="is excluded"):
         landing.resume("public.value")
     assert not landing.resume().paused
-    assert [one.name for one in landing.land(STOP, tables=without).paused] == ["public.value"]
+    assert [behind.name for behind in landing.land(STOP, tables=without).paused] == ["public.value"]
     assert not landing.resume().paused
     source.run("DELETE FROM value WHERE id = 3")
     assert not landing.land(STOP, tables=without).paused
@@ -369,7 +369,7 @@ def test_a_table_that_takes_the_place_of_a_paused_one_is_paused(
     source.run(KINDS["value"].work)
     landing.land()
     source.run("DROP TABLE value", DATED.format("value"), "DELETE FROM value WHERE id = 4", GOES_ON)
-    assert [one.name for one in landing.land().paused] == ["public.value", "public.value"]
+    assert [behind.name for behind in landing.land().paused] == ["public.value", "public.value"]
     landing.require("good", ["id"])
     assert not landing.resume("public.value", on_unrepresentable="null").paused
     source.run("DELETE FROM value WHERE id = 5")
@@ -395,13 +395,13 @@ def test_a_log_that_is_followed_is_landed_without_a_table(source: Source, tmp_pa
         process.until(lambda: 1000 in read_table(target.place / "public.good", "parquet")["id"].to_pylist())
         assert scraped(address)['headwater_land_table_paused{table="public.value"}'] == 1
         process.process.send_signal(signal.SIGTERM)
-        said = process.said()
-        assert process.process.wait() == SOME_ARE_PAUSED, said
-    told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    (event,) = [one for one in told if one["event"] == "paused"]
-    assert [one["table"] for one in event["tables"]] == ["public.value"]
-    assert said.splitlines()[-1].endswith("; paused: public.value")
-    assert "headwater: warning: table public.value is paused, the others go on: " in said
+        output = process.standard_error()
+        assert process.process.wait() == SOME_ARE_PAUSED, output
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    (event,) = [entry for entry in events if entry["event"] == "paused"]
+    assert [table["table"] for table in event["tables"]] == ["public.value"]
+    assert output.splitlines()[-1].endswith("; paused: public.value")
+    assert "headwater: warning: table public.value is paused, the others go on: " in output
     assert command(tmp_path, "lake", "resume", str(target.place), *where) == SOME_ARE_PAUSED
     bad_usage = command(tmp_path, "lake", "reload", str(target.place), *where, "public.value")
     assert bad_usage == 2  # without a backup
@@ -412,9 +412,9 @@ def test_a_log_that_is_followed_is_landed_without_a_table(source: Source, tmp_pa
 
 
 def command(directory: Path, *arguments: str) -> int:
-    """The exit status of a command."""
+    """Run a command; return its exit status."""
     with running(*arguments, directory=directory) as process:
-        process.said()
+        process.standard_error()
         return process.process.wait()
 
 
@@ -441,14 +441,14 @@ def test_killed_while_tables_are_paused_and_brought_back(source: Source, tmp_pat
     ]
 
     def repeatedly(*arguments: str) -> int:
-        """The exit status in the end; killed at some steps before."""
+        """Run a command, killed at some steps before; return its exit status in the end."""
         for step in (rng.randint(1, 12), rng.randint(1, 30), NEVER):
             with running(
                 *(str(DRIVER), str(target.place), str(step), *arguments), directory=tmp_path, program=sys.executable
             ) as process:
-                said = process.said()
+                output = process.standard_error()
                 status = process.process.wait()
-            assert status in (0, SOME_ARE_PAUSED, -signal.SIGKILL), said
+            assert status in (0, SOME_ARE_PAUSED, -signal.SIGKILL), output
         return status
 
     assert command(tmp_path, *land) == 0

@@ -1,9 +1,9 @@
 """Landed tables are what the server's tables were, after random work by several sessions: ``make landings SEEDS=1-20``.
 
 Each seed is one run of a server of each major. What it has written lands in every format and mode, from one of two
-copies of its files, in windows and runs that are drawn, and is compared with what ``SELECT`` had said at several LSNs:
-mirrors, versions of them that an LSN names, histories as of an LSN, and change tables folded up; and the tables' files
-are read by Spark and by DuckDB. The table that cannot go on is paused, and comes back between runs or behind them.
+copies of its files, in windows and runs that are drawn. It is compared with what ``SELECT`` had said at several LSNs:
+mirrors, versions of them that an LSN names, histories as of an LSN, and change tables folded up. The tables' files are
+read by Spark and by DuckDB. The table that cannot go on is paused, and comes back between runs or after them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ OTHERS_READ = 3
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Seeds of each major."""
+    """Parametrize by the seeds of each major."""
     if "log" in metafunc.fixturenames:
         first, _, last = (metafunc.config.getoption("--seeds") or "1-1").partition("-")
         cases = [(major, seed) for seed in range(int(first), int(last or first) + 1) for major in MAJORS]
@@ -96,10 +96,10 @@ def _kept(log: RandomLog) -> Path:
 
 
 def _keep(log: RandomLog) -> None:
-    kept = _kept(log)
+    place = _kept(log)
     for name, path in {**log.copies, "wal": log.wal}.items():
-        shutil.rmtree(kept / name, ignore_errors=True)
-        shutil.copytree(path, kept / name, ignore=shutil.ignore_patterns("pg_wal") if name != "wal" else None)
+        shutil.rmtree(place / name, ignore_errors=True)
+        shutil.copytree(path, place / name, ignore=shutil.ignore_patterns("pg_wal") if name != "wal" else None)
 
 
 @dataclass(frozen=True)
@@ -118,19 +118,19 @@ class Landed:
 
     @property
     def moments(self) -> list[Moment]:
-        """Those that it can be compared at."""
+        """The moments that the target can be compared at."""
         return self.log.moments_of(self.copy)
 
     def place(self, name: str) -> Path:
-        """Of a table."""
+        """Return the place of a table."""
         return self.target.place / ("public." + name.strip('"'))
 
     def require_rows(self, name: str, columns: tuple[HeldColumn, ...], rows: Rows, table: pa.Table) -> None:
         """See that a table's rows are the server's."""
         names = columns_by_number(self.place(name), self.target.format, table.schema.names)
-        found = mirror_rows(table, [names[one.number] for one in columns])
-        shown = [one.name for one in columns]
-        assert found == rows, f"{name} {shown}: missing {rows - found}, not on the server {found - rows}"
+        ours = mirror_rows(table, [names[column.number] for column in columns])
+        shown = [column.name for column in columns]
+        assert ours == rows, f"{name} {shown}: missing {rows - ours}, not on the server {ours - rows}"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -141,7 +141,7 @@ def test_landed_tables_are_what_the_server_had(
     dice = random.Random(f"{log.major} {log.seed} {format} {mode}")
     engine = engine_of(spark) if FORMATS.index(format) == ([*MODES].index(mode) + log.major) % len(FORMATS) else engine
     copy = dice.choice((STOPPED, ONLINE))
-    behind = [one.lsn for one in log.moments_of(copy)]
+    behind = [moment.lsn for moment in log.moments_of(copy)]
     ends = tuple(sorted(dice.sample(behind, dice.randint(0, 2))))
     landed = Landed(log, LandingTarget(tmp_path / "lake", format, mode=mode), copy, ends)
     for end in (*ends, None):
@@ -161,7 +161,7 @@ def test_landed_tables_are_what_the_server_had(
 
 def require_only_halting(result: LandingResult) -> None:
     """See that no other table is paused."""
-    others = [f"{one.name}: {one.reason}" for one in result.paused if one.name != f"public.{HALTING}"]
+    others = [f"{table.name}: {table.reason}" for table in result.paused if table.name != f"public.{HALTING}"]
     assert not others, others
 
 
@@ -175,7 +175,7 @@ def bring_back(engine: Engine, landed: Landed, *, anew: bool) -> None:
 
 
 def check_current(landed: Landed) -> None:
-    """Mirrors now, and their versions as of where runs have ended."""
+    """Check mirrors now, and their versions as of where runs have ended."""
     for moment in landed.moments:
         if moment.lsn not in landed.ends:
             continue
@@ -203,17 +203,17 @@ def require_last(landed: Landed, left: pc.Expression | None = None) -> None:
 
 
 def check_history(landed: Landed) -> None:
-    """Versions as of now, and as of every moment."""
+    """Check versions as of now, and as of every moment."""
     last = landed.log.moments[-1].tables
     for moment in landed.moments:
         for name, held in moment.tables.items():
             if name not in last or not landed.place(name).exists():
                 continue
-            left = {(one.number, one.type) for one in last[name].columns}
+            left = {(column.number, column.type) for column in last[name].columns}
             # A type that has come back is another column in the lake, which earlier versions have no value in.
-            same = [one for one in held.columns if (name, one.name) not in REWRITTEN]
-            columns = tuple(one for one in same if (one.number, one.type) in left)
-            at = [held.columns.index(one) for one in columns]
+            same = [column for column in held.columns if (name, column.name) not in REWRITTEN]
+            columns = tuple(column for column in same if (column.number, column.type) in left)
+            at = [held.columns.index(column) for column in columns]
             rows: Rows = Counter()
             for row, count in held.rows.items():
                 rows[tuple(row[i] for i in at)] += count
@@ -223,7 +223,7 @@ def check_history(landed: Landed) -> None:
 
 
 def check_changelog(landed: Landed) -> None:
-    """Changes folded up, as of every moment."""
+    """Fold changes up, and check them as of every moment."""
     for name in landed.log.moments[-1].tables:
         # What ATTACH brings and DETACH takes is no change of a row, nor what a table had under another name.
         if landed.place(name).exists() and not name.startswith(("shelf", "staged", "renamed", *REPLACED)):
@@ -234,41 +234,47 @@ def _check_changes(landed: Landed, name: str) -> None:
     all_names = all_columns_by_number(landed.place(name), landed.target.format)
     names = {number: own[-1] for number, own in all_names.items()}
     changes = in_order(read_table(landed.place(name), landed.target.format).to_pylist())
-    moments = [one for one in landed.log.moments if name in one.tables]
+    moments = [then for then in landed.log.moments if name in then.tables]
     key = KEYS.get(name, ("id",))
-    numbers = {one.name: one.number for one in moments[-1].tables[name].columns}
-    last = {(one.number, one.type) for one in moments[-1].tables[name].columns}
+    numbers = {column.name: column.number for column in moments[-1].tables[name].columns}
+    last = {(column.number, column.type) for column in moments[-1].tables[name].columns}
     if key:
-        folded = FoldedByKey(changes, [all_names[numbers[one]] for one in key], is_partitioned=name in PARTITIONED)
+        folded = FoldedByKey(
+            changes, [all_names[numbers[column]] for column in key], is_partitioned=name in PARTITIONED
+        )
     else:
         always = _always(moments, name)
-        wholes = FoldedWholes(changes, [names[one.number] for one in always], is_partitioned=name in PARTITIONED)
+        wholes = FoldedWholes(changes, [names[column.number] for column in always], is_partitioned=name in PARTITIONED)
     # As it was made, or copied, no change tells of a column what it does not hold.
-    seen = {(one.number, one.type): 0 for one in moments[0].tables[name].columns}
+    seen = {(column.number, column.type): 0 for column in moments[0].tables[name].columns}
     for moment in moments:
         held = moment.tables[name]
-        seen = {(one.number, one.type): seen.get((one.number, one.type), moment.lsn) for one in held.columns}
-        seen |= {(one.number, one.type): NEVER for one in held.columns if (name, one.name) in REWRITTEN}
+        seen = {
+            (column.number, column.type): seen.get((column.number, column.type), moment.lsn) for column in held.columns
+        }
+        seen |= {(column.number, column.type): NEVER for column in held.columns if (name, column.name) in REWRITTEN}
         if moment.lsn < landed.log.since[landed.copy]:
             continue
         if key:
             folded.go(moment.lsn)
-            found = folded.differences(held.rows, held.columns, all_names, seen, last, moment.relations)
+            differences = folded.differences(held.rows, held.columns, all_names, seen, last, moment.relations)
         else:
             wholes.go(moment.lsn)
-            found = wholes.differences(_by(held, always))
-        assert not found, (name, found[:5])
+            differences = wholes.differences(_by(held, always))
+        assert not differences, (name, differences[:5])
 
 
 def _always(moments: list[Moment], name: str) -> list[HeldColumn]:
-    """Columns that a table has had at all moments."""
-    shared = set.intersection(*({(one.number, one.type) for one in moment.tables[name].columns} for moment in moments))
-    return [one for one in moments[-1].tables[name].columns if (one.number, one.type) in shared]
+    """List columns that a table has had at all moments."""
+    shared = set.intersection(
+        *({(column.number, column.type) for column in moment.tables[name].columns} for moment in moments)
+    )
+    return [column for column in moments[-1].tables[name].columns if (column.number, column.type) in shared]
 
 
 def _by(held: Held, columns: list[HeldColumn]) -> Rows:
-    """Rows by some of their columns."""
-    at = [next(i for i, one in enumerate(held.columns) if one.number == wanted.number) for wanted in columns]
+    """Return rows by some of their columns."""
+    at = [next(i for i, column in enumerate(held.columns) if column.number == wanted.number) for wanted in columns]
     rows: Rows = Counter()
     for row, count in held.rows.items():
         rows[tuple(row[i] for i in at)] += count

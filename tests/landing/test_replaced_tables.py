@@ -116,7 +116,7 @@ CHOSEN_TABLES = ("public.wanted", "public.first", "public.slowly", "public.away"
 
 @pytest.fixture(scope="module")
 def renamed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
-    """Tables that get chosen names; see :func:`replaced`."""
+    """Work on tables that get chosen names; see :func:`replaced`."""
     source: Source = replaced[0]
     return source, *source.after(CHOSEN_SETUP, CHOSEN, list(CHOSEN_TABLES))
 
@@ -149,9 +149,9 @@ def test_rows_from_before_a_name_need_a_backup_of_before(engine: Engine, replace
     _land(engine, source, first, target, 1 << 20, tables=chosen)
     renaming = ["DROP TABLE lone", "ALTER TABLE lone_loading RENAME TO lone"]
     later, held = source.after(renaming, ["DELETE FROM lone WHERE id = 11"], ["public.lone"])
-    with pytest.raises(LakeError, match=r'table "public\.lone" had rows when it got that name') as told:
+    with pytest.raises(LakeError, match=r'table "public\.lone" had rows when it got that name') as raised:
         _land(engine, source, later, target, 1 << 20, tables=chosen)
-    assert told.value.lsn
+    assert raised.value.lsn
     _land(engine, source, first, target, 1 << 20, tables=chosen)
     numbers, rows = held["public.lone"]
     assert _rows(target, "public.lone", numbers) == rows
@@ -163,7 +163,7 @@ def _changes(target: LandingTarget, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("delta", "iceberg"))]
+    "format", ["parquet", *(pytest.param(case, marks=pytest.mark.slow) for case in ("delta", "iceberg"))]
 )
 def test_a_table_of_changes_goes_on_behind_a_row_that_says_so(
     engine: Engine, replaced: Any, tmp_path: Path, format: str
@@ -206,7 +206,7 @@ ENDED_TABLES = ("public.ended_a", "public.ended_b", "public.ended_staged", "publ
 
 @pytest.fixture(scope="module")
 def ended(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
-    """Less of the same work, for runs that are ended; see :func:`replaced`."""
+    """Run less of the same work, for runs that are ended; see :func:`replaced`."""
     source: Source = replaced[0]
     return source, *source.after(ENDED_SETUP, ENDED_WORK, list(ENDED_TABLES))
 
@@ -274,7 +274,7 @@ POLICIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def policed(replaced: Any) -> tuple[Source, Path, dict[str, Any]]:
-    """A table that is made again, and one that is renamed before another gets its name."""
+    """Work on a table that is made again, and on one that is renamed before another gets its name."""
     source: Source = replaced[0]
     tables = ["policy_made", "policy_called", "policy_renamed"]
     return source, *source.after(POLICY_SETUP, POLICY_WORK, tables)
@@ -303,8 +303,8 @@ def test_tables_that_are_dropped_or_renamed_are_told_of(
     target = LandingTarget(tmp_path / "lake", mode=mode)
     with pytest.warns(HeadwaterWarning) as warned:
         _land(engine, source, backup, target, 1 << 30, tables=TablePatterns((f"public.{name}_*",)))
-    told = dict.fromkeys(re.sub(r" \(at .*\)", "", str(one.message)) for one in warned)
-    assert list(told) == [
+    messages = dict.fromkeys(re.sub(r" \(at .*\)", "", str(warning.message)) for warning in warned)
+    assert list(messages) == [
         f'table "public.{name}_0" is dropped: its table in the lake stays as it is',
         f'table "public.{name}_1" is called "public.{name}_2" now, and lands {where}',
     ]
@@ -313,6 +313,6 @@ def test_tables_that_are_dropped_or_renamed_are_told_of(
 def test_a_table_that_is_replaced_can_be_an_error(engine: Engine, policed: Any, tmp_path: Path) -> None:
     source, backup, _ = policed
     target = LandingTarget(tmp_path / "lake", mode="current", on_table_replaced="error")
-    with pytest.raises(LakeError, match=r'table "public\.policy_made" is another table from there on') as told:
+    with pytest.raises(LakeError, match=r'table "public\.policy_made" is another table from there on') as raised:
         _land(engine, source, backup, target, 1 << 20, tables=TablePatterns(("public.policy_*",)))
-    assert told.value.lsn
+    assert raised.value.lsn

@@ -73,7 +73,7 @@ def landed(engine: Engine, log: Log, target: LandingTarget, end: int | None = No
 
 
 def put_together(target: LandingTarget, name: str) -> None:
-    """What Delta's OPTIMIZE or Iceberg's rewrite_data_files does: all rows of a table in one file."""
+    """Put all rows of a table into one file, as Delta's OPTIMIZE or Iceberg's rewrite_data_files does."""
     place = target.place / f"public.{name}"
     if target.format == "delta":
         DeltaTable(str(place)).optimize.compact()
@@ -87,22 +87,22 @@ def put_together(target: LandingTarget, name: str) -> None:
 
 
 def versions(target: LandingTarget, name: str) -> Rows:
-    """All versions of a history's rows."""
+    """Read all versions of a history's rows."""
     return plain(map(tuple, map(dict.values, read_table(target.place / f"public.{name}", target.format).to_pylist())))
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_files_that_have_both(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
-    """What follows is what follows where nobody has touched the files; what had ended is what it was."""
+    """Later versions are as where nobody has touched the files; what had ended is what it was."""
     undisturbed, target = (LandingTarget(tmp_path / name, format, mode="history") for name in ("undisturbed", "lake"))
-    for one in (undisturbed, target):
-        landed(engine, log, one, log.middle)
+    for lake in (undisturbed, target):
+        landed(engine, log, lake, log.middle)
     for name in BEHIND:
         put_together(target, name)
-    for one in (undisturbed, target):
-        landed(engine, log, one)
+    for lake in (undisturbed, target):
+        landed(engine, log, lake)
     for name, held in log.held.items():
-        found = versions(target, name)
-        assert found == versions(undisturbed, name), name
-        valid = Counter(row[4:] for row in found.elements() if row[3] is None)
+        rows = versions(target, name)
+        assert rows == versions(undisturbed, name), name
+        valid = Counter(row[4:] for row in rows.elements() if row[3] is None)
         assert valid == held, name

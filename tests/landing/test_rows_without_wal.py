@@ -56,7 +56,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 
 @pytest.fixture(scope="module")
 def log(source: Source) -> tuple[Path, dict[str, Any]]:
-    """A backup, and what a table holds in the end."""
+    """Take a backup; return it, and what a table holds in the end."""
     return source.after(SETUP, WORK, ["lone"])
 
 
@@ -68,7 +68,7 @@ def landed(engine: Engine, source: Source, backup: Path, target: LandingTarget, 
 def mirrored(target: LandingTarget, table: str, numbers: list[int]) -> Rows:
     place = target.place / f"public.{table}"
     names = columns_by_number(place, target.format)
-    return mirror_rows(read_table(place, target.format), [names[one] for one in numbers])
+    return mirror_rows(read_table(place, target.format), [names[number] for number in numbers])
 
 
 def test_a_table_that_is_set_logged(
@@ -92,11 +92,11 @@ def test_a_partition_without_wal(
 ) -> None:
     """One that is there before, is made, attached, below one that is attached, foreign, or set unlogged."""
     target = LandingTarget(tmp_path / "lake", mode="current", snapshot=snapshot)
-    told = rf'partition "public\.{table}_1" of "public\.{table}" is (unlogged|a foreign table): '
-    with pytest.raises(LakeError, match=told) as refused:
+    message = rf'partition "public\.{table}_1" of "public\.{table}" is (unlogged|a foreign table): '
+    with pytest.raises(LakeError, match=message) as refused:
         landed(engine, source, log[0], target, table)
     assert refused.value.lsn
-    with pytest.warns(HeadwaterWarning, match=told + "the WAL has none of its rows"):
+    with pytest.warns(HeadwaterWarning, match=message + "the WAL has none of its rows"):
         landed(engine, source, log[0], LandingTarget(tmp_path / "changes", snapshot=snapshot), table)
 
 

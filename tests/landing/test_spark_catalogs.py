@@ -66,12 +66,12 @@ DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
 
 @pytest.fixture(scope="session")
 def spark(connected: Any) -> Any:
-    """The connector's, not that of other tests."""
+    """Return the connector's session, not that of other tests."""
     return connected
 
 
 def rows_of(spark: Any, target: LandingTarget, name: str) -> pa.Table:
-    """A table, by its name in the catalog."""
+    """Read a table, by its name in the catalog."""
     return spark.table(sql_name(target, name)).toArrow()
 
 
@@ -85,8 +85,8 @@ def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog,
     orders = rows_of(spark, target, "public.orders")
     columns = ["id", "note", "total", "tags", "made", "how", "ref"]
     assert orders.schema.field("total").type == pa.decimal128(10, 2)
-    found = [(*row[:-1], str(row[-1])) for row in log.tables["orders"]]
-    assert [(*row[:-1], str(row[-1])) for row in folded(orders, ("id",), columns)] == found
+    expected = [(*row[:-1], str(row[-1])) for row in log.tables["orders"]]
+    assert [(*row[:-1], str(row[-1])) for row in folded(orders, ("id",), columns)] == expected
     event = rows_of(spark, target, "public.event")
     assert folded(event.filter(pc.field("id") != 101), ("id", "region"), ["id", "region"])[-1] == (102, 0)
     detached = rows_of(spark, target, "public.event_0").sort_by([("_commit_lsn", "ascending"), ("_lsn", "ascending")])
@@ -94,17 +94,17 @@ def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog,
     with duckdb.connect() as connection:
         ducks = connection.read_parquet(files_of(spark, target, "public.orders")).to_arrow_table()
     assert folded(ducks, ("id",), ["id"]) == folded(orders, ("id",), ["id"])
-    shown = {one.name: one.size.rows for one in tables_of(target.place, read_as_of(target.place))}
+    shown = {table.name: table.size.rows for table in tables_of(target.place, read_as_of(target.place))}
     assert shown == {"public.orders": len(orders), "public.event": len(event), "public.event_0": len(detached)}
 
 
 def files_of(spark: Any, target: LandingTarget, name: str) -> list[str]:
-    """The files that a table consists of."""
+    """List the files that a table consists of."""
     if target.format == "iceberg":
-        found = [row[0] for row in spark.sql(f"SELECT file_path FROM {sql_name(target, name)}.files").collect()]
+        paths = [row[0] for row in spark.sql(f"SELECT file_path FROM {sql_name(target, name)}.files").collect()]
     else:
-        found = spark.table(sql_name(target, name)).inputFiles()
-    return [re.sub("^file:/*", "/", path) for path in found]
+        paths = spark.table(sql_name(target, name)).inputFiles()
+    return [re.sub("^file:/*", "/", path) for path in paths]
 
 
 def test_columns_follow_the_sources_by_number(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_columns_follow_the_sources_by_number(spark: Any, catalog: Catalog, log:
     before = small.filter(pc.field("_change_type") != "truncate")
     assert folded(before, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
     assert folded(small, ("id",), ["id"]) == []
-    assert {one for one in small["gone"].to_pylist() if one is not None} == {"a", "c"}
+    assert {value for value in small["gone"].to_pylist() if value is not None} == {"a", "c"}
     assert small.schema.field("id").type == pa.int32()
 
 
@@ -137,20 +137,20 @@ def test_two_that_land(spark: Any, catalog: Catalog, tmp_path: Path) -> None:
     def opened(source: str = "1/2") -> SparkTable:
         return SparkTable(connector, f"{catalog.name}.two.one", tmp_path / "staged", tmp_path / "taken", source)
 
-    one = opened()
-    one.commit([], Landed(10, schema, "1/2"))
+    first = opened()
+    first.commit([], Landed(10, schema, "1/2"))
     other = opened()
     assert other.landed.commit_lsn == 10
     other.commit([], Landed(20, schema, "1/2"))
     with pytest.raises(LakeConflictError, match="has come to 0/14, it should be at 0/A"):
-        one.commit([], Landed(15, schema, "1/2"))
+        first.commit([], Landed(15, schema, "1/2"))
     assert opened().landed.commit_lsn == 20
     with pytest.raises(LakeError, match="has rows of 1/2, not of 3/4"):
         opened("3/4")
 
 
 def test_rows_are_merged_and_replaced(spark: Any, catalog: Catalog, tmp_path: Path) -> None:
-    """What is taken from a table goes with the commit, but for rows that come again; the others stay."""
+    """Rows that are taken from a table go with the commit, but for rows that come again; the others stay."""
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog.name}.merged")
     name = f"{catalog.name}.merged.one"
     connector = CONNECTORS[catalog.format](spark)
@@ -168,9 +168,9 @@ def test_rows_are_merged_and_replaced(spark: Any, catalog: Catalog, tmp_path: Pa
     table.commit(staged([1, 2, 3, 4], "a"), Landed(10, schema, "1/2"))
     changes = (f"{table.staging}/{staged([2, 3, 9], 'b')[0].path}",)
     taken = table.concerned(Sought(changes, ("id",), is_all=False))
-    assert sum(one.rows for one in taken.values()) == 2
-    found = pa.concat_tables([pq.read_table(table.locate(path)) for path in taken])
-    assert found.sort_by("id").cast(schema).to_pylist()[0] == {
+    assert sum(file.rows for file in taken.values()) == 2
+    taken_rows = pa.concat_tables([pq.read_table(table.locate(path)) for path in taken])
+    assert taken_rows.sort_by("id").cast(schema).to_pylist()[0] == {
         "id": 2,
         "of": ["a"],
         "at": datetime(1500, 1, 1, tzinfo=UTC),
@@ -180,8 +180,8 @@ def test_rows_are_merged_and_replaced(spark: Any, catalog: Catalog, tmp_path: Pa
     again = SparkTable(connector, name, tmp_path / "staged", tmp_path / "taken", "1/2")
     assert again.landed.commit_lsn == 20
     everything = again.concerned(Sought((), ("id",), is_all=True))
-    assert sum(one.rows for one in everything.values()) == 4
-    assert (min(one.lower["id"] for one in everything.values()), again.landed.schema) == (1, schema)
+    assert sum(file.rows for file in everything.values()) == 4
+    assert (min(file.lower["id"] for file in everything.values()), again.landed.schema) == (1, schema)
     again.commit([], Landed(30, schema, "1/2"), list(everything))
     assert held() == {}
     assert again.concerned(Sought((), ("id",), is_all=True)) == {}
@@ -219,7 +219,7 @@ def test_rows_go_with_their_partition(spark: Any, catalog: Catalog, source: Sour
     for table, (held, rows) in moved.moments[-1][1].items():
         name = sql_name(target, f"public.{table}")
         if rows or spark.catalog.tableExists(name):
-            assert mirror_rows(spark.table(name).toArrow(), [one.name for one in held]) == rows, table
+            assert mirror_rows(spark.table(name).toArrow(), [column.name for column in held]) == rows, table
 
 
 def test_mirrors_are_what_select_says_of_their_names(
@@ -259,7 +259,7 @@ def test_a_paused_table_comes_back(spark: Any, catalog: Catalog, source: Source,
 
 @pytest.fixture(scope="module")
 def mirrored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredLog]:
-    """Work on tables of every replica identity, after some that the backup has."""
+    """Work on tables of every replica identity, after some work that the backup has."""
     place = tmp_path_factory.mktemp("mirrored")
     yield from worked(find_programs(16), place, 4, ddl=request.param == "ddl", before=300, steps=400)
 
@@ -304,7 +304,7 @@ def require_equal(spark: Any, log: MirroredLog, target: LandingTarget, lsn: int)
 
 
 def columns_by_number(spark: Any, target: LandingTarget, name: str) -> dict[int, str]:
-    """The names in the lake of the source's columns."""
+    """Return the names in the lake of the source's columns."""
     place, source = target.place / "_headwater", json.loads((target.place / "_headwater/target.json").read_text())
     connector = CONNECTORS[target.format](spark)
     table = SparkTable(connector, sql_name(target, name), place / "read", place / "taken", source["source"])
@@ -386,7 +386,7 @@ def quoted_arguments(catalog: Catalog, more: Mapping[str, str]) -> str:
 
 
 def rows_of_files(spark: Any, catalog: Catalog, namespace: str, name: str, schema: pa.Schema) -> pa.Table | None:
-    """A table that another process has made."""
+    """Read a table that another process has made."""
     table = name.replace(".", "_")
     if catalog.format == "delta":
         place = catalog.place / f"{namespace}.db" / table

@@ -105,8 +105,8 @@ LANDED = {
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    with two_parts(tmp_path_factory.mktemp("split"), SETUP, FIRST, SECOND) as found:
-        yield found
+    with two_parts(tmp_path_factory.mktemp("split"), SETUP, FIRST, SECOND) as written:
+        yield written
 
 
 def landed(engine: Engine, log: Log, target: LandingTarget, window: int = 1 << 30, **request: Any) -> None:
@@ -115,7 +115,7 @@ def landed(engine: Engine, log: Log, target: LandingTarget, window: int = 1 << 3
 
 
 def rows_of(target: LandingTarget) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
-    """Every table's rows, in the order of the changes."""
+    """Read every table's rows, in the order of the changes."""
     with Lake(target) as lake:
         names = [name for name, _ in lake.tables.landed()]
     return {name: _rows(read_table(target.place / name, target.format)) for name in names}
@@ -123,10 +123,10 @@ def rows_of(target: LandingTarget) -> dict[str, list[tuple[str, str, dict[str, A
 
 def _rows(table: pa.Table) -> list[tuple[str, str, dict[str, Any]]]:
     own = {field.name for field in CHANGE_FIELDS}
-    found = sorted(table.to_pylist(), key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"]))
+    changes = sorted(table.to_pylist(), key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"]))
     return [
         (row["_change_type"], row["_table"], {name: value for name, value in row.items() if name not in own})
-        for row in found
+        for row in changes
     ]
 
 
@@ -163,12 +163,12 @@ def test_killed_behind_the_rows_that_were_there(engine: Engine, log: Log, tmp_pa
 
 
 class EndsWithTheFirstCommit(LandingWatch):
-    """Which is that of rows that were there before."""
+    """A watch that ends a run with its first commit, which is that of rows that were there before."""
 
     @override
     def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
         """See :class:`LandingWatch`."""
-        if any(one.rows for one in tables):
+        if any(table.rows for table in tables):
             raise InterruptedError
 
 
@@ -177,17 +177,17 @@ def test_tables_that_have_followed_go_on_as_they_are(engine: Engine, log: Log, t
     target = LandingTarget(tmp_path / "lake")
     landed(engine, log, target, end=log.middle)
     landed(engine, log, replace(target, schema_evolution=SPLIT))
-    found = rows_of(target)
-    assert [row["id"] for _, _, row in found["public.item"]] == [1, 2, 3, 1, 4]
-    assert {one: found[one] for one in ("public.thing", "public.event", "public.event_2")} == {
-        one: LANDED[one] for one in ("public.thing", "public.event", "public.event_2")
+    rows = rows_of(target)
+    assert [row["id"] for _, _, row in rows["public.item"]] == [1, 2, 3, 1, 4]
+    assert {name: rows[name] for name in ("public.thing", "public.event", "public.event_2")} == {
+        name: LANDED[name] for name in ("public.thing", "public.event", "public.event_2")
     }
 
 
 def test_tables_of_a_window_that_was_not_committed(tmp_path: Path) -> None:
     """They are there and have no columns; the next run gives them to the same shapes."""
     target, schema = LandingTarget(tmp_path / "lake"), RelationSchema(16384, "public", "t", "r", "p", "d", (), ())
-    shapes = [{1: one} for one in (pa.int32(), pa.string(), pa.bool_())]
+    shapes = [{1: type} for type in (pa.int32(), pa.string(), pa.bool_())]
     names = ["public.t", "public.t_2", "public.t_3"]
     for _ in range(2):
         with Lake(target) as lake:

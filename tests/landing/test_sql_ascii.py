@@ -120,7 +120,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _escaped(value: bytes) -> str:
-    """As ``encode(value, 'escape')`` says."""
+    """Escape bytes as ``encode(value, 'escape')`` does."""
     plain = value.replace(b"\\", b"\\\\")
     return "".join(f"\\{byte:03o}" if byte >= 0x80 else chr(byte) for byte in plain)
 
@@ -133,13 +133,13 @@ CHOICES: dict[str, Callable[[bytes], Any]] = {
 
 
 def _columns(rows: pa.Table) -> list[list[Any]]:
-    found = rows.to_pydict()
-    return [found["id"], found["v"], [one["v"] for one in found["c"]], found["j"], found["big"]]
+    columns = rows.to_pydict()
+    return [columns["id"], columns["v"], [value["v"] for value in columns["c"]], columns["j"], columns["big"]]
 
 
 def _expected(log: Log, made: Callable[[bytes], Any]) -> list[list[Any]]:
-    ids, *columns = (list(one) for one in zip(*log.held, strict=True))
-    return [ids, *([None if one is None else made(one) for one in column] for column in columns)]
+    ids, *columns = (list(cells) for cells in zip(*log.held, strict=True))
+    return [ids, *([None if value is None else made(value) for value in column] for column in columns)]
 
 
 @pytest.mark.parametrize("chosen", CHOICES)
@@ -161,13 +161,13 @@ def test_the_encoding_that_text_is_in(engine: Engine, log: Log, tmp_path: Path) 
 
 
 def test_errors_tell_where_the_text_is(engine: Engine, log: Log, tmp_path: Path) -> None:
-    with pytest.raises(DecodingError) as told:
+    with pytest.raises(DecodingError) as raised:
         _landed(engine, log, tmp_path / "first", "parquet")
-    assert 'column "v" of table "public.t", in the row of ctid (0,2)' in str(told.value)
-    assert "--on-unrepresentable" in str(told.value)
-    with pytest.raises(DecodingError) as told:
+    assert 'column "v" of table "public.t", in the row of ctid (0,2)' in str(raised.value)
+    assert "--on-unrepresentable" in str(raised.value)
+    with pytest.raises(DecodingError) as raised:
         _landed(engine, log, tmp_path / "second", "parquet", mode=CHANGELOG)
-    assert told.value.lsn is not None
+    assert raised.value.lsn is not None
 
 
 def test_a_key_that_would_be_null_is_refused(engine: Engine, log: Log, tmp_path: Path) -> None:

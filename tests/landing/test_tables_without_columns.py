@@ -75,9 +75,9 @@ def test_their_changes_land(engine: Engine, source: Source, backup: Path, tmp_pa
 def test_a_mirror_of_one_that_has_rows_is_refused(
     engine: Engine, source: Source, backup: Path, tmp_path: Path, mode: str
 ) -> None:
-    with pytest.raises(LakeError, match=r'"public\.bare" has no columns, and has rows') as told:
+    with pytest.raises(LakeError, match=r'"public\.bare" has no columns, and has rows') as raised:
         landed(engine, source, backup, LandingTarget(tmp_path / "lake", mode=mode))
-    assert told.value.lsn
+    assert raised.value.lsn
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -29,7 +29,7 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Work:
-    """What was done, and what tables held at the end and in between.
+    """The work that was done, and what tables held at the end and in between.
 
     Attributes:
         wal, backup: files; middle: LSN in between.
@@ -103,7 +103,7 @@ MAJORS = [16, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 15
 def work(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
     matrix, place = Matrix(), tmp_path_factory.mktemp("types")
     early = [*matrix.tables, *matrix.key_tables, FULL, SPREAD]
-    late = [replace(one, later=tuple(LATER)) if one.name in ("scalars", "spread") else one for one in early]
+    late = [replace(table, later=tuple(LATER)) if table.name in ("scalars", "spread") else table for table in early]
     with EmbeddedPostgres(find_programs(request.param), autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in _setup(matrix):
@@ -115,11 +115,11 @@ def work(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             connection.autocommit = True
             for statement in _first_work(matrix):
                 connection.execute(statement)
-            then = {one.name: connection.execute(one.query).fetchall() for one in early}
+            then = {table.name: connection.execute(table.query).fetchall() for table in early}
             ((middle,),) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
             for statement in _second_work(matrix):
                 connection.execute(statement)
-            now = {one.name: connection.execute(one.query).fetchall() for one in late}
+            now = {table.name: connection.execute(table.query).fetchall() for table in late}
         server.stop()
         yield Work(server.wal_directory, backup, int(Lsn.parse(middle)), early, late, then, now)
 
@@ -130,7 +130,7 @@ def _land(engine: Engine, work: Work, target: LandingTarget, **more: Any) -> Non
 
 
 def _read(place: Path, format: str) -> pa.Table:
-    """All rows; of Iceberg from the files, as pyiceberg reads a list of structs that is null as an empty one."""
+    """Read all rows; of Iceberg from the files, as pyiceberg reads a list of structs that is null as an empty one."""
     if format != "iceberg":
         return read_table(place, format)
     files = [pq.read_table(path.removeprefix("file://")) for path in current_files(place, format)]
@@ -138,16 +138,16 @@ def _read(place: Path, format: str) -> pa.Table:
 
 
 def _current(rows: pa.Table, table: Table, mode: str) -> Rows:
-    """Of what has landed, what is there still."""
+    """Return the rows of what has landed that are there still."""
     if mode == HISTORY:
         rows = rows.filter(pc.is_null(rows["_valid_to_lsn"]))
-    found = rows.to_pylist()
-    shown = _folded(found) if mode == CHANGELOG else found
+    records = rows.to_pylist()
+    shown = _folded(records) if mode == CHANGELOG else records
     return sorted((row["id"], *(plain(row[name]) for name in table.shown)) for row in shown)
 
 
 def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last state of each row, by its id; with values that were not written again."""
+    """Fold changes up to the last state of each row, by its id; with values that were not written again."""
     rows: dict[int, dict[str, Any]] = {}
     before: dict[str, Any] = {}
     changes.sort(key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"] != _PREIMAGE))
@@ -166,9 +166,9 @@ _PREIMAGE = "update_preimage"
 
 
 def _differences(landed: Rows, held: Rows, table: Table) -> list[str]:
-    """What is not as the server has it, in words."""
-    if [one[0] for one in landed] != [one[0] for one in held]:
-        return [f"{table.name}: rows {[one[0] for one in landed]}, not {[one[0] for one in held]}"]
+    """List what is not as the server has it, in words."""
+    if [cells[0] for cells in landed] != [cells[0] for cells in held]:
+        return [f"{table.name}: rows {[cells[0] for cells in landed]}, not {[cells[0] for cells in held]}"]
     return [
         f"{table.name}, row {row[0]}, {kind.name}: {value}, not {wanted}"
         for row, other in zip(landed, held, strict=True)

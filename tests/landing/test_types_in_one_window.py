@@ -50,12 +50,12 @@ def test_a_real_becomes_a_double_precision(engine: Engine, source: Source, tmp_p
     rows = read_table(place, format)
     with source.server.connect() as connection:
         cast = connection.execute(f"SELECT id, f::real::float8 FROM (VALUES {REALS}) v (id, f)").fetchall()
-    found = [(row["id"], row[names[2]]) for row in rows.to_pylist() if row["_change_type"] == "insert"]
-    assert sorted(found) == sorted(cast)
+    inserted = [(row["id"], row[names[2]]) for row in rows.to_pylist() if row["_change_type"] == "insert"]
+    assert sorted(inserted) == sorted(cast)
 
 
 def test_rows_that_are_written_anew_need_no_conversion(engine: Engine, source: Source, tmp_path: Path) -> None:
-    """Of types whose values no text tells: what is written anew takes the place of the rows that had them."""
+    """Of types whose values no text tells: what is rewritten takes the place of the rows that had them."""
     work = [
         "BEGIN; INSERT INTO anew SELECT i, i::text, i, ARRAY[i] FROM generate_series(1, 20) i; "
         "UPDATE anew SET n = n + 1 WHERE id < 5; DELETE FROM anew WHERE id = 7; "
@@ -69,7 +69,7 @@ def test_rows_that_are_written_anew_need_no_conversion(engine: Engine, source: S
 
 
 def test_a_mirror_in_delta_gives_a_column_another_type_in_place(engine: Engine, source: Source, tmp_path: Path) -> None:
-    """All of its files are written anew for that: no half of the rows is in ``n``, the other one in ``n_2``."""
+    """All of its files are rewritten for that: no half of the rows is in ``n``, the other one in ``n_2``."""
     setup = [
         "CREATE TABLE in_place (id int PRIMARY KEY, n int, d numeric(5,2), t text)",
         "INSERT INTO in_place SELECT i, i, 1.25, 'x' FROM generate_series(1, 20) i",

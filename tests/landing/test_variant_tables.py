@@ -39,7 +39,7 @@ QUERIES = {"doc": "SELECT id, v, l FROM doc ORDER BY id", "late": "SELECT id, v 
 
 @pytest.fixture(scope="session")
 def spark(connected: Any) -> Any:
-    """The connector's, not that of other tests."""
+    """Return the connector's session, not that of other tests."""
     return connected
 
 
@@ -62,11 +62,11 @@ def test_what_the_server_has(spark: Any, catalog: Catalog, tmp_path: Path) -> No
 
 
 def rows(spark: Any, query: str) -> list[tuple[Any, ...]]:
-    """Rows whose texts, alone and in lists, are JSON."""
+    """Read rows whose texts, alone and in lists, are JSON."""
 
     def read(value: Any) -> Any:
         if isinstance(value, list):
-            return [read(one) for one in value]
+            return [read(element) for element in value]
         return json.loads(value) if isinstance(value, str) else value
 
     return [tuple(map(read, row)) for row in spark.sql(query).collect()]

@@ -42,18 +42,18 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
 
 
 def changes(target: LandingTarget) -> dict[str, list[tuple[object, ...]]]:
-    """The places of all changes of tables, in order."""
-    found = {}
+    """List the places of all changes of tables, in order."""
+    by_table = {}
     for table in tables_of(target.place, read_as_of(target.place)):
         rows = read_table(target.place / table.name, target.format, table.version)
         places = rows.select(["_commit_lsn", "_lsn", "_seq", "_change_type"]).to_pylist()
-        found[table.name] = sorted(tuple(row.values()) for row in places)
+        by_table[table.name] = sorted(tuple(row.values()) for row in places)
         assert table.size.rows == len(places)
-    return found
+    return by_table
 
 
 @pytest.mark.parametrize(
-    "format", ["delta", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS if one != "delta")]
+    "format", ["delta", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMATS if form != "delta")]
 )
 def test_tables_as_of_a_moment_are_what_the_server_had(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="current")
@@ -68,16 +68,16 @@ def test_tables_as_of_a_moment_are_what_the_server_had(engine: Engine, log: Log,
                 assert not rows
                 continue
             names = columns_by_number(place, format)
-            assert mirror_rows(read_table(place, format, version), [names[one] for one in numbers]) == rows, name
+            assert mirror_rows(read_table(place, format, version), [names[number] for number in numbers]) == rows, name
     resolved = list(resolved_states(target.place / "_headwater"))
-    for one in resolved:
-        assert one.commit_time is not None
-        assert read_as_of(target.place, time=one.commit_time).lsn >= one.lsn
+    for state in resolved:
+        assert state.commit_time is not None
+        assert read_as_of(target.place, time=state.commit_time).lsn >= state.lsn
     with pytest.raises(LakeError, match="nothing has been resolved up to"):
         read_as_of(target.place, time=datetime(2000, 1, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[1:])])
+@pytest.mark.parametrize("format", ["parquet", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMATS[1:])])
 def test_compacted_tables_have_the_same_changes(engine: Engine, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format)
     for lsn in sorted(log.moments)[:6]:
@@ -85,7 +85,7 @@ def test_compacted_tables_have_the_same_changes(engine: Engine, log: Log, tmp_pa
     before, then = changes(target), read_as_of(target.place)
     with Lake(target), pytest.raises(LakeConflictError, match="another process lands there"):
         compact(target.place)
-    assert {one.name for one in compact(target.place)} <= before.keys()
+    assert {table.name for table in compact(target.place)} <= before.keys()
     assert compact(target.place) == []
     if format == "delta":
         (last, *_) = DeltaTable(str(target.place / "public.keyed")).history(1)
@@ -95,8 +95,8 @@ def test_compacted_tables_have_the_same_changes(engine: Engine, log: Log, tmp_pa
     assert changes(target) == before
     now = read_as_of(target.place)
     assert now.lsn == then.lsn
-    assert {one.size.files for one in tables_of(target.place, now)} == {1}
-    assert max(one.size.files for one in tables_of(target.place, then)) > 1  # readers of it still have it
+    assert {table.size.files for table in tables_of(target.place, now)} == {1}
+    assert max(table.size.files for table in tables_of(target.place, then)) > 1  # readers of it still have it
     landed(engine, log, target, SEGMENT)
     assert all(len(set(rows)) == len(rows) for rows in changes(target).values())
     after = changes(target)
@@ -132,7 +132,7 @@ def test_files_of_a_compacted_table_are_in_order(engine: Engine, log: Log, tmp_p
         landed(engine, log, target, SEGMENT, end=lsn)
     compact(target.place)
     rows = read_parquet_table(target.place / "public.keyed").to_pylist()
-    places = [(one["_commit_lsn"], one["_lsn"], one["_seq"], one["_change_type"] != "update_preimage") for one in rows]
+    places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"] != "update_preimage") for row in rows]
     assert places == sorted(places)
     assert len(places) > 10
 
@@ -154,7 +154,7 @@ land(spark_session("local[1]"), request, LandingTarget(Path(place), format), bou
 """
 
 
-@pytest.mark.parametrize("format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[1:])])
+@pytest.mark.parametrize("format", ["parquet", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMATS[1:])])
 def test_killed_between_the_commits_and_what_they_resolve(
     engine: Engine, log: Log, tmp_path: Path, format: str
 ) -> None:
@@ -168,8 +168,8 @@ def test_killed_between_the_commits_and_what_they_resolve(
     landed(engine, log, killed, SEGMENT)
     landed(engine, log, whole, SEGMENT)
     assert changes(killed) == changes(whole)
-    assert [one.lsn for one in resolved_states(killed.place / "_headwater")] == [
-        one.lsn for one in resolved_states(whole.place / "_headwater")
+    assert [state.lsn for state in resolved_states(killed.place / "_headwater")] == [
+        state.lsn for state in resolved_states(whole.place / "_headwater")
     ]
 
 

@@ -207,7 +207,7 @@ class Writer(Work):
         self.session.execute(f"{how} PREPARED '{self.prepared.pop()}'")
 
     def _beside(self) -> None:
-        """What cannot be in a transaction, or ends one."""
+        """Do what cannot be in a transaction, or ends one."""
         if self.prepared and self.random.random() < 0.6:
             self._end_prepared()
             return
@@ -234,87 +234,87 @@ class Writer(Work):
             session.execute(f"INSERT INTO unlogged VALUES ({self._id()})")
 
     def _typed(self) -> str:
-        one, columns = self._id(), self.random.sample(sorted(_LITERALS), self.random.randint(1, len(_LITERALS)))
+        id, columns = self._id(), self.random.sample(sorted(_LITERALS), self.random.randint(1, len(_LITERALS)))
         values = [self._literal(name) for name in columns]
         names, given = ", ".join(columns), ", ".join(values)
         sets = ", ".join(f"{name} = {value}" for name, value in zip(columns, values, strict=True))
         return self._pick(
-            f"INSERT INTO typed (id, {names}) VALUES ({one}, {given}) ON CONFLICT DO NOTHING",
-            f"INSERT INTO typed (id, {names}) VALUES ({one}, {given}) ON CONFLICT (id) DO UPDATE SET flag = true",
-            f"UPDATE typed SET {sets} WHERE id = {one}",
-            f"UPDATE typed SET flag = NOT flag WHERE id BETWEEN {one} AND {one + 5}",
-            f"UPDATE typed SET id = {self._id()} WHERE id = {one}",
-            f"UPDATE typed SET id = id + 10000000000 WHERE id = {one}",
-            f"UPDATE typed SET (raw, j) = (raw, j), small = {one} WHERE id = {one}",
-            f"DELETE FROM typed WHERE id = {one}",
+            f"INSERT INTO typed (id, {names}) VALUES ({id}, {given}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO typed (id, {names}) VALUES ({id}, {given}) ON CONFLICT (id) DO UPDATE SET flag = true",
+            f"UPDATE typed SET {sets} WHERE id = {id}",
+            f"UPDATE typed SET flag = NOT flag WHERE id BETWEEN {id} AND {id + 5}",
+            f"UPDATE typed SET id = {self._id()} WHERE id = {id}",
+            f"UPDATE typed SET id = id + 10000000000 WHERE id = {id}",
+            f"UPDATE typed SET (raw, j) = (raw, j), small = {id} WHERE id = {id}",
+            f"DELETE FROM typed WHERE id = {id}",
         )
 
     def _literal(self, column: str) -> str:
         return "NULL" if self.random.random() < 0.2 else self._pick(*_LITERALS[column])
 
     def _parent(self) -> str:
-        one = self._id()
+        id = self._id()
         return self._pick(
-            f"INSERT INTO parent VALUES ({one}, 'p{one}') ON CONFLICT DO NOTHING",
-            f"UPDATE parent SET id = {self._id()} WHERE id = {one}",
-            f"DELETE FROM parent WHERE id = {one}",
+            f"INSERT INTO parent VALUES ({id}, 'p{id}') ON CONFLICT DO NOTHING",
+            f"UPDATE parent SET id = {self._id()} WHERE id = {id}",
+            f"DELETE FROM parent WHERE id = {id}",
         )
 
     def _child(self) -> str:
-        one = self._id()
+        id = self._id()
         return self._pick(
-            f"INSERT INTO child SELECT {one}, min(id), {BIG} FROM parent ON CONFLICT DO NOTHING",
+            f"INSERT INTO child SELECT {id}, min(id), {BIG} FROM parent ON CONFLICT DO NOTHING",
             "INSERT INTO child SELECT id + 100, id, 'c' FROM parent ON CONFLICT DO NOTHING",
-            f"UPDATE child SET label = {BIG} WHERE id = {one}",
-            f"UPDATE child SET id = id + 200 WHERE id = {one}",
-            f"DELETE FROM child WHERE id = {one} OR id > 200",
+            f"UPDATE child SET label = {BIG} WHERE id = {id}",
+            f"UPDATE child SET id = id + 200 WHERE id = {id}",
+            f"DELETE FROM child WHERE id = {id} OR id > 200",
         )
 
     def _log(self) -> str:
-        one, kind = self._id() % 4, self.random.randrange(2)
+        at, kind = self._id() % 4, self.random.randrange(2)
         return self._pick(
-            f"INSERT INTO log VALUES ({one}, {kind}, 'x'), ({one}, {kind}, 'x'), ({one}, {kind}, NULL)",
-            f"INSERT INTO log SELECT {one}, {kind}, {BIG}",
+            f"INSERT INTO log VALUES ({at}, {kind}, 'x'), ({at}, {kind}, 'x'), ({at}, {kind}, NULL)",
+            f"INSERT INTO log SELECT {at}, {kind}, {BIG}",
             f"UPDATE log SET kind = 1 - kind WHERE ctid IN (SELECT ctid FROM log_{kind} LIMIT 1) AND kind = {kind}",
-            f"UPDATE log SET at = at + 1 WHERE at = {one} AND kind = {kind}",
-            f"DELETE FROM log_{kind} WHERE ctid IN (SELECT ctid FROM log_{kind} WHERE at = {one} LIMIT 2)",
+            f"UPDATE log SET at = at + 1 WHERE at = {at} AND kind = {kind}",
+            f"DELETE FROM log_{kind} WHERE ctid IN (SELECT ctid FROM log_{kind} WHERE at = {at} LIMIT 2)",
         )
 
     def _deep(self) -> str:
-        one, a, b = self._id(), self.random.randrange(2), self.random.randrange(2)
+        id, a, b = self._id(), self.random.randrange(2), self.random.randrange(2)
         return self._pick(
-            f"INSERT INTO deep VALUES ({one}, {a}, {b}, {BIG}) ON CONFLICT DO NOTHING",
-            f"INSERT INTO deep VALUES ({one}, {a}, {b}, 'short') ON CONFLICT DO NOTHING",
-            f"UPDATE deep SET b = {b} WHERE id = {one}",
-            f"UPDATE deep SET a = {a}, note = 'moved' WHERE id = {one}",
-            f"UPDATE deep SET id = {self._id()} WHERE id = {one}",
-            f"DELETE FROM deep WHERE id = {one}",
+            f"INSERT INTO deep VALUES ({id}, {a}, {b}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO deep VALUES ({id}, {a}, {b}, 'short') ON CONFLICT DO NOTHING",
+            f"UPDATE deep SET b = {b} WHERE id = {id}",
+            f"UPDATE deep SET a = {a}, note = 'moved' WHERE id = {id}",
+            f"UPDATE deep SET id = {self._id()} WHERE id = {id}",
+            f"DELETE FROM deep WHERE id = {id}",
         )
 
     def _shelf(self) -> str:
-        """Of a table whose partitions come with rows, or go with them, each once.
+        """Change a table whose partitions come with rows, or go with them, each once.
 
         A window in which one does both cannot be landed.
         """
-        one, known = self._id(), self.random.choice([0, *self.shelves])
+        id, known = self._id(), self.random.choice([0, *self.shelves])
         if self.random.random() < 0.15:
-            return self._moved_shelf(one)
+            return self._moved_shelf(id)
         return self._pick(
-            f"INSERT INTO shelf VALUES ({one}, {known}, {BIG}) ON CONFLICT DO NOTHING",
-            f"INSERT INTO shelf VALUES ({one}, 0, 'short') ON CONFLICT DO NOTHING",
-            f"INSERT INTO shelf_{known} VALUES ({one}, {known}, {BIG}) ON CONFLICT DO NOTHING",
-            f"UPDATE shelf_{known} SET note = 'changed' WHERE id = {one}",
-            f"UPDATE shelf_{known} SET id = id + 100 WHERE id = {one}",
-            f"UPDATE shelf SET part = {known} WHERE id = {one}",
-            f"DELETE FROM shelf_{known} WHERE id = {one}",
+            f"INSERT INTO shelf VALUES ({id}, {known}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO shelf VALUES ({id}, 0, 'short') ON CONFLICT DO NOTHING",
+            f"INSERT INTO shelf_{known} VALUES ({id}, {known}, {BIG}) ON CONFLICT DO NOTHING",
+            f"UPDATE shelf_{known} SET note = 'changed' WHERE id = {id}",
+            f"UPDATE shelf_{known} SET id = id + 100 WHERE id = {id}",
+            f"UPDATE shelf SET part = {known} WHERE id = {id}",
+            f"DELETE FROM shelf_{known} WHERE id = {id}",
         )
 
-    def _moved_shelf(self, one: int) -> str:
+    def _moved_shelf(self, first: int) -> str:
         self.parts += self.stride
         number, known = self.parts, self.random.choice([0, *self.shelves])
         self.shelves.append(number)
         made = f"CREATE TABLE shelf_{number} (LIKE shelf INCLUDING ALL)"
-        filled = f"INSERT INTO shelf_{number} SELECT i, {number}, {BIG} FROM generate_series({one}, {one + 9}) i"
+        filled = f"INSERT INTO shelf_{number} SELECT i, {number}, {BIG} FROM generate_series({first}, {first + 9}) i"
         attached = "ALTER TABLE shelf ATTACH PARTITION shelf_{0} FOR VALUES IN ({0})"
         # An odd number of tens: it begins apart, and can only be attached; an even one can only be detached.
         is_apart = number // self.stride % 2
@@ -326,30 +326,30 @@ class Writer(Work):
         return f"CREATE TABLE shelf_{number} PARTITION OF shelf FOR VALUES IN ({number}); {filled}"
 
     def _figures(self) -> str:
-        one = self._id()
+        id = self._id()
         return self._pick(
-            f"INSERT INTO figures (id, a, note) VALUES ({one}, {one}, {BIG}) ON CONFLICT DO NOTHING",
-            f"UPDATE figures SET a = a + 1 WHERE id = {one}",
-            f"UPDATE figures SET id = -id WHERE id = {one}",
-            f"DELETE FROM figures WHERE id = {one}",
+            f"INSERT INTO figures (id, a, note) VALUES ({id}, {id}, {BIG}) ON CONFLICT DO NOTHING",
+            f"UPDATE figures SET a = a + 1 WHERE id = {id}",
+            f"UPDATE figures SET id = -id WHERE id = {id}",
+            f"DELETE FROM figures WHERE id = {id}",
         )
 
     def _odd(self) -> str:
-        one = self._id()
+        id = self._id()
         return self._pick(
-            f"""INSERT INTO "Odd" ("Id", "select", "größe") VALUES ({one}, 'ü', {one}) ON CONFLICT DO NOTHING""",
-            f"""UPDATE "Odd" SET "select" = {BIG} WHERE "Id" = {one}""",
-            f"""DELETE FROM "Odd" WHERE "Id" = {one}""",
+            f"""INSERT INTO "Odd" ("Id", "select", "größe") VALUES ({id}, 'ü', {id}) ON CONFLICT DO NOTHING""",
+            f"""UPDATE "Odd" SET "select" = {BIG} WHERE "Id" = {id}""",
+            f"""DELETE FROM "Odd" WHERE "Id" = {id}""",
         )
 
     def _halting(self) -> str:
-        one, amount = self._id(), "'NaN'" if self.random.random() < 0.05 else "1.5"
+        id, amount = self._id(), "'NaN'" if self.random.random() < 0.05 else "1.5"
         return self._pick(
-            f"INSERT INTO halting VALUES ({one}, {amount}, {BIG}) ON CONFLICT DO NOTHING",
-            f"INSERT INTO halting SELECT i, i, 'x' FROM generate_series({one}, {one + 5}) i ON CONFLICT DO NOTHING",
-            f"UPDATE halting SET amount = {amount} WHERE id = {one}",
-            f"UPDATE halting SET id = id + 100 WHERE id = {one}",
-            f"DELETE FROM halting WHERE id BETWEEN {one} AND {one + 3}",
+            f"INSERT INTO halting VALUES ({id}, {amount}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO halting SELECT i, i, 'x' FROM generate_series({id}, {id + 5}) i ON CONFLICT DO NOTHING",
+            f"UPDATE halting SET amount = {amount} WHERE id = {id}",
+            f"UPDATE halting SET id = id + 100 WHERE id = {id}",
+            f"DELETE FROM halting WHERE id BETWEEN {id} AND {id + 3}",
         )
 
     def _nightly(self) -> str:
@@ -362,21 +362,21 @@ class Writer(Work):
         return self._replaced("green")
 
     def _replaced(self, table: str) -> str:
-        one = self._id()
+        id = self._id()
         return self._pick(
-            f"INSERT INTO {table} VALUES ({one}, {BIG}) ON CONFLICT DO NOTHING",
-            f"INSERT INTO {table} SELECT i, '{table}' FROM generate_series({one}, {one + 5}) i ON CONFLICT DO NOTHING",
-            f"UPDATE {table} SET note = 'changed' WHERE id = {one}",
-            f"UPDATE {table} SET id = id + 100 WHERE id = {one}",
-            f"DELETE FROM {table} WHERE id BETWEEN {one} AND {one + 3}",
+            f"INSERT INTO {table} VALUES ({id}, {BIG}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO {table} SELECT i, '{table}' FROM generate_series({id}, {id + 5}) i ON CONFLICT DO NOTHING",
+            f"UPDATE {table} SET note = 'changed' WHERE id = {id}",
+            f"UPDATE {table} SET id = id + 100 WHERE id = {id}",
+            f"DELETE FROM {table} WHERE id BETWEEN {id} AND {id + 3}",
         )
 
     def _renewed(self) -> str:
-        """Another table in the place of one: made again, at once or by two transactions, or staged."""
+        """Put another table in the place of one: made again, at once or by two transactions, or staged."""
         self.parts += self.stride
-        number, one = self.parts, self._id()
+        number, id = self.parts, self._id()
         made = "CREATE TABLE {} (id int PRIMARY KEY, note text)"
-        filled = f"INSERT INTO {{}} SELECT i, {BIG} FROM generate_series({one}, {one + 9}) i"
+        filled = f"INSERT INTO {{}} SELECT i, {BIG} FROM generate_series({id}, {id + 9}) i"
         staged, last = f"staged_{number}", f"staged_{self.staged}"
         renamed = "DROP TABLE nightly; ALTER TABLE {} RENAME TO nightly"
         self.staged = number
@@ -385,7 +385,7 @@ class Writer(Work):
             f"DROP TABLE nightly; {made.format('nightly')}",
             f"{made.format(staged)}; {filled.format(staged)}",
             f"{made.format(staged)}; {filled.format(staged)}; {renamed.format(staged)}",
-            f"UPDATE {last} SET note = 'late' WHERE id = {one}; {renamed.format(last)}",
+            f"UPDATE {last} SET note = 'late' WHERE id = {id}; {renamed.format(last)}",
             renamed.format(last),
             f"ALTER TABLE {last} RENAME TO renamed_{number}",
         )
@@ -394,7 +394,7 @@ class Writer(Work):
         if self.random.random() < 0.4:
             return super()._definition()
         self.parts += self.stride
-        number, column, one = self.parts, f"e{self.random.randrange(4)}", self._id()
+        number, column, id = self.parts, f"e{self.random.randrange(4)}", self._id()
         table = self._pick("typed", "child", "figures", "parent", '"Odd"', "keyed")
         self.made.append(f"made_{number}")
         return self._pick(
@@ -413,11 +413,11 @@ class Writer(Work):
             _DETACH_LAST if self.drops_partitions else "SELECT",
             f"CREATE TABLE event_{number} (LIKE event INCLUDING ALL); "
             f"ALTER TABLE event ATTACH PARTITION event_{number} FOR VALUES IN ({number}); "
-            f"INSERT INTO event (id, region) VALUES ({one}, {number})",
+            f"INSERT INTO event (id, region) VALUES ({id}, {number})",
             f"CREATE TABLE made_{number} (id int PRIMARY KEY, note text); "
             f"INSERT INTO made_{number} SELECT i, {BIG} FROM generate_series(1, 3) i",
             f"CREATE TABLE made_{number} AS SELECT id, note FROM keyed; "
-            f"ALTER TABLE made_{number} ADD PRIMARY KEY (id); UPDATE made_{number} SET note = 'x' WHERE id = {one}",
+            f"ALTER TABLE made_{number} ADD PRIMARY KEY (id); UPDATE made_{number} SET note = 'x' WHERE id = {id}",
             f"DROP TABLE IF EXISTS {self.random.choice(self.made)}",
             f"UPDATE {self.random.choice(self.made)} SET note = 'changed' WHERE id = 2",
             "CREATE TEMP TABLE IF NOT EXISTS short (a int); INSERT INTO short VALUES (1)",
@@ -441,7 +441,7 @@ class ThreadedWork:
         ]
 
     def round(self, steps: int) -> None:
-        """Each session does so many steps.
+        """Let each session do so many steps.
 
         Raises:
             BaseException: what a thread raised.
@@ -456,7 +456,7 @@ class ThreadedWork:
                 raise failure
 
     def settle(self) -> None:
-        """Nothing is open any more."""
+        """End all that is open."""
         for writer in self.writers:
             writer.settle()
 

@@ -1,7 +1,7 @@
 """Every type in every nesting, as tables: what makes them on a server, and what the server says that they hold.
 
 A :class:`Kind` is a type: a scalar one, or one that is made of others. It says its name in SQL, values of it, and how
-the server shows a value as JSON of texts, lists and objects, which is what :func:`plain` makes of one that has landed.
+the server shows a value as JSON of texts, lists and objects. Of one that has landed :func:`plain` makes the same.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Kind:
     has_order: bool
 
     def shown(self, value: str) -> str:
-        """A value as JSON, as an expression of SQL."""
+        """Show a value as JSON, by an expression of SQL."""
         return f"CASE WHEN num_nonnulls({value}) = 1 THEN to_json(format('%s', {value})) END"
 
     @property
     def made_by(self) -> list[str]:
-        """What makes it, and what it is made of."""
+        """The statements that make it, and those that make what it is made of."""
         return []
 
 
@@ -83,17 +83,17 @@ class Array(Kind):
 
 @dataclass(frozen=True)
 class Composite(Kind):
-    """With an attribute of each of other kinds."""
+    """A type with an attribute of each of other kinds."""
 
     of: tuple[Kind, ...]
 
     def shown(self, value: str) -> str:
-        return _object({f"a{at}": one.shown(f"({value}).a{at}") for at, one in enumerate(self.of)}, value)
+        return _object({f"a{at}": kind.shown(f"({value}).a{at}") for at, kind in enumerate(self.of)}, value)
 
     @property
     def made_by(self) -> list[str]:
-        attributes = ", ".join(f"a{at} {one.name}" for at, one in enumerate(self.of))
-        return [*(made for one in self.of for made in one.made_by), f"CREATE TYPE {self.name} AS ({attributes})"]
+        attributes = ", ".join(f"a{at} {kind.name}" for at, kind in enumerate(self.of))
+        return [*(made for kind in self.of for made in kind.made_by), f"CREATE TYPE {self.name} AS ({attributes})"]
 
 
 @dataclass(frozen=True)
@@ -186,44 +186,44 @@ def _called(prefix: str, kind: Kind) -> str:
 
 
 def domain_over(kind: Kind) -> Domain:
-    """A domain with the values of a kind."""
+    """Make a domain with the values of a kind."""
     name = _called("d", kind)
     return Domain(name, tuple(f"({value})::{name}" for value in kind.values), kind.has_order, kind)
 
 
 def array_of(kind: Kind) -> Array:
-    """Arrays: of both values, with a null, empty."""
+    """Make arrays: of both values, with a null, empty."""
     name = f"{kind.name}[]"
     first, second, *more = kind.values
     items: tuple[list[str], ...] = [first], [second, first], [first, "NULL", second, *more], []
-    return Array(name, tuple(f"ARRAY[{', '.join(one)}]::{name}" for one in items), kind.has_order, kind)
+    return Array(name, tuple(f"ARRAY[{', '.join(elements)}]::{name}" for elements in items), kind.has_order, kind)
 
 
 def composite_of(kinds: Sequence[Kind], name: str) -> Composite:
-    """A composite: of first values, of second ones, of nulls, of what else there is."""
-    rows = ([one.values[at] if at < len(one.values) else "NULL" for one in kinds] for at in (0, 1, 9, 2))
+    """Make a composite: of first values, of second ones, of nulls, of what else there is."""
+    rows = ([kind.values[at] if at < len(kind.values) else "NULL" for kind in kinds] for at in (0, 1, 9, 2))
     values = tuple(f"ROW({', '.join(row)})::{name}" for row in rows)
-    return Composite(name, values, all(one.has_order for one in kinds), tuple(kinds))
+    return Composite(name, values, all(kind.has_order for kind in kinds), tuple(kinds))
 
 
 def range_over(kind: Kind) -> Range:
-    """Ranges: closed, open, without bounds, empty."""
+    """Make ranges: closed, open, without bounds, empty."""
     name = _called("r", kind)
     first, second = kind.values[:2]
     made = (f"{first}, {second}, '[]'", f"{first}, {second}, '()'", f"NULL, {second}", "NULL, NULL")
-    values = (*(f"{name}({one})" for one in made), f"'empty'::{name}")
+    values = (*(f"{name}({bounds})" for bounds in made), f"'empty'::{name}")
     return Range(name, values, True, kind)
 
 
 def multirange_of(range: Range) -> Multirange:
-    """Multiranges: of a range, of another one, of none."""
+    """Make multiranges: of a range, of another one, of none."""
     name = f"{range.name}_m"
     values = (f"{name}({range.values[0]})", f"{name}({range.values[2]})", f"{name}()")
     return Multirange(name, values, True, range)
 
 
 def _ranges(kinds: Sequence[Kind]) -> list[Range]:
-    return [range_over(one) for one in kinds if one.has_order]
+    return [range_over(kind) for kind in kinds if kind.has_order]
 
 
 class Matrix:
@@ -231,41 +231,41 @@ class Matrix:
 
     def __init__(self, scalars: Sequence[Kind] = SCALARS) -> None:
         self.scalars = list(scalars)
-        self.domains = [domain_over(one) for one in scalars]
-        self.arrays = [array_of(one) for one in scalars]
+        self.domains = [domain_over(kind) for kind in scalars]
+        self.arrays = [array_of(kind) for kind in scalars]
         self.ranges = _ranges(scalars)
-        self.multiranges = [multirange_of(one) for one in self.ranges]
+        self.multiranges = [multirange_of(range) for range in self.ranges]
 
     @cached_property
     def composites(self) -> list[Composite]:
-        """One for each nesting, with all types in it; and one of all of these."""
+        """A composite for each nesting, with all types in it; and one of all of these."""
         named: dict[str, Sequence[Kind]] = {
             "c_scalars": self.scalars,
             "c_domains": self.domains,
             "c_arrays": self.arrays,
             "c_ranges": self.ranges,
             "c_multiranges": self.multiranges,
-            "c_keys": [one for one in self.scalars if one.has_order],
+            "c_keys": [kind for kind in self.scalars if kind.has_order],
         }
-        found = [composite_of(kinds, name) for name, kinds in named.items()]
-        return [*found, composite_of(found, "c_composites")]
+        nestings = [composite_of(kinds, name) for name, kinds in named.items()]
+        return [*nestings, composite_of(nestings, "c_composites")]
 
     @cached_property
     def twice(self) -> list[Kind]:
-        """What is nested in what is nested."""
-        domains = [one for one in self.domains if one.of.name not in ("name", '"char"')]
+        """The kinds that are nested in nested ones."""
+        domains = [domain for domain in self.domains if domain.of.name not in ("name", '"char"')]
         keys = self.composites[-2]
-        found: list[Kind] = [array_of(one) for one in (*domains, *self.ranges, *self.multiranges)]
-        found += [domain_over(one) for one in (*self.arrays, *self.ranges, *self.multiranges)]
-        found += [array_of(one) for one in self.composites]
-        found += [array_of(domain_over(one)) for one in self.composites]
-        found += [domain_over(array_of(one)) for one in self.composites]
+        nested: list[Kind] = [array_of(kind) for kind in (*domains, *self.ranges, *self.multiranges)]
+        nested += [domain_over(kind) for kind in (*self.arrays, *self.ranges, *self.multiranges)]
+        nested += [array_of(kind) for kind in self.composites]
+        nested += [array_of(domain_over(kind)) for kind in self.composites]
+        nested += [domain_over(array_of(kind)) for kind in self.composites]
         over = [*_ranges(self.domains[:6]), *_ranges(self.arrays[:6]), range_over(keys)]
-        return [*found, *over, *(multirange_of(one) for one in over)]
+        return [*nested, *over, *(multirange_of(range) for range in over)]
 
     @cached_property
     def tables(self) -> list[Table]:
-        """All of them as columns."""
+        """All kinds, as columns of tables."""
         named: dict[str, Sequence[Kind]] = {
             "scalars": self.scalars,
             "domains": self.domains,
@@ -280,7 +280,7 @@ class Matrix:
 
     @cached_property
     def key_tables(self) -> list[Table]:
-        """Those that can be told by as keys, up to 32 of them; first those of UUIDs."""
+        """The tables whose columns can be keys, up to 32 of them; first those of UUIDs."""
         keys = self.composites[-2]
         named: dict[str, Sequence[Kind]] = {
             "key_scalars": self.scalars,
@@ -290,11 +290,11 @@ class Matrix:
             "key_multiranges": self.multiranges,
             "key_composites": [keys, array_of(keys), domain_over(keys)],
         }
-        return [Table(name, tuple(one for one in kinds if one.has_order)[:31]) for name, kinds in named.items()]
+        return [Table(name, tuple(kind for kind in kinds if kind.has_order)[:31]) for name, kinds in named.items()]
 
     @cached_property
     def made_by(self) -> list[str]:
-        """What makes the types."""
+        """The statements that make the types."""
         kinds = [kind for table in (*self.tables, *self.key_tables) for kind in table.kinds]
         return list(dict.fromkeys([ENUM, *(made for kind in kinds for made in kind.made_by)]))
 
@@ -309,7 +309,7 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns of these kinds."""
+        """The names of the columns of these kinds."""
         return [f"k{at}" for at in range(len(self.kinds))]
 
     @property
@@ -319,7 +319,7 @@ class Table:
         return dict(zip(self.columns, self.kinds, strict=True)) | later
 
     def made_by(self, key: str = "id") -> str:
-        """What makes it.
+        """Write the statement that makes the table.
 
         Args:
             key: columns of its primary key; none for all, under REPLICA IDENTITY FULL.
@@ -328,33 +328,33 @@ class Table:
         return f"CREATE TABLE {self.name} (id int, {columns}{f', PRIMARY KEY ({key})' if key else ''})"
 
     def values(self, at: int) -> str:
-        """The values of a row of a number; behind the last ones nulls."""
+        """Write the values of a row of a number; after the last ones nulls."""
         return ", ".join(kind.values[at] if at < len(kind.values) else "NULL" for kind in self.kinds)
 
     def inserted(self, id: int, at: int) -> str:
-        """What adds a row."""
+        """Write the statement that adds a row."""
         return f"INSERT INTO {self.name} VALUES ({id}, {self.values(at)})"
 
     def updated(self, at: int, where: str) -> str:
-        """What gives rows other values."""
+        """Write the statement that gives rows other values."""
         pairs = zip(self.columns, (kind.values[at] for kind in self.kinds), strict=True)
         return f"UPDATE {self.name} SET {', '.join(f'{name} = {value}' for name, value in pairs)} WHERE {where}"
 
     @property
     def query(self) -> str:
-        """Its rows as the server shows them."""
+        """The query for the rows as the server shows them."""
         shown = (kind.shown(f"t.{name}") for name, kind in self.shown.items())
         return f"SELECT id, {', '.join(shown)} FROM {self.name} t ORDER BY id"
 
 
 def plain(value: Any) -> Any:
-    """A value that has landed as texts, lists and objects."""
+    """Show a value that has landed as texts, lists and objects."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(field) for name, field in value.items()}
     if isinstance(value, bool):
         return "t" if value else "f"
     if isinstance(value, bytes):

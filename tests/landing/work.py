@@ -61,7 +61,7 @@ class Work:
     _whole: dict[str, dict[str, pa.Table]] = field(default_factory=dict)
 
     def whole(self, mode: str) -> dict[str, pa.Table]:
-        """By table, all that it has when it has landed in one window, in order."""
+        """Land in one window; return by table all that it has then, in order."""
         if mode not in self._whole:
             target = LandingTarget(self.places / mode, mode=mode)
             land(self.engine, DecodeRequest(str(self.wal), str(self.backup), "postgres"), target)
@@ -74,12 +74,12 @@ class Work:
         return {name: list(_states(name, rows)) for name, rows in self.whole(CHANGELOG).items()}
 
     def arguments(self, target: LandingTarget) -> list[str]:
-        """Of ``headwater land``; histories land on Spark, all else in the command's own process."""
-        found = ["land", "--wal", self.wal, "--catalog", self.backup, "--database", "postgres"]
-        found += ["--to", target.place, "--format", target.format]
-        found += ["--mode", target.mode, "--window-bytes", WINDOW_BYTES]
-        found += ["--engine", SPARK if target.mode == HISTORY else LOCAL]
-        return [str(one) for one in found]
+        """List the arguments of ``headwater land``; histories land on Spark, all else in the command's own process."""
+        words = ["land", "--wal", self.wal, "--catalog", self.backup, "--database", "postgres"]
+        words += ["--to", target.place, "--format", target.format]
+        words += ["--mode", target.mode, "--window-bytes", WINDOW_BYTES]
+        words += ["--engine", SPARK if target.mode == HISTORY else LOCAL]
+        return [str(word) for word in words]
 
     def land(self, engine: Engine, target: LandingTarget, watch: LandingWatch = NOBODY_WATCHES) -> LandingResult:
         """Land it here."""
@@ -87,24 +87,24 @@ class Work:
         return land(engine, request, target, bounds=WindowBounds(WINDOW_BYTES), watch=watch)
 
     def check_whole(self, target: LandingTarget, reader: Reader | None = None) -> None:
-        """Whether a target has everything once."""
+        """Check that a target has everything once."""
         for name, rows in self.whole(target.mode).items():
-            found = (reader or read)(target, name)
-            assert found is not None, name
-            assert ordered(found).cast(rows.schema).equals(rows), name
+            landed = (reader or read)(target, name)
+            assert landed is not None, name
+            assert ordered(landed).cast(rows.schema).equals(rows), name
 
     def check_so_far(self, target: LandingTarget, reader: Reader | None = None) -> int:
-        """Whether each table of a target has whole transactions, from the first one on, once; how many rows."""
+        """Check that each table of a target has whole transactions, from the first on, once; return how many rows."""
         count = 0
         for name, rows in self.whole(CHANGELOG).items():
-            found = (reader or read)(target, name)
-            if found is None or not len(found):
+            landed = (reader or read)(target, name)
+            if landed is None or not len(landed):
                 continue
-            count += len(found)
+            count += len(landed)
             if target.mode == CHANGELOG:
-                _check_changes(name, ordered(found).cast(rows.schema), rows)
+                _check_changes(name, ordered(landed).cast(rows.schema), rows)
             else:
-                left = found.filter(pc.is_null(found["_valid_to_lsn"])) if target.mode == HISTORY else found
+                left = landed.filter(pc.is_null(landed["_valid_to_lsn"])) if target.mode == HISTORY else landed
                 assert plain(_tuples(left, TABLES[name])) in self.states[name], name
         return count
 
@@ -166,14 +166,14 @@ def _statements(first: int) -> list[str]:
 
 
 def read(target: LandingTarget, name: str) -> pa.Table | None:
-    """A table's rows as a reader has them; None for one that is not there."""
+    """Read a table's rows as a reader has them; None for one that is not there."""
     place = target.place / name
     return read_table(place, target.format) if has_landed(place, target.format) else None
 
 
 def ordered(rows: pa.Table) -> pa.Table:
-    """Rows in the order of changes, or of what they hold."""
-    schema = pa.schema([pa.field(one.name, one.type) for one in rows.schema])
+    """Sort rows in the order of changes, or of what they hold."""
+    schema = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
     order = [name for name in ORDER if name in schema.names] or _ORDER_OF_MIRRORS
-    found = pa.table(rows.columns, schema=schema)
-    return found.sort_by([(name, "ascending") for name in order if name in schema.names]).combine_chunks()
+    table = pa.table(rows.columns, schema=schema)
+    return table.sort_by([(name, "ascending") for name in order if name in schema.names]).combine_chunks()

@@ -21,7 +21,7 @@ RAW, BITS, BOOL = {20, 21, 23, 26, 700, 701, 1700}, {1560, 1562}, 16
 
 
 class TestDecoding(OutputPlugin):
-    """With the option stream-changes alone."""
+    """The plugin with the option stream-changes alone."""
 
     __test__ = False
 
@@ -51,7 +51,9 @@ class TestDecoding(OutputPlugin):
 
     @override
     def truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
-        names = ", ".join(quote_qualified_identifier(one.namespace, one.name, ctx.major) for one in relations)
+        names = ", ".join(
+            quote_qualified_identifier(relation.namespace, relation.name, ctx.major) for relation in relations
+        )
         flags = " restart_seqs" * change.restart_seqs + " cascade" * change.cascade
         ctx.write(f"table {names}: TRUNCATE:{flags or ' (no-flags)'}")
 

@@ -46,7 +46,7 @@ class Call:
 
 
 def record_ends(wal: str | os.PathLike[str], lo: int | None = None, hi: int | None = None) -> Int64s:
-    """Where the records of a directory end: int64[n], rising; each is what the server calls ``EndRecPtr``.
+    """Find where the records of a directory end: int64[n], rising; each is what the server calls ``EndRecPtr``.
 
     Args:
         wal: a ``pg_wal`` directory, of a server that may be running.
@@ -59,7 +59,7 @@ def record_ends(wal: str | os.PathLike[str], lo: int | None = None, hi: int | No
 
 
 def cut(ends: Int64s, lo: int, hi: int, pieces: int, seed: int) -> tuple[int, ...]:
-    """The ends of that many pieces of ``(lo, hi]``, at random ends of records; the last is ``hi``.
+    """Choose the ends of that many pieces of ``(lo, hi]``, at random ends of records; the last is ``hi``.
 
     Args:
         ends: ends of records, in order.
@@ -94,7 +94,7 @@ def get_piecewise(
 def peek_between(
     connection: psycopg.Connection[Any], slot: str, options: Sequence[tuple[str, str]], lo: int, hi: int
 ) -> Call:
-    """What a slot would say of ``(lo, hi]``, had it moved on to ``lo`` without a session; the slot stays where it is.
+    """Ask what a slot says of ``(lo, hi]``, had it moved on to ``lo`` without a session; the slot stays where it is.
 
     Args:
         connection: to the slot's database.
@@ -115,7 +115,7 @@ def peek_between(
 
 
 def _positions(connection: psycopg.Connection[Any], slot: str) -> tuple[int, int]:
-    """A slot's confirmed and restart LSN."""
+    """Read a slot's confirmed and restart LSN."""
     query = "SELECT confirmed_flush_lsn, restart_lsn FROM pg_replication_slots WHERE slot_name = %s"
     row = connection.execute(query, [slot], binary=False).fetchone()
     assert row is not None

@@ -42,7 +42,7 @@ PARTITIONS = {
 
 
 def maintain(session: Session) -> None:
-    """Something by a writer, most of it outside transactions."""
+    """Run a statement of maintenance by a writer, most of them outside transactions."""
     rng = session.rng
     table = rng.choice(session.tables())
     statement = rng.choice(
@@ -71,7 +71,7 @@ def maintain(session: Session) -> None:
 
 
 def take_care(session: Session) -> None:
-    """Something by the session that does little else."""
+    """Run a statement by the session that does little else."""
     rng = session.rng
     draw = rng.random()
     if draw < 0.35:
@@ -87,7 +87,7 @@ def take_care(session: Session) -> None:
 
 
 def _move_partition(session: Session) -> None:
-    """DETACH, rows of the table that is none at the time, and ATTACH, at once or some time later."""
+    """DETACH a partition, add rows to the table that is none at the time, and ATTACH it, at once or some time later."""
     rng = session.rng
     name = rng.choice(tuple(PARTITIONS))
     root, bounds = PARTITIONS[name]
@@ -109,7 +109,7 @@ def _move_partition(session: Session) -> None:
 
 
 def _attach(session: Session, name: str, root: str, bounds: str) -> None:
-    """ATTACH, after the rows are gone that its bounds would take from the default partition."""
+    """ATTACH a partition, after the rows are gone that its bounds would take from the default partition."""
     own = not session.in_transaction
     if own:
         session.begin()
@@ -127,7 +127,7 @@ def _attach(session: Session, name: str, root: str, bounds: str) -> None:
 
 
 def _rewrite(session: Session) -> None:
-    """New files for a shared table, by a change of its definition or without one."""
+    """Write new files for a shared table, by a change of its definition or without one."""
     rng = session.rng
     number = session.next_number()
     statement = rng.choice(

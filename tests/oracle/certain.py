@@ -1,7 +1,7 @@
-"""What every run of sessions in threads has, whatever they pick: a transaction whose changes a plugin surely shows.
+"""A transaction that every run of sessions in threads has, whatever they pick: a plugin surely shows its changes.
 
-It has a table of its own, which nobody else touches: an update leaves a long value where it is, and the publication
-with lists of columns has the table from its beginning to its end, so that nobody else can take it out.
+It has a table of its own, which nobody else touches. An update leaves a long value where it is. The publication with
+lists of columns has the table from its beginning to its end, so that nobody else can take it out.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def change(workload: Workload, session: Session) -> None:
 
 
 def pick_table(session: Session, *, key: bool = False) -> Table:
-    """Some table; shared ones as often as own ones."""
+    """Pick some table; shared ones as often as own ones."""
     leaves = session.rng.random() < 0.1
     tables = [t for t in session.tables() if (t.key or not key) and (leaves or not t.is_partition)]
     own = [t for t in tables if not t.is_shared]
@@ -54,12 +54,12 @@ def pick_table(session: Session, *, key: bool = False) -> Table:
 
 
 def may_update(workload: Workload, table: Table) -> bool:
-    """Mostly stay away from updates that the server refuses for want of a replica identity."""
+    """Tell whether to update, mostly not where the server refuses that for want of a replica identity."""
     return table.has_identity or not workload.everything_published
 
 
 def key_value(session: Session, column: str, type_name: str, number: int) -> str:
-    """A fresh key: unique by its number."""
+    """Make a fresh key: unique by its number."""
     if column == "region":
         return str(session.rng.randrange(4))
     if type_name == "uuid":
@@ -70,29 +70,29 @@ def key_value(session: Session, column: str, type_name: str, number: int) -> str
 
 
 def row(session: Session, table: Table, *, big: float = 0.12) -> dict[str, str]:
-    """Column names and literals of a new row, some columns left to their defaults."""
+    """Make column names and literals of a new row, some columns left to their defaults."""
     rng = session.rng
     number = session.next_number()
     session.recent_keys.setdefault(table.name, []).append(number)
-    found = {}
+    literals = {}
     for column in table.columns:
         if column.is_generated or column.is_identity:
             continue
         if column.name in table.key or column.name == "id":
-            found[column.name] = key_value(session, column.name, column.type, number)
+            literals[column.name] = key_value(session, column.name, column.type, number)
         elif column.name == "parent":
-            found[column.name] = f"(SELECT min(id) FROM parent WHERE id % 10 = {session.number})"
+            literals[column.name] = f"(SELECT min(id) FROM parent WHERE id % 10 = {session.number})"
         elif column.type == "text" and rng.random() < big:
-            found[column.name] = values.quote(values.big_text(rng, rng.choice(BIG_SIZES)))
+            literals[column.name] = values.quote(values.big_text(rng, rng.choice(BIG_SIZES)))
         elif column.type == "bytea" and rng.random() < big:
-            found[column.name] = f"'\\x{rng.randbytes(rng.choice(BIG_SIZES)).hex()}'"
+            literals[column.name] = f"'\\x{rng.randbytes(rng.choice(BIG_SIZES)).hex()}'"
         elif column.name == "name" or rng.random() < 0.9:
-            found[column.name] = session.literal(column.type) if column.name != "name" else "'name'"
-    return found
+            literals[column.name] = session.literal(column.type) if column.name != "name" else "'name'"
+    return literals
 
 
 def insert_statement(table: Table, rows: list[dict[str, str]]) -> str:
-    """An INSERT of rows, DEFAULT where a row leaves a column out."""
+    """Write an INSERT of rows, DEFAULT where a row leaves a column out."""
     columns = [c.name for c in table.columns if any(c.name in row for row in rows)]
     if not columns:
         return f"INSERT INTO {table.name} DEFAULT VALUES"
@@ -102,19 +102,19 @@ def insert_statement(table: Table, rows: list[dict[str, str]]) -> str:
 
 
 def insert(_workload: Workload, session: Session) -> bool:
-    """One row."""
+    """Insert one row."""
     table = pick_table(session)
     return session.run(insert_statement(table, [row(session, table)]))
 
 
 def insert_many(_workload: Workload, session: Session) -> bool:
-    """Several rows in one statement."""
+    """Insert several rows in one statement."""
     table = pick_table(session)
     return session.run(insert_statement(table, [row(session, table) for _ in range(session.rng.randrange(2, 15))]))
 
 
 def insert_series(_workload: Workload, session: Session) -> bool:
-    """Some tens or hundreds of rows from a query; columns other than the key by their defaults."""
+    """Insert some tens or hundreds of rows from a query; columns other than the key by their defaults."""
     table = pick_table(session)
     count = session.rng.choice((20, 50, 90, 250))
     first = session.next_number()
@@ -128,7 +128,7 @@ def insert_series(_workload: Workload, session: Session) -> bool:
 
 
 def series_key(session: Session, column: str, type_name: str, first: int) -> str:
-    """Expression over ``g`` that gives a fresh key per row."""
+    """Write an expression over ``g`` that gives a fresh key per row."""
     number = f"({first} + g * 10)"
     if column == "region":
         return f"g % {session.rng.randrange(1, 4)}"
@@ -140,7 +140,7 @@ def series_key(session: Session, column: str, type_name: str, first: int) -> str
 
 
 def copy(_workload: Workload, session: Session) -> bool:
-    """Rows by COPY, which the heap takes as multi-inserts; long values now and then."""
+    """Insert rows by COPY, which the heap takes as multi-inserts; long values now and then."""
     rng = session.rng
     table = pick_table(session)
     names = [c for c in table.columns if not c.is_generated and not c.is_identity and c.name != "parent"]
@@ -167,7 +167,7 @@ def copy(_workload: Workload, session: Session) -> bool:
 
 
 def upsert(_workload: Workload, session: Session) -> bool:
-    """INSERT ON CONFLICT, on keys that are taken and keys that are not."""
+    """Run INSERT ON CONFLICT, on keys that are taken and keys that are not."""
     rng = session.rng
     table = pick_table(session, key=True)
     recent = session.recent_keys.get(table.name, [])
@@ -184,7 +184,7 @@ def upsert(_workload: Workload, session: Session) -> bool:
 
 
 def some_rows(session: Session, table: Table, count: int) -> str:
-    """Condition that holds for some rows that are this session's to change."""
+    """Write a condition that holds for some rows that are this session's to change."""
     salt = session.rng.randrange(10**6)
     mine = f"WHERE id % 10 = {session.number}" if table.is_shared else ""
     if "id" in [c.name for c in table.columns]:
@@ -259,7 +259,7 @@ def truncate(_workload: Workload, session: Session) -> bool:
 
 
 def merge(_workload: Workload, session: Session) -> bool:
-    """MERGE into a session's own table."""
+    """Run MERGE into a session's own table."""
     source = f"(SELECT -g AS id FROM generate_series({session.rng.randrange(30)}, 45) g) s"
     return session.run(
         f"MERGE INTO {session.schema}.base t USING {source} ON t.id = s.id WHEN MATCHED AND s.id % 3 = 0 THEN DELETE "
@@ -268,7 +268,7 @@ def merge(_workload: Workload, session: Session) -> bool:
 
 
 def move_partition(_workload: Workload, session: Session) -> bool:
-    """An UPDATE that moves rows to another partition."""
+    """Run an UPDATE that moves rows to another partition."""
     region = session.rng.randrange(4)
     table = next((t for t in session.tables() if t.name == "public.event"), None)
     if table is None or session.rng.random() < 0.3:
@@ -277,7 +277,7 @@ def move_partition(_workload: Workload, session: Session) -> bool:
 
 
 def message(_workload: Workload, session: Session) -> bool:
-    """A logical message, transactional or not, text or bytes."""
+    """Emit a logical message, transactional or not, text or bytes."""
     rng = session.rng
     transactional = rng.choice(("true", "false"))
     prefix = values.quote(rng.choice(("audit", "", "π")))
@@ -286,20 +286,20 @@ def message(_workload: Workload, session: Session) -> bool:
 
 
 def lock_rows(_workload: Workload, session: Session) -> bool:
-    """Row locks, which write to the WAL and change nothing."""
+    """Lock rows, which writes to the WAL and changes nothing."""
     strength = session.rng.choice(("UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE"))
     table = pick_table(session, key=True)
     return session.run(f"SELECT FROM {table.name} WHERE {some_rows(session, table, 3)} FOR {strength} NOWAIT", "lock")
 
 
 def sequence(_workload: Workload, session: Session) -> bool:
-    """Sequences are not decoded."""
+    """Advance a sequence; sequences are not decoded."""
     name = f"{session.schema}.counter"
     return session.run(f"CREATE SEQUENCE IF NOT EXISTS {name}") and session.run(f"SELECT nextval('{name}')", "nextval")
 
 
 def temporary(_workload: Workload, session: Session) -> bool:
-    """A temporary table: its rows are in no WAL, its catalog rows are."""
+    """Make a temporary table: its rows are in no WAL, its catalog rows are."""
     name = f"temp_{session.next_number()}"
     dropped = " ON COMMIT DROP" if session.in_transaction and session.rng.random() < 0.5 else ""
     made = session.run(f"CREATE TEMPORARY TABLE {name} (id integer PRIMARY KEY, a text){dropped}", "create temporary")
@@ -307,7 +307,7 @@ def temporary(_workload: Workload, session: Session) -> bool:
 
 
 def subtransactions(_workload: Workload, session: Session) -> bool:
-    """A loop of subtransactions, more than a snapshot lists (64), a third of which fail."""
+    """Run a loop of subtransactions, more than a snapshot lists (64), a third of which fail."""
     first = session.next_number()
     session.serial += 100
     return session.run(
@@ -320,7 +320,7 @@ def subtransactions(_workload: Workload, session: Session) -> bool:
 
 
 def catalog_noise(_workload: Workload, session: Session) -> bool:
-    """Catalog changes that touch no table: comments, grants, roles, functions, settings."""
+    """Change the catalog but no table: comments, grants, roles, functions, settings."""
     rng = session.rng
     name = f"{session.schema}.noise_{session.next_number()}"
     return session.run(
@@ -338,7 +338,7 @@ def catalog_noise(_workload: Workload, session: Session) -> bool:
 
 
 def large_object(_workload: Workload, session: Session) -> bool:
-    """Large objects, which are rows of a catalog that nobody reads a table by."""
+    """Write large objects, which are rows of a catalog that nobody reads a table by."""
     rng = session.rng
     content = f"'\\x{rng.randbytes(rng.choice((3, 2000, 9000))).hex()}'::bytea"
     return session.run(
@@ -354,7 +354,7 @@ def large_object(_workload: Workload, session: Session) -> bool:
 
 
 def origin(_workload: Workload, session: Session) -> bool:
-    """The session's changes come from another server from here on, or no longer; or a position of that one."""
+    """Let the session's changes come from another server from here on, or no longer; or set a position of that one."""
     name = f"upstream {session.number}"
     if session.in_transaction and session.rng.random() < 0.3:
         place = f"0/{session.next_number():X}"
@@ -370,7 +370,7 @@ def origin(_workload: Workload, session: Session) -> bool:
 
 
 def own_catalog(_workload: Workload, session: Session) -> bool:
-    """A row of a table that plugins may read: its transaction counts as one that has changed the catalog."""
+    """Write a row of a table that plugins may read: its transaction counts as one that has changed the catalog."""
     number = session.next_number()
     return session.run(
         session.rng.choice(

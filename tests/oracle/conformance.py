@@ -1,4 +1,4 @@
-"""What the oracle found of its scenarios on every major, as a file that runs add to, and as the page of it.
+"""Verdicts of the oracle on its scenarios on every major, as a file that runs add to, and as the page of it.
 
 ``pytest --conformance FILE`` notes every comparison of a scenario in FILE, over what an earlier run noted of the same
 scenario, stream and major; ``python -m oracle.conformance FILE PAGE`` writes the page. The page has no date and no
@@ -61,7 +61,7 @@ class Found:
 
     @classmethod
     def read(cls, path: Path) -> Found:
-        """What a file holds; nothing if there is none."""
+        """Read what a file holds; nothing if there is none."""
         if not path.exists():
             return cls()
         held = json.loads(path.read_text())
@@ -76,7 +76,7 @@ class Found:
 
     @property
     def majors(self) -> list[int]:
-        """Those that are supported, and others that there was a run of."""
+        """The majors that are supported, and others that there was a run of."""
         return sorted({*SUPPORTED, *self.versions})
 
     def add(self, compared: tuple[int, str, str, str, int], verdict: str) -> None:
@@ -86,27 +86,27 @@ class Found:
         self.verdicts[major, scenario, stream] = (verdict, messages)
 
     def cell(self, major: int, scenario: str, plugin: str) -> str:
-        """What is found of all streams of a plugin, in a few words."""
+        """Sum up the verdicts on all streams of a plugin, in a few words."""
         if SCENARIOS[scenario].since > major:
             return f"from {SCENARIOS[scenario].since}"
-        found = {
+        verdicts = {
             stream: verdict
             for (at, name, stream), (verdict, _) in self.verdicts.items()
             if (at, name) == (major, scenario) and plugin_of(stream) == plugin
         }
-        if not found:
+        if not verdicts:
             return NOT_RUN
-        worse = {stream for stream, verdict in found.items() if verdict != IDENTICAL}
+        worse = {stream for stream, verdict in verdicts.items() if verdict != IDENTICAL}
         if not worse:
             return IDENTICAL
-        return DIFFERS if any(found[stream] == DIFFERS for stream in worse) else GAP
+        return DIFFERS if any(verdicts[stream] == DIFFERS for stream in worse) else GAP
 
 
-def page(found: Found) -> str:
-    """The page, as Markdown."""
-    parts = [HEAD, _servers(found), HOW, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
-    themes = dict.fromkeys(one.theme for one in SCENARIOS.values())
-    return "\n".join([*parts, *(_theme(found, theme) for theme in themes)])
+def page(comparisons: Found) -> str:
+    """Write the page, as Markdown."""
+    parts = [HEAD, _servers(comparisons), HOW, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
+    themes = dict.fromkeys(scenario.theme for scenario in SCENARIOS.values())
+    return "\n".join([*parts, *(_theme(comparisons, theme) for theme in themes)])
 
 
 LEGEND = """`from 15`: its statements, or what it looks at, came with that major. `not run`: not in the runs that
@@ -114,13 +114,13 @@ this page is written from.
 """
 
 
-def _servers(found: Found) -> str:
+def _servers(comparisons: Found) -> str:
     lines = ["| PostgreSQL | scenarios | streams compared | messages | identical | known gaps | differ |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for major in sorted(found.versions):
-        of = {key[1:]: value for key, value in found.verdicts.items() if key[0] == major and key[1] in SCENARIOS}
+    for major in sorted(comparisons.versions):
+        of = {key[1:]: value for key, value in comparisons.verdicts.items() if key[0] == major and key[1] in SCENARIOS}
         counts = [sum(verdict == wanted for verdict, _ in of.values()) for wanted in (IDENTICAL, GAP, DIFFERS)]
-        cells = [found.versions[major], len({name for name, _ in of}), len(of)]
+        cells = [comparisons.versions[major], len({name for name, _ in of}), len(of)]
         lines.append(_row([*cells, sum(n for _, n in of.values()), *counts]))
     return "\n".join(lines) + "\n"
 
@@ -130,9 +130,9 @@ def _streams() -> str:
     streams: dict[str, Options] = {**TEST_DECODING, **pgoutput_of(newest), **two_phase_of(newest), **STREAMED_STREAMS}
     lines = []
     for name, options in streams.items():
-        said = ", ".join(f"`{option}={value}`" for option, value in options) or "no options"
+        shown = ", ".join(f"`{option}={value}`" for option, value in options) or "no options"
         since = next(major for major in SUPPORTED if is_said_by(name, major))
-        lines.append(f"- {name}: {said}" + (f" (from {since} on)" if since > SUPPORTED[0] else ""))
+        lines.append(f"- {name}: {shown}" + (f" (from {since} on)" if since > SUPPORTED[0] else ""))
     lines.append(
         "- scenarios with a server of their own also under other session settings, and those that say so call by"
     )
@@ -146,7 +146,7 @@ def _streams() -> str:
 
 
 def gaps_section() -> str:
-    """Every known gap and why."""
+    """Write every known gap and why it is one."""
     lines = ["## Known gaps\n"]
     for scenario, gap in KNOWN_GAPS.items():
         streams = "; ".join(sorted(gap.streams))
@@ -155,7 +155,7 @@ def gaps_section() -> str:
 
 
 def cases_section() -> str:
-    """PostgreSQL's tests, and what covers them."""
+    """Write PostgreSQL's tests, and what covers them."""
     lines = [
         "## PostgreSQL's tests",
         "",
@@ -176,16 +176,16 @@ def _cover(case: Case) -> str:
 
 
 def _anchor(theme: str) -> str:
-    """What GitHub calls a heading."""
+    """Return what GitHub calls a heading."""
     return "".join(c for c in theme.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
 
-def _theme(found: Found, theme: str) -> str:
-    majors = found.majors
+def _theme(comparisons: Found, theme: str) -> str:
+    majors = comparisons.majors
     lines = [f"### {theme}", "", _row(["scenario", "plugin", *majors]), "|---" * (len(majors) + 2) + "|"]
-    for name in (name for name, one in SCENARIOS.items() if one.theme == theme):
+    for name in (name for name, scenario in SCENARIOS.items() if scenario.theme == theme):
         for plugin in PLUGINS:
-            cells = [found.cell(major, name, plugin) for major in majors]
+            cells = [comparisons.cell(major, name, plugin) for major in majors]
             lines.append(_row([name if plugin == PLUGINS[0] else "", plugin, *cells]))
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Which servers and seeds the oracle rung runs on, and how the tests that share a run share it."""
+"""The servers and seeds that the oracle rung runs on, and how the tests that share a run share it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ FEW_OF_14 = (
 # (major, seed, statements of each writer), each session in a thread of its own
 FEW_THREADS = ((15, 1, 200), (18, 3, 200))
 MANY_THREADS = ((14, 4, 200), (16, 2, 200), *((major, seed, 500) for major in MAJORS for seed in range(200, 210)))
-# Amid these, on the majors of xid_wrap.MAJORS, xids begin anew.
+# Amid these, on the majors of xid_wrap.MAJORS, xids begin again.
 WRAP_THREADS = ((15, 231, 300), (16, 232, 300), (18, 230, 300))
 
 # (major, seed) of runs whose decoding is killed
 FEW_KILLS = ((16, 1),)
 MANY_KILLS = tuple((major, seed) for major in MAJORS for seed in range(300, 320))
 
-# (major, scenario) in which xids begin anew
+# (major, scenario) in which xids begin again
 FEW_WRAPS = ((18, WITHIN),)
 MANY_WRAPS = tuple((major, name) for major in xid_wrap.MAJORS for name in WRAPS)
 
@@ -92,7 +92,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         servers = majors if everything else (14, *majors)
         metafunc.parametrize("scenario_run", servers, indirect=True, ids=[f"pg{m}" for m in servers], scope="module")
     if "scenario" in metafunc.fixturenames:
-        metafunc.parametrize("scenario", [name for name, one in SCENARIOS.items() if not one.is_alone])
+        metafunc.parametrize("scenario", [name for name, entry in SCENARIOS.items() if not entry.is_alone])
     if "publishing" in metafunc.fixturenames:
         metafunc.parametrize("publishing", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
     if "alone_run" in metafunc.fixturenames:
@@ -114,19 +114,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     path = session.config.getoption("--conformance")
     if path is not None:
-        found = Found.read(Path(path))
+        comparisons = Found.read(Path(path))
         for compared, verdict in session.stash.get(FOUND, []):
-            found.add(compared, verdict)
-        found.write(Path(path))
+            comparisons.add(compared, verdict)
+        comparisons.write(Path(path))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     everything = config.getoption("--all-majors")
     is_of_first = config.getoption("--first-minors") or config.getoption("--older-minors")
-    kept = [item for item in items if _belongs(item, everything) and (not is_of_first or _is_of_first_minors(item))]
-    chosen = set(kept)
+    selected = [item for item in items if _belongs(item, everything) and (not is_of_first or _is_of_first_minors(item))]
+    chosen = set(selected)
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = kept
+    items[:] = selected
 
 
 def _is_of_first_minors(item: pytest.Item) -> bool:
@@ -135,7 +135,7 @@ def _is_of_first_minors(item: pytest.Item) -> bool:
 
 
 def _belongs(item: pytest.Item, everything: bool) -> bool:
-    """Whether a scenario's server can do what it shows; and is asked for it every day."""
+    """Tell whether a scenario's server can do what it shows, and is asked for it every day."""
     given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     run = next((given[name] for name in given if name in RUNS), None)
     if run is not None and not is_packaged(run if isinstance(run, int) else run[0]):
@@ -170,7 +170,7 @@ def _threads(config: pytest.Config) -> list[tuple[int, int, int]]:
 
 @pytest.fixture(scope="module")
 def threaded_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Decoded on Spark, as all that has size is."""
+    """Run sessions in threads; decoded on Spark, as all that has size is."""
     major, seed, steps = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
         xids_left = xid_wrap.AMID_THREADS if request.param in WRAP_THREADS else None
@@ -181,7 +181,7 @@ def threaded_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: p
 def killed_run(
     request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """Small segments, of which windows are made, and 2 to 40 calls of the server's slots."""
+    """Run with small segments, of which windows are made, and 2 to 40 calls of the server's slots."""
     major, seed = request.param
     pieces = random.Random(f"pieces {seed}").randint(2, 40)
     with kept_on_failure(request, tmp_path_factory) as directory:
@@ -192,7 +192,7 @@ def killed_run(
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """A test's source of choices, the same for the same run of a server."""
+    """Return a test's source of choices, the same for the same run of a server."""
     return random.Random(request.node.name)
 
 
@@ -209,7 +209,7 @@ def random_run(
 def scenario_run(
     request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """All scenarios that are selected for a major, on one server."""
+    """Run all scenarios that are selected for a major, on one server."""
     calls = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     chosen = {params.get("scenario") for params in calls if params.get("scenario_run") == request.param}
     names = [name for name in SCENARIOS if name in chosen]
@@ -228,7 +228,7 @@ def alone_run(
 
 @pytest.fixture
 def alone(request: pytest.FixtureRequest) -> str:
-    """The scenario of the run that a test asks for."""
+    """Return the scenario of the run that a test asks for."""
     return str(request.node.callspec.params["alone_run"][1])
 
 
@@ -241,5 +241,5 @@ def wrap_run(request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: p
 
 @pytest.fixture
 def wrap(request: pytest.FixtureRequest) -> str:
-    """The scenario of the run that a test asks for."""
+    """Return the scenario of the run that a test asks for."""
     return str(request.node.callspec.params["wrap_run"][1])

@@ -1,4 +1,4 @@
-"""What tables hold, as a server's SELECT says at a known position of its log.
+"""Rows of tables, as a server's SELECT has them at a known position of its log.
 
 :func:`snapshot_contents` reads under a snapshot that a slot's creation exports: it shows what committed before the
 slot's consistent point and nothing else, while other sessions write. Values are the text that the type's output
@@ -88,7 +88,7 @@ class Content:
 
 
 def snapshot_contents(server: EmbeddedPostgres) -> tuple[int, dict[int, Content]]:
-    """What a snapshot shows while others write.
+    """Read what a snapshot shows while others write.
 
     Tables that were given new files or another name since the snapshot have no rows: no snapshot shows what was there
     before a TRUNCATE or a rewrite.
@@ -106,11 +106,11 @@ def snapshot_contents(server: EmbeddedPostgres) -> tuple[int, dict[int, Content]
 
 
 def read_contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
-    """What permanent tables hold, by OID, with nobody writing; those that an open transaction locks have no rows."""
+    """Read permanent tables by OID, with nobody writing; those that an open transaction locks have no rows."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-    found = _contents(connection)
+    contents = _contents(connection)
     connection.execute("COMMIT")
-    return found
+    return contents
 
 
 def _contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
@@ -119,18 +119,18 @@ def _contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
     for oid, *column in connection.execute(COLUMNS_QUERY, [list(columns)]).fetchall():
         columns[oid].append(HeldColumn(*column))
     connection.execute("SET LOCAL lock_timeout = '100ms'")
-    found = {}
+    contents = {}
     for oid, schema, name, qualified, identity, file, is_primary, key in tables:
         rows = _rows(connection, oid, qualified, file, columns[oid])
         held = tuple(columns[oid])
-        found[oid] = Content(oid, schema, name, qualified, identity, is_primary, tuple(key or ()), held, rows)
-    return found
+        contents[oid] = Content(oid, schema, name, qualified, identity, is_primary, tuple(key or ()), held, rows)
+    return contents
 
 
 def _rows(
     connection: psycopg.Connection[Any], oid: int, qualified: str, file: int, columns: Sequence[HeldColumn]
 ) -> tuple[Row, ...] | None:
-    """A table's rows; None if it is not the table that the snapshot shows, or somebody holds it."""
+    """Read a table's rows; None if it is not the table that the snapshot shows, or somebody holds it."""
     names = ", ".join('"' + column.name.replace('"', '""') + '"' for column in columns)
     connection.execute("SAVEPOINT here")
     try:

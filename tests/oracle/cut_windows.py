@@ -28,7 +28,7 @@ FEWEST, MOST = 2, 40
 
 
 def window_ends(decoded: DecodedRun, stream: Stream, windows: int, seed: int) -> tuple[int, ...]:
-    """Where that many windows end; and one more, where the commit comes next that the server's plugin stops at.
+    """Choose where that many windows end; and one more, where the commit comes next that the server's plugin stops at.
 
     Args:
         decoded: the run.
@@ -56,10 +56,10 @@ def check_windows(decoded: DecodedRun, stream: Stream, windows: int, seed: int) 
     """
     ends = window_ends(decoded, stream, windows, seed)
     pieces, error = _until_it_stops(folded(decoded.request(stream), ends))
-    found = joined(piece.messages for piece in pieces)
+    actual = joined(piece.messages for piece in pieces)
     if stream.error is not None or error is not None:
-        decoded.check_stop(stream, found if error is None else error)
-    decoded.compare(stream, stream.messages, found)
+        decoded.check_stop(stream, actual if error is None else error)
+    decoded.compare(stream, stream.messages, actual)
     if stream.error is None:
         assert len(pieces) == len(ends) == windows
     elif stream.said_to is not None:
@@ -123,7 +123,7 @@ def check_planner(decoded: DecodedRun, stream: Stream, directory: Path) -> None:
         keep_state(directory, KeptState(piece.value))
     for number in rng.sample(range(len(inner)), min(3, len(inner))):
         again = list(windows_in_a_row(request, find_state(directory, inner[number].value.lsn).state))
-        assert [one.state for one in again] == [one.state for one in pieces[number + 1 :]]
+        assert [window.state for window in again] == [window.state for window in pieces[number + 1 :]]
 
 
 def check_calls(decoded: DecodedRun, name: str) -> None:
@@ -154,7 +154,7 @@ def check_calls(decoded: DecodedRun, name: str) -> None:
         piece = one_window(asked, state)
         decoded.compare(stream, call.messages, joined([piece.messages]))
         state = replace(
-            piece.value, outputs=tuple(replace(one, memory=NOTHING_REMEMBERED) for one in piece.value.outputs)
+            piece.value, outputs=tuple(replace(output, memory=NOTHING_REMEMBERED) for output in piece.value.outputs)
         )
         assert state.lsn == call.confirmed
         again = one_window(asked, state)
@@ -162,7 +162,7 @@ def check_calls(decoded: DecodedRun, name: str) -> None:
 
 
 def _until_it_stops(pieces: Iterator[Piece]) -> tuple[list[Piece], HeadwaterError | None]:
-    """Pieces before an error, and the error."""
+    """Return the pieces before an error, and the error."""
     made: list[Piece] = []
     try:
         for piece in pieces:

@@ -48,7 +48,7 @@ def kept_on_failure(request: pytest.FixtureRequest, factory: pytest.TempPathFact
 
 
 def kept_place(directory: Path) -> Path:
-    """Where a directory is kept after a failure; no other run's."""
+    """Return where a directory is kept after a failure; no other run's."""
     return KEPT / f"{directory.parent.name}-{directory.name}"
 
 
@@ -65,11 +65,11 @@ class DecodedRun:
         self._decoded: dict[str, pa.Table | HeadwaterError] = {}
 
     def decoded(self, stream: Stream) -> pa.Table:
-        """Our messages of a stream that the server has shown; decoding fails the test if it fails."""
-        found = self._made(stream)
-        if isinstance(found, HeadwaterError):
-            pytest.fail(f"{found}\n{self.by_hand(stream)}", pytrace=False)
-        return found
+        """Decode our messages of a stream that the server has shown; decoding fails the test if it fails."""
+        messages = self._made(stream)
+        if isinstance(messages, HeadwaterError):
+            pytest.fail(f"{messages}\n{self.by_hand(stream)}", pytrace=False)
+        return messages
 
     def check(self, stream: Stream) -> None:
         """Fail unless we say what the server says: the same messages, or the same error."""
@@ -78,10 +78,10 @@ class DecodedRun:
         else:
             self.check_stop(stream, self._made(stream))
 
-    def check_stop(self, stream: Stream, found: HeadwaterError | pa.Table) -> None:
+    def check_stop(self, stream: Stream, actual: HeadwaterError | pa.Table) -> None:
         """Fail unless we stop with the error with which the server stops."""
-        if stream.error is None or not isinstance(found, HeadwaterError) or not stream.error.is_same(found):
-            shown = found if isinstance(found, HeadwaterError) else f"{len(found)} messages"
+        if stream.error is None or not isinstance(actual, HeadwaterError) or not stream.error.is_same(actual):
+            shown = actual if isinstance(actual, HeadwaterError) else f"{len(actual)} messages"
             text = f"{stream.name} on {self.run.major}: the server stopped with {stream.error}; found {shown}"
             pytest.fail(f"{text}\n{self.by_hand(stream)}", pytrace=False)
 
@@ -93,7 +93,7 @@ class DecodedRun:
             pytest.fail(f"{text}\n{difference}\n{self.by_hand(stream)}", pytrace=False)
 
     def request(self, stream: Stream) -> DecodeRequest:
-        """What a stream asks for."""
+        """Make the request of a stream."""
         return DecodeRequest(
             wal=str(self.run.wal),
             catalog=str(self.run.backup),
@@ -107,14 +107,14 @@ class DecodedRun:
         )
 
     def by_callbacks(self, stream: Stream) -> pa.Table:
-        """Our messages of a stream of test_decoding, without options, written by a plugin of callbacks."""
+        """Decode our messages of a stream of test_decoding, without options, written by a plugin of callbacks."""
         with decode(self.engine, replace(self.request(stream), plugin=CALLBACKS)) as result:
             return joined(result.tables())
 
     def by_hand(self, stream: Stream) -> str:
-        """The command that decodes the stream from what is kept."""
-        kept = kept_place(self.run.wal.parent)
-        words = ["headwater decode", f"--wal {kept / 'pg_wal'}", f"--catalog {kept / 'backup'}"]
+        """Write the command that decodes the stream from what is kept."""
+        place = kept_place(self.run.wal.parent)
+        words = ["headwater decode", f"--wal {place / 'pg_wal'}", f"--catalog {place / 'backup'}"]
         words += [f"--plugin {stream.plugin}", f"--database {self.run.database}", f"--start {Lsn(stream.start)}"]
         words += [f"--end {Lsn(stream.end)}"] if stream.end is not None else []
         words += [f"--server-version '{self.run.server_version}'"]
@@ -122,10 +122,10 @@ class DecodedRun:
         words += [f"-o '{name}={value}'" for name, value in stream.options]
         words += [f"--set '{name}={value}'" for name, value in stream.settings]
         words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]
-        return " ".join(words) + (f"\nstatements: {kept / self.run.log.name}" if self.run.log else "")
+        return " ".join(words) + (f"\nstatements: {place / self.run.log.name}" if self.run.log else "")
 
-    def kept(self) -> str:
-        """Where the run's files are after a failure, and what its frames were asked for."""
+    def where_kept(self) -> str:
+        """Tell where the run's files are after a failure, and what its frames were asked for."""
         tables = self.run.tables
         window = f", frames from {Lsn(tables.lo)} to {Lsn(tables.hi)}" if tables else ""
         return f"files: {kept_place(self.run.wal.parent)}{window}"

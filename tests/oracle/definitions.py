@@ -83,14 +83,14 @@ def define(workload: Workload, session: Session) -> None:
 
 
 def own_table(session: Session, *, plain: bool = True) -> Table | None:
-    """One of the session's own tables, None when it has none but those that must stay."""
+    """Pick one of the session's own tables, None when it has none but those that must stay."""
     own = [t for t in session.tables() if not t.is_shared and not t.name.endswith(KEPT)]
     own = [t for t in own if not plain or (t.kind == "r" and not t.is_partition)]
     return session.rng.choice(own) if own else None
 
 
 def random_type(session: Session) -> str:
-    """Any supported type, the session's own ones included."""
+    """Pick any supported type, the session's own ones included."""
     rng = session.rng
     own = [t for t in (*session.enums, *session.domains) if "." not in t or t.startswith(session.schema + ".")]
     if own and rng.random() < 0.2:
@@ -99,14 +99,14 @@ def random_type(session: Session) -> str:
 
 
 def random_column(session: Session) -> str:
-    """A column definition with a fresh name, some of which need quotes."""
+    """Write a column definition with a fresh name, some of which need quotes."""
     number = session.next_number()
     name = session.rng.choice((f"c{number}", f"c{number}", f'"C {number}"', f'"é{number}"', f'"order{number}"'))
     return f"{name} {'text' if session.rng.random() < 0.2 else random_type(session)}"
 
 
 def new_name(session: Session, stem: str = "t") -> str:
-    """A fresh name in the session's schema; upper case now and then."""
+    """Make a fresh name in the session's schema; upper case now and then."""
     number = session.next_number()
     return f"{session.schema}." + session.rng.choice(
         (f"{stem}{number}", f"{stem}{number}", f'"{stem.upper()} {number}"')
@@ -114,12 +114,12 @@ def new_name(session: Session, stem: str = "t") -> str:
 
 
 def generated_kind(session: Session) -> str:
-    """Whether a generated column's values are kept."""
+    """Pick whether a generated column's values are kept."""
     return session.rng.choice((" STORED", " VIRTUAL") if session.major >= 18 else (" STORED",))
 
 
 def create_table(session: Session) -> None:
-    """A table with a random key and random columns."""
+    """Create a table with a random key and random columns."""
     rng = session.rng
     if len(session.tables()) > 36:
         drop_table(session)
@@ -135,7 +135,7 @@ def create_table(session: Session) -> None:
 
 
 def create_filled(session: Session) -> None:
-    """A table made and filled in one statement or one transaction."""
+    """Create and fill a table in one statement or one transaction."""
     name = new_name(session, "filled")
     session.run(f"CREATE TABLE {name} AS SELECT g AS id, 'row ' || g AS a FROM generate_series(1, 30) g", "create as")
     if session.in_transaction:
@@ -150,7 +150,7 @@ def drop_table(session: Session) -> None:
 
 
 def add_column(session: Session) -> None:
-    """ADD COLUMN: plain, with a constant default (kept in the catalog), or a volatile one (a rewrite)."""
+    """Run ADD COLUMN: plain, with a constant default (kept in the catalog), or a volatile one (a rewrite)."""
     rng = session.rng
     table = own_table(session)
     if table is None:
@@ -173,11 +173,11 @@ def add_column(session: Session) -> None:
 
 
 def drop_column(session: Session) -> None:
-    """DROP COLUMN, the key now and then.
+    """Run DROP COLUMN, of the key now and then.
 
-    With the key goes the last index, perhaps, and VACUUM then clears ``relhasindex`` in place, which a server that
-    decodes later takes for what was always so (see ``known_gaps.py``). With a new column the table gets
-    a new row in ``pg_class``, and older changes are decoded by the older one.
+    With the key goes the last index, perhaps, and VACUUM then clears ``relhasindex`` in place. A server that decodes
+    later takes that for what was always so (see ``known_gaps.py``). With a new column the table gets a new row in
+    ``pg_class``, and older changes are decoded by the older one.
     """
     table = own_table(session)
     if table is None:
@@ -192,7 +192,7 @@ def drop_column(session: Session) -> None:
 
 
 def rename_column(session: Session) -> None:
-    """RENAME COLUMN."""
+    """Run RENAME COLUMN."""
     table = own_table(session)
     names = [c.name for c in table.columns if c.name != "id"] if table else []
     if table and names:
@@ -201,14 +201,14 @@ def rename_column(session: Session) -> None:
 
 
 def rename_table(session: Session) -> None:
-    """RENAME TABLE."""
+    """Run RENAME TABLE."""
     table = own_table(session, plain=False)
     if table is not None:
         session.run(f"ALTER TABLE {table.name} RENAME TO {new_name(session, 'r').partition('.')[2]}", "rename table")
 
 
 def alter_type(session: Session) -> None:
-    """ALTER COLUMN TYPE, with a rewrite of the table or without."""
+    """Run ALTER COLUMN TYPE, with a rewrite of the table or without."""
     table = own_table(session)
     if table is None:
         return
@@ -221,7 +221,7 @@ def alter_type(session: Session) -> None:
 
 
 def index(session: Session) -> None:
-    """CREATE INDEX on some column, which ends HOT updates of it."""
+    """Run CREATE INDEX on some column, which ends HOT updates of it."""
     table = own_table(session)
     columns = [c for c in table.columns if c.type in TYPE_CHANGES and c.type not in ("json", "text")] if table else []
     if table and columns:
@@ -229,7 +229,7 @@ def index(session: Session) -> None:
 
 
 def drop_index(session: Session) -> None:
-    """DROP INDEX of one that is no constraint's."""
+    """Run DROP INDEX of one that is no constraint's."""
     rows = session.rows(
         "SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
         f"WHERE c.relnamespace = '{session.schema}'::regnamespace AND NOT i.indisunique ORDER BY 1 LIMIT 5"
@@ -239,7 +239,7 @@ def drop_index(session: Session) -> None:
 
 
 def replica_identity(session: Session) -> None:
-    """REPLICA IDENTITY in all its kinds."""
+    """Run REPLICA IDENTITY in all its kinds."""
     table = own_table(session)
     if table is None:
         return
@@ -253,7 +253,7 @@ def replica_identity(session: Session) -> None:
 
 
 def create_type(session: Session) -> None:
-    """An enum or a domain of the session's own."""
+    """Create an enum or a domain of the session's own."""
     number = session.next_number()
     name = f"{session.schema}.{session.rng.choice(('e', 'E'))}num{number}"
     base = session.rng.choice(("integer", "text", "numeric(12,3)", "mood", "text[]", "short"))
@@ -264,7 +264,7 @@ def create_type(session: Session) -> None:
 
 
 def enum_value(session: Session) -> None:
-    """ADD VALUE of an enum; RENAME VALUE where no row of an open transaction can have the label.
+    """Add a value to an enum; rename one where no row of an open transaction can have the label.
 
     The server's cache may show such a row with the newer label (see ``known_gaps.py``).
     """
@@ -283,7 +283,7 @@ def enum_value(session: Session) -> None:
 
 
 def storage(session: Session) -> None:
-    """How long values are kept."""
+    """Set how long values are kept."""
     table = own_table(session)
     columns = [c for c in table.columns if c.type == "text"] if table else []
     if table and columns:
@@ -293,7 +293,7 @@ def storage(session: Session) -> None:
 
 
 def persistence(session: Session) -> None:
-    """Unlogged and back: a rewrite each."""
+    """Set a table unlogged, or back: a rewrite each."""
     table = own_table(session)
     if table is not None:
         session.run(
@@ -302,7 +302,7 @@ def persistence(session: Session) -> None:
 
 
 def partition(session: Session) -> None:
-    """A partitioned table of the session's own, or a partition detached from it or attached again."""
+    """Create a partitioned table of the session's own, or detach a partition from it or attach one again."""
     rng = session.rng
     name = f"{session.schema}.part"
     existing = {t.name: t for t in session.tables()}
@@ -324,7 +324,7 @@ def partition(session: Session) -> None:
 
 
 def matview(session: Session) -> None:
-    """A materialized view, refreshed when it exists: a rewrite whose rows one plugin shows and the other does not."""
+    """Create a materialized view, or refresh it: a rewrite whose rows one plugin shows and the other does not."""
     name = f"{session.schema}.seen"
     exists = session.rows(f"SELECT to_regclass('{name}') IS NOT NULL")
     if exists and exists[0][0]:
@@ -335,7 +335,7 @@ def matview(session: Session) -> None:
 
 
 def inherit(session: Session) -> None:
-    """A child of a table, which gets what is done to the columns of its parent."""
+    """Create a child of a table, which gets what is done to the columns of its parent."""
     table = own_table(session)
     if table is not None and table.persistence == "p":
         name = new_name(session, "heir")
@@ -344,7 +344,7 @@ def inherit(session: Session) -> None:
 
 
 def tablespace(session: Session) -> None:
-    """A table moves to another tablespace, or back: a file of another number, without any row in the WAL."""
+    """Move a table to another tablespace, or back: a file of another number, without any row in the WAL."""
     table = own_table(session)
     if table is not None:
         place = session.rng.choice(("place", "pg_default"))
@@ -352,48 +352,48 @@ def tablespace(session: Session) -> None:
 
 
 def user_catalog(session: Session) -> None:
-    """A table becomes one that plugins may read, no longer is one, or gets a column."""
+    """Make a table one that plugins may read, or no longer, or give it a column."""
     number = session.next_number()
     kinds = ("SET (user_catalog_table = true)", "RESET (user_catalog_table)", f"ADD COLUMN n{number} integer DEFAULT 7")
     session.run(f"ALTER TABLE {session.schema}.noted {session.rng.choice(kinds)}", "user catalog")
 
 
 def swap_names(session: Session) -> None:
-    """Two tables change names in one transaction."""
+    """Swap the names of two tables in one transaction."""
     tables = [t for t in session.tables() if not t.is_shared and t.kind == "r" and not t.name.endswith(KEPT)]
     if len(tables) < 2:
         return
-    one, two = session.rng.sample(tables, 2)
+    table, other = session.rng.sample(tables, 2)
     own = not session.in_transaction
     if own:
         session.begin()
-    first, second = (t.name.partition(".")[2] for t in (one, two))
-    swapped = session.run(f"ALTER TABLE {one.name} RENAME TO swapping", "swap names")
-    swapped = swapped and session.run(f"ALTER TABLE {two.name} RENAME TO {first}")
+    first, second = (t.name.partition(".")[2] for t in (table, other))
+    swapped = session.run(f"ALTER TABLE {table.name} RENAME TO swapping", "swap names")
+    swapped = swapped and session.run(f"ALTER TABLE {other.name} RENAME TO {first}")
     if swapped and session.run(f"ALTER TABLE {session.schema}.swapping RENAME TO {second}") and own:
         session.finish("COMMIT")
 
 
 def publication_member(session: Session) -> None:
-    """A table enters or leaves a publication."""
+    """Let a table enter or leave a publication."""
     table = own_table(session, plain=False)
     if table is not None and table.persistence == "p":
         publishing.publish_own(session, table)
 
 
 def rename_schema(session: Session) -> None:
-    """RENAME of a schema whose tables are written to, where no row of a prepared transaction can be in it.
+    """Rename a schema whose tables are written to, where no row of a prepared transaction can be in it.
 
     The server's cache may show such a row with the newer name, as it may with labels.
     """
-    found = session.rows(f"SELECT nspname FROM pg_namespace WHERE starts_with(nspname, '{session.aside}')")
-    if found and not session.has_prepared:
+    schemas = session.rows(f"SELECT nspname FROM pg_namespace WHERE starts_with(nspname, '{session.aside}')")
+    if schemas and not session.has_prepared:
         name = f"{session.aside}{session.next_number()}"
-        session.run(f"ALTER SCHEMA {found[0][0]} RENAME TO {name}", "rename schema")
+        session.run(f"ALTER SCHEMA {schemas[0][0]} RENAME TO {name}", "rename schema")
 
 
 def not_null(session: Session) -> None:
-    """Constraints that change the catalog alone."""
+    """Add a constraint, which changes the catalog alone."""
     table = own_table(session)
     if table is not None:
         name = f"check_{session.next_number()}"
@@ -401,7 +401,7 @@ def not_null(session: Session) -> None:
 
 
 def define_shared(session: Session) -> None:
-    """Definitions that other sessions write by; most wait for a lock and give up."""
+    """Change definitions that other sessions write by; most wait for a lock and give up."""
     rng = session.rng
     number = session.next_number()
     region = rng.randrange(5, 9)

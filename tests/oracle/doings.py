@@ -1,4 +1,4 @@
-"""What the statements of a random workload did to tables that the changes of their rows do not tell.
+"""Acts of a random workload's statements on tables that the changes of their rows do not tell.
 
 Rows are followed only where changes tell all: not through a time without WAL or without a replica identity, and not in
 columns whose type was altered. Names that renames connect count as one table's, so that nothing is missed; schemas that
@@ -31,13 +31,13 @@ _KINDS = (
 
 
 def lasting_name(name: str) -> str:
-    """A table's qualified name, without the part of its schema's that changes."""
+    """Return a table's qualified name, without the part of its schema's that changes."""
     qualified = name if "." in name else f"public.{name}"
     return re.sub(rf"^({ASIDE}\d)_\d+", r"\1", qualified)
 
 
 class Doings:
-    """What was done, by the lasting names of tables.
+    """The acts on tables, by the lasting names of tables.
 
     Args:
         statements: those that succeeded, whether their transactions committed or not; of each session in its order.
@@ -52,45 +52,47 @@ class Doings:
             self._note(statement)
 
     def done(self, name: str) -> set[str]:
-        """What was done to a table: ``renamed``, ``retyped``, ``unlogged``, ``dropped``, ``identity NOTHING``, ..."""
+        """List the acts on a table: ``renamed``, ``retyped``, ``unlogged``, ``dropped``, ``identity NOTHING``, ..."""
         names = self._names(lasting_name(name))
-        found = {kind for one in names for kind in self._done.get(one, ())}
-        if any("dropped" in self._done.get(one, ()) for one in self._ancestors(names)):
-            found.add("dropped")
-        return found | ({"renamed"} if len(names) > 1 else set())
+        kinds = {kind for alias in names for kind in self._done.get(alias, ())}
+        if any("dropped" in self._done.get(ancestor, ()) for ancestor in self._ancestors(names)):
+            kinds.add("dropped")
+        return kinds | ({"renamed"} if len(names) > 1 else set())
 
     def _names(self, name: str) -> set[str]:
         return self._one.get(name, {name})
 
     def _ancestors(self, names: set[str]) -> set[str]:
-        """All that these tables were partitions of at some time: partitions are dropped with them."""
-        found = set[str]()
+        """Find all that these tables were partitions of at some time: partitions are dropped with them."""
+        ancestors = set[str]()
         left = set(names)
         while left:
-            parents = {one for name in left for parent in self._parents.get(name, ()) for one in self._names(parent)}
-            left = parents - found
-            found |= left
-        return found
+            parents = {
+                alias for name in left for parent in self._parents.get(name, ()) for alias in self._names(parent)
+            }
+            left = parents - ancestors
+            ancestors |= left
+        return ancestors
 
     def retyped(self, name: str) -> set[str]:
-        """Columns whose type was altered, of a table that was not renamed."""
+        """Return columns whose type was altered, of a table that was not renamed."""
         return self._retyped.get(lasting_name(name), set())
 
     def _note(self, statement: str) -> None:
-        if found := _RENAME.match(statement):
-            old = lasting_name(found[1])
-            self._join(old, f"{old.partition('.')[0]}.{found[2]}")
-        if found := _TYPE.match(statement):
-            self._retyped.setdefault(lasting_name(found[1]), set()).add(found[2].strip('"'))
-            self._done.setdefault(lasting_name(found[1]), set()).add("retyped")
+        if match := _RENAME.match(statement):
+            old = lasting_name(match[1])
+            self._join(old, f"{old.partition('.')[0]}.{match[2]}")
+        if match := _TYPE.match(statement):
+            self._retyped.setdefault(lasting_name(match[1]), set()).add(match[2].strip('"'))
+            self._done.setdefault(lasting_name(match[1]), set()).add("retyped")
         for pattern in _PARTITIONS:
-            if found := pattern.match(statement):
-                self._parents.setdefault(lasting_name(found["child"]), set()).add(lasting_name(found["parent"]))
+            if match := pattern.match(statement):
+                self._parents.setdefault(lasting_name(match["child"]), set()).add(lasting_name(match["parent"]))
         for kind, pattern in _KINDS:
-            if found := pattern.match(statement):
-                self._done.setdefault(lasting_name(found[1]), set()).add(kind)
+            if match := pattern.match(statement):
+                self._done.setdefault(lasting_name(match[1]), set()).add(kind)
 
-    def _join(self, one: str, other: str) -> None:
-        both = self._one.get(one, {one}) | self._one.get(other, {other})
+    def _join(self, first: str, other: str) -> None:
+        both = self._one.get(first, {first}) | self._one.get(other, {other})
         for name in both:
             self._one[name] = both

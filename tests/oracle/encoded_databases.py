@@ -91,7 +91,7 @@ class Database:
     Attributes:
         encoding: its.
         words: what is written, each in groups of its own.
-        clients: encodings that are asked for, besides those that always are.
+        clients: encodings that are asked for, beside those that always are.
         writer: encoding of the session that writes.
     """
 
@@ -102,12 +102,12 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The database's name."""
         return self.encoding.lower()
 
     @property
     def all_clients(self) -> tuple[str, ...]:
-        """Encodings that are asked for, the database's own among them."""
+        """The encodings that are asked for, the database's own among them."""
         return tuple(dict.fromkeys((*COMMON_CLIENTS, self.encoding, *self.clients)))
 
 
@@ -136,13 +136,13 @@ DATABASES = {
 
 
 def has_encoding(major: int, encoding: str) -> bool:
-    """Whether databases of a major version can have an encoding."""
+    """Tell whether databases of a major version can have an encoding."""
     return encoding != MULE_INTERNAL or VERSIONS[major].has_mule_internal
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a plugin said of a group.
+    """The answer of a plugin about a group.
 
     Attributes:
         start, end: LSNs between which it lies.
@@ -179,7 +179,7 @@ class EncodedDatabases:
     ) -> None:
         self.major = major
         self.streams = streams
-        self.databases = [DATABASES[one] for one in encodings if has_encoding(major, one)]
+        self.databases = [DATABASES[encoding] for encoding in encodings if has_encoding(major, encoding)]
         self.expected: dict[tuple[str, str, str], list[Said]] = {}
         self._plans: dict[tuple[str, str], PlannedStream] = {}
         settings = {"max_replication_slots": "1000", "max_connections": "20"}
@@ -204,11 +204,11 @@ class EncodedDatabases:
     def _ask(
         self, server: EmbeddedPostgres, database: Database, client: str, spans: Sequence[Mapping[str, tuple[int, int]]]
     ) -> None:
-        """What all plugins say to one client."""
+        """Ask all plugins what they say to one client."""
         for stream, options in self.streams.items():
             plugin = plugin_of(stream)
             kind = "_binary" if plugin == "pgoutput" else ""
-            said = []
+            answers = []
             for group, span in enumerate(spans):
                 start, end = span[plugin]
                 call = (
@@ -216,34 +216,36 @@ class EncodedDatabases:
                 )
                 words = "".join(f", '{word}'" for option in options for word in option)
                 query = f"SELECT lsn::text, xid::text, data FROM {call}{words})"
-                said.append(Said(start, end, *_asked(server, database.name, client, query)))
-            self.expected[database.encoding, client, stream] = said
+                answers.append(Said(start, end, *_asked(server, database.name, client, query)))
+            self.expected[database.encoding, client, stream] = answers
 
     def request(self, database: str, client: str, stream: str, start: int, end: int) -> DecodeRequest:
-        """What a client asks for."""
+        """Make the request of a client."""
         settings = (("client_encoding", client),)
         options = self.streams[stream]
         names = str(self.wal), str(self.backup), database.lower(), plugin_of(stream)
         return DecodeRequest(*names, options, start, end, settings=settings)
 
-    def found(self, database: str, client: str, stream: str) -> list[pa.Table | HeadwaterError]:
-        """What we say of each group: messages, or an error.
+    def ours(self, database: str, client: str, stream: str) -> list[pa.Table | HeadwaterError]:
+        """Decode each group: messages, or an error.
 
         All are planned at once, and cut so small that an error is of one group.
         """
-        said = self.expected[database, client, stream]
+        expected = self.expected[database, client, stream]
         try:
             plan = self._plan(database, stream).for_client(client)
         except UsageError as error:
-            return [error] * len(said)
-        pieces = [_piece(plan.decoder, one) for one in plan.slices]
-        return [_joined_pieces(pieces, one.start, one.end) for one in said]
+            return [error] * len(expected)
+        pieces = [_piece(plan.decoder, part) for part in plan.slices]
+        return [_joined_pieces(pieces, answer.start, answer.end) for answer in expected]
 
     def _plan(self, database: str, stream: str) -> PlannedStream:
         if (database, stream) not in self._plans:
-            client = next(client for one, client, _ in self.expected if one == database and can_send(one, client))
-            said = self.expected[database, client, stream]
-            request = self.request(database, client, stream, said[0].start, said[-1].end)
+            client = next(
+                client for encoding, client, _ in self.expected if encoding == database and can_send(encoding, client)
+            )
+            expected = self.expected[database, client, stream]
+            request = self.request(database, client, stream, expected[0].start, expected[-1].end)
             self._plans[database, stream] = PlannedStream(plan_source(SourceOptions(request, (), 1)), request)
         return self._plans[database, stream]
 
@@ -256,7 +258,7 @@ class PlannedStream:
     request: DecodeRequest
 
     def for_client(self, client: str) -> SourcePlan:
-        """The same plan for another one."""
+        """Plan the same for another client."""
         decoder = self.plan.decoder
         session = replace(decoder.session, client_encoding=client)
         plugin = type(decoder.plugin)(self.request.options, PluginContext(session.major, session))
@@ -275,7 +277,7 @@ def _piece(decoder: SliceDecoder, plan: Slice) -> Piece:
 
 
 def _joined_pieces(pieces: Sequence[Piece], start: int, end: int) -> Piece:
-    """Those of a group; the first error, if there is any."""
+    """Join the pieces of a group; the first error, if there is any."""
     within = []
     for piece in pieces:
         lsn = piece.lsn if isinstance(piece, HeadwaterError) else piece.column("lsn")[0].as_py() if len(piece) else None
@@ -287,14 +289,14 @@ def _joined_pieces(pieces: Sequence[Piece], start: int, end: int) -> Piece:
 
 
 def decoded_here(request: DecodeRequest) -> pa.Table:
-    """Our messages, made in this process."""
+    """Decode our messages in this process."""
     plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
-    batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
+    batches = [batch for part in plan.slices for batch in message_batches(plan.decoder.messages(part), is_text=False)]
     return joined([pa.Table.from_batches(batches, message_schema(False))])
 
 
 def _asked(server: EmbeddedPostgres, database: str, client: str, query: str) -> tuple[pa.Table, PluginStop | None]:
-    """Messages, or an error; by libpq itself, as psycopg does not know all encodings."""
+    """Ask for messages, or an error; by libpq itself, as psycopg does not know all encodings."""
     words = {**server.connection_info(database), "client_encoding": client}
     connection = pq.PGconn.connect(" ".join(f"{name}='{word}'" for name, word in words.items()).encode())
     try:
@@ -302,14 +304,14 @@ def _asked(server: EmbeddedPostgres, database: str, client: str, query: str) -> 
             refused = re.search(r"FATAL: +(.*)", connection.error_message.decode())
             assert refused is not None, connection.error_message
             return messages_table(()), PluginStop(refused[1], None)
-        found = connection.exec_params(query.encode(), None, result_format=1)
-        if found.status != pq.ExecStatus.TUPLES_OK:
-            message = found.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+        result = connection.exec_params(query.encode(), None, result_format=1)
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
             place = re.search(
-                r"associated LSN ([0-9A-F/]+)", (found.error_field(pq.DiagnosticField.CONTEXT) or b"").decode()
+                r"associated LSN ([0-9A-F/]+)", (result.error_field(pq.DiagnosticField.CONTEXT) or b"").decode()
             )
             return messages_table(()), PluginStop(message.decode(), parse_lsn(place[1]) if place else None)
-        rows = [[found.get_value(row, column) or b"" for column in range(3)] for row in range(found.ntuples)]
+        rows = [[result.get_value(row, column) or b"" for column in range(3)] for row in range(result.ntuples)]
         return messages_table((parse_lsn(lsn.decode()), int(xid), bytes(data)) for lsn, xid, data in rows), None
     finally:
         connection.finish()
@@ -357,24 +359,24 @@ def _write(server: EmbeddedPostgres, database: Database, plugins: Sequence[str])
     return spans
 
 
-def described(said: Said, database: str, client: str, stream: str) -> str:
-    """For a failure."""
-    return f"{stream} of {database} for {client}, {format_lsn(said.start)} to {format_lsn(said.end)}"
+def described(answer: Said, database: str, client: str, stream: str) -> str:
+    """Describe an answer for a failure."""
+    return f"{stream} of {database} for {client}, {format_lsn(answer.start)} to {format_lsn(answer.end)}"
 
 
 def check(databases: EncodedDatabases, database: str, client: str, stream: str) -> tuple[int, int]:
-    """Compare all groups; how many were sent, and how many refused."""
+    """Compare all groups; return how many were sent, and how many refused."""
     sent = refused = 0
     expected = databases.expected[database, client, stream]
-    for said, found in zip(expected, databases.found(database, client, stream), strict=True):
-        place = described(said, database, client, stream)
-        if said.error is not None:
-            assert isinstance(found, HeadwaterError), (place, said.error)
-            assert said.error.is_same(found), (place, said.error, found)
+    for answer, ours in zip(expected, databases.ours(database, client, stream), strict=True):
+        place = described(answer, database, client, stream)
+        if answer.error is not None:
+            assert isinstance(ours, HeadwaterError), (place, answer.error)
+            assert answer.error.is_same(ours), (place, answer.error, ours)
             refused += 1
             continue
-        assert not isinstance(found, HeadwaterError), (place, found)
-        assert first_difference(said.messages, found) is None, (place, first_difference(said.messages, found))
-        assert len(said.messages) > 1
+        assert not isinstance(ours, HeadwaterError), (place, ours)
+        assert first_difference(answer.messages, ours) is None, (place, first_difference(answer.messages, ours))
+        assert len(answer.messages) > 1
         sent += 1
     return sent, refused

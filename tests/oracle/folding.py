@@ -84,27 +84,27 @@ def _pieces(
 def _tables(opened: OpenRequest, slices: Sequence[Slice], settlement: Settlement) -> Iterator[pa.Table]:
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     yield message_schema(opened.is_text).empty_table()
-    for one in slices:
-        for batch in message_batches(settlement.settled(decoder.messages(one)), opened.is_text):
+    for part in slices:
+        for batch in message_batches(settlement.settled(decoder.messages(part)), opened.is_text):
             yield pa.Table.from_batches([batch])
 
 
-def differing(one: bytes, other: bytes) -> list[str]:
-    """Names of what differs between two states, for people."""
-    states = (read_value(State, memoryview(bytearray(data))) for data in (one, other))
+def differing(first: bytes, other: bytes) -> list[str]:
+    """Name what differs between two states, for people."""
+    states = (read_value(State, memoryview(bytearray(data))) for data in (first, other))
     return list(_differing("state", *states))
 
 
-def _differing(name: str, one: object, other: object) -> Iterator[str]:
-    if type(one) is not type(other):
-        yield f"{name}: {one!r} and {other!r}"
-    elif hasattr(one, "__dataclass_fields__"):
-        for field in one.__dataclass_fields__:
-            yield from _differing(f"{name}.{field}", getattr(one, field), getattr(other, field))
-    elif isinstance(one, tuple) and isinstance(other, tuple):
-        if len(one) != len(other):
-            yield f"{name}: {len(one)} and {len(other)} elements"
-        for number, (a, b) in enumerate(zip(one, other, strict=False)):
+def _differing(name: str, first: object, other: object) -> Iterator[str]:
+    if type(first) is not type(other):
+        yield f"{name}: {first!r} and {other!r}"
+    elif hasattr(first, "__dataclass_fields__"):
+        for field in first.__dataclass_fields__:
+            yield from _differing(f"{name}.{field}", getattr(first, field), getattr(other, field))
+    elif isinstance(first, tuple) and isinstance(other, tuple):
+        if len(first) != len(other):
+            yield f"{name}: {len(first)} and {len(other)} elements"
+        for number, (a, b) in enumerate(zip(first, other, strict=False)):
             yield from _differing(f"{name}[{number}]", a, b)
-    elif not np.array_equal(np.asarray(one, object), np.asarray(other, object)):
-        yield f"{name}: {str(one)[:200]} and {str(other)[:200]}"
+    elif not np.array_equal(np.asarray(first, object), np.asarray(other, object)):
+        yield f"{name}: {str(first)[:200]} and {str(other)[:200]}"

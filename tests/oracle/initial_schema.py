@@ -1,4 +1,4 @@
-"""What a random workload finds: tables, types and publications that exist before the base copy is taken.
+"""The tables, types and publications that a random workload finds: they exist before the base copy is taken.
 
 Shared tables lie in ``public``; session *n* alone writes to the schema ``sn`` and to the one whose name begins with
 ``aside``, its number and ``_``, which it renames; in ``certain`` lies what :mod:`oracle.certain` changes. Every
@@ -64,7 +64,7 @@ CREATE PUBLICATION unasked FOR TABLE account, document, event, s0.base
 
 
 def setup_statements(rng: random.Random, major: int) -> list[str]:
-    """The schema that exists before the base copy is taken, some of it with rows."""
+    """Write the schema that exists before the base copy is taken, some of it with rows."""
     everything = rng.random() < 0.5
     script = SETUP.format(
         # Where updates are not published for all tables, a table without replica identity may be updated.
@@ -84,7 +84,7 @@ def setup_statements(rng: random.Random, major: int) -> list[str]:
 
 
 def _own(number: int, rng: random.Random) -> list[str]:
-    """A session's own schemas: one whose tables it alone writes to, one that it also renames."""
+    """Write a session's own schemas: one whose tables it alone writes to, one that it also renames."""
     base, aside = f"s{number}.base", f"{ASIDE}{number}_0"
     columns = "".join(f', "{name}" {name}' for name in values.BASE_TYPES if rng.random() < 0.4 and name != '"char"')
     return [

@@ -67,7 +67,7 @@ class IsolationSpec:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The spec of a file.
+        """Parse the spec of a file.
 
         Raises:
             ValueError: it is none, or has no permutation.
@@ -119,8 +119,8 @@ class _Words:
         return self._words[self._at][0] if self else ""
 
     def take(self, kind: str) -> str:
-        found, text = self._words[self._at] if self else ("", "the end")
-        if found != kind:
+        actual, text = self._words[self._at] if self else ("", "the end")
+        if actual != kind:
             raise ValueError(f"expected a {kind}, found {text}")
         self._at += 1
         return text
@@ -134,11 +134,11 @@ class _Words:
 def _words(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise ValueError(f"unexpected character {text[at]!r} at {at}")
-        at = found.end()
-        block, quoted, plain, sign = found.groups()
+        at = match.end()
+        block, quoted, plain, sign = match.groups()
         if block is not None:
             yield "block", block
         elif quoted is not None:
@@ -162,7 +162,7 @@ class SpecRun:
         self._name, self._connect, self._before_step = name, connect, before_step
 
     def run(self, spec: IsolationSpec) -> None:
-        """All permutations, one after the other."""
+        """Run all permutations, one after the other."""
         for permutation in spec.permutations:
             with ExitStack() as stack:
                 sessions = {name: self._open(stack, name) for name in ("control", *spec.sessions)}

@@ -1,7 +1,7 @@
 """Processes that are killed while they decode a server's run: calls of the command, and the driver of a query.
 
-Nothing sleeps: when to kill is told by what a process leaves, such as a kept state or a batch that has begun, or by a
-time within that which a process took before.
+Nothing sleeps. When to kill is known by what a process leaves, such as a kept state or a batch that has begun; or it is
+a time within that which a process took before.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Killer:
             if is_reached:
                 self.kill(process)
             else:
-                assert process.process.returncode == 0, process.said()
+                assert process.process.returncode == 0, process.standard_error()
         return is_reached
 
     def kill(self, process: Running) -> None:
@@ -79,7 +79,7 @@ class Killer:
         self.seconds = time.monotonic() - self.began
 
     def after(self, share: float) -> Moment:
-        """After a share of the time for which the process before ran."""
+        """Make the moment after a share of the time for which the process before ran."""
         return lambda _process: time.monotonic() - self.began > share * self.seconds
 
     def wait(self) -> None:
@@ -88,7 +88,7 @@ class Killer:
 
 
 def has(count: int, pattern: str) -> Moment:
-    """As soon as a directory has so many of a kind of files."""
+    """Make the moment when a directory has so many of a kind of files."""
     return lambda process: sum(1 for _ in process.directory.glob(pattern)) >= count
 
 
@@ -124,7 +124,7 @@ class GrowingLog:
 
 @dataclass
 class QuerySink:
-    """What a query of the driver has delivered, in Spark's own exactly-once files.
+    """The messages that a query of the driver has delivered, in Spark's own exactly-once files.
 
     Attributes:
         directory: the driver's.
@@ -134,48 +134,48 @@ class QuerySink:
     _counted: tuple[list[str], int] = field(default_factory=lambda: ([], 0))
 
     def is_amid(self, batches: int, rows: int) -> bool:
-        """Behind so many batches another one has begun and is not over; or there are so many messages."""
+        """Tell whether after so many batches another one has begun and is not over, or there are so many messages."""
         return self.batches > max(batches, len(self._logs("checkpoint/commits"))) or self.has(rows)
 
     def has(self, rows: int) -> bool:
-        """At least so many messages have been delivered."""
+        """Tell whether at least so many messages have been delivered."""
         return self.rows >= rows
 
     @property
     def batches(self) -> int:
-        """How many have begun."""
+        """The number of batches that have begun."""
         return len(self._logs("checkpoint/offsets"))
 
     @property
     def rows(self) -> int:
-        """How many messages have been delivered."""
+        """The number of messages that have been delivered."""
         logs = [path.name for path in self._logs("out/_spark_metadata")]
         if logs != self._counted[0]:
             self._counted = logs, sum(pq.read_metadata(path).num_rows for path in self.files())
         return self._counted[1]
 
     def messages(self) -> pa.Table:
-        """All that was delivered, batch by batch."""
+        """Read all that was delivered, batch by batch."""
         return joined(pq.read_table(path) for path in self.files())
 
     def files(self) -> list[Path]:
-        """The files of all batches, in order."""
+        """List the files of all batches, in order."""
         logs = self._logs("out/_spark_metadata")
         whole = max((number for number, log in enumerate(logs) if log.suffix), default=0)
         entries = [json.loads(line) for log in logs[whole:] for line in log.read_text().splitlines()[1:]]
         return [Path(entry["path"].removeprefix("file://")) for entry in entries]
 
     def _logs(self, name: str) -> list[Path]:
-        """Files of one of Spark's logs, a number each; one with a suffix holds those before it, too."""
+        """List the files of one of Spark's logs, a number each; one with a suffix holds those before it, too."""
         directory = self.directory / name
-        found = list(directory.iterdir()) if directory.is_dir() else []
-        return sorted((path for path in found if path.name[0].isdigit()), key=lambda path: int(path.stem))
+        paths = list(directory.iterdir()) if directory.is_dir() else []
+        return sorted((path for path in paths if path.name[0].isdigit()), key=lambda path: int(path.stem))
 
 
 def make_slot(
     command: Command, run: OracleRun, stream: Stream, start: int, directory: Path, wal: Path | None = None
 ) -> Path:
-    """A slot for what a stream asks for.
+    """Make a slot for what a stream asks for.
 
     Args:
         command: runs the command.
@@ -195,6 +195,6 @@ def make_slot(
 
 
 def end_of(stream: Stream) -> int:
-    """Where a stream ends, of a run whose streams all end somewhere."""
+    """Return where a stream ends, of a run whose streams all end somewhere."""
     assert stream.end is not None
     return stream.end

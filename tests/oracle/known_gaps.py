@@ -1,4 +1,4 @@
-"""Where Headwater says something else than the server, and why; scenarios show each of them.
+"""Scenarios in which Headwater says something else than the server, and why.
 
 Headwater says what the newest minor release of a major does. Servers of before May 2025 do not tell transactions that
 are open what the commit of another one has changed: they go on with what their caches hold. What they say then depends
@@ -32,13 +32,13 @@ class Gap:
     closed: Mapping[int, int] = field(default_factory=dict)
 
     def is_of(self, version: Version, stream: str) -> bool:
-        """Whether the two differ in a stream of a release."""
+        """Tell whether the two differ in a stream of a release."""
         is_closed = version.minor >= self.closed.get(version.major, version.minor + 1)
         return stream in self.streams and self.since <= version.major <= (self.until or version.major) and not is_closed
 
     @property
     def majors(self) -> str:
-        """On which majors, in words."""
+        """The majors that have the gap, in words."""
         if self.until == self.since:
             return str(self.since)
         return f"from {self.since} on" if self.until is None else f"{self.since} to {self.until}"
@@ -114,7 +114,7 @@ were tried, and where that shows."""
 
 
 def older_minor_differs(scenario: str, version: str) -> str | None:
-    """Why a server of an older minor release may say something else of a scenario; None if it should not.
+    """Tell why a server of an older minor release may say something else of a scenario; None if it should not.
 
     Args:
         scenario: its name; version: the server's, such as ``16.1``.

@@ -73,8 +73,8 @@ class LiveStream:
             if length > 0:
                 self._take(bytes(data))
             elif length < 0:
-                said = pgconn.get_result().error_message.decode()
-                raise psycopg.DatabaseError(f"the stream ended behind {format_lsn(self._seen)}: {said}")
+                reason = pgconn.get_result().error_message.decode()
+                raise psycopg.DatabaseError(f"the stream ended behind {format_lsn(self._seen)}: {reason}")
             elif select.select([pgconn.socket], [], [], _PATIENCE)[0]:
                 pgconn.consume_input()
             elif time.monotonic() > deadline:

@@ -33,23 +33,23 @@ class LiveDecoding(LiveStream):
     @property
     def blocks(self) -> list[list[int]]:
         """[xid, changes, truncates and messages] of each streamed block so far."""
-        found: list[list[int]] = []
+        blocks: list[list[int]] = []
         for _, data in self.messages:
             if opened := _OPENS.match(data):
-                found.append([int(opened[1]), 0])
+                blocks.append([int(opened[1]), 0])
             elif _STREAMS.match(data):
-                found[-1][1] += 1
-        return found
+                blocks[-1][1] += 1
+        return blocks
 
     @property
     def aborted(self) -> list[int]:
-        """Transactions and subtransactions whose rollback was told."""
-        told = (_ABORTS.match(data) for _, data in self.messages)
-        return [int(one[1]) for one in told if one]
+        """The transactions and subtransactions whose rollback was told."""
+        matches = (_ABORTS.match(data) for _, data in self.messages)
+        return [int(match[1]) for match in matches if match]
 
 
 def flushed(connection: psycopg.Connection[Any]) -> int:
-    """LSN of the end of the log, once all that was written is flushed: what a small transaction's commit does."""
+    """Return the LSN of the end of the log, once all that was written is flushed, by a small transaction's commit."""
     connection.execute("insert into ticks default values")
-    (found,) = connection.execute("select pg_current_wal_flush_lsn()::text").fetchone() or ("0/0",)
-    return int(Lsn.parse(found))
+    (lsn,) = connection.execute("select pg_current_wal_flush_lsn()::text").fetchone() or ("0/0",)
+    return int(Lsn.parse(lsn))

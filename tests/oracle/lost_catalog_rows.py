@@ -27,7 +27,7 @@ def require_catalog_rows(connection: psycopg.Connection[Any]) -> None:
     """Check that a server has the rows of catalogs that its other rows depend on, and all columns of its relations.
 
     VACUUM FULL loses a row of a catalog when the transaction that has updated it is rolled back at a certain moment
-    meanwhile (rewrite_heap_dead_tuple drops the version before the dead one). The server then decodes all that it still
+    meanwhile: rewrite_heap_dead_tuple drops the version before the dead one. The server then decodes all that it still
     decodes without that row.
 
     Raises:

@@ -15,7 +15,7 @@ _TABLES = {"s": "base", "aside": "thing"}
 
 
 def as_server_takes(statement: str, major: int) -> str:
-    """The statement, or what comes next to it on a server that does not have it.
+    """Return the statement, or what comes next to it on a server that does not have it.
 
     Args:
         statement: of a workload.

@@ -28,7 +28,7 @@ def draw(
     streams: bool = False,
     prepares: bool = False,
 ) -> Options:
-    """One combination.
+    """Draw one combination.
 
     Args:
         rng: what it is drawn with.
@@ -37,7 +37,7 @@ def draw(
         streams: transactions may be asked for while they are in progress.
         prepares: prepared transactions may be asked for at PREPARE.
     """
-    protocols = [one for one, since in _PROTOCOLS.items() if since <= major]
+    protocols = [number for number, since in _PROTOCOLS.items() if since <= major]
     # The higher, the more combinations there are.
     (protocol,) = rng.choices(protocols, protocols)
     drawn = {
@@ -52,7 +52,7 @@ def draw(
 
 
 def named(drawn: Iterable[Options]) -> dict[str, Options]:
-    """Combinations by names of their streams, which say whose slots decode at PREPARE."""
+    """Name combinations as streams; the names say whose slots decode at PREPARE."""
     return {
         NAME.format(number) + (f", {TWO_PHASE}" if ("two_phase", "on") in options else ""): options
         for number, options in enumerate(drawn)
@@ -60,7 +60,7 @@ def named(drawn: Iterable[Options]) -> dict[str, Options]:
 
 
 def _streaming(protocol: int, major: int) -> Sequence[str | None]:
-    """The values that a protocol takes."""
+    """Return the values that a protocol takes."""
     if protocol < 2:
         return None, "off"
     parallel = ("parallel", "parallel") if protocol >= 4 and major >= PARALLEL_SINCE else ()

@@ -1,8 +1,8 @@
 """A real server says what its own output plugins make of a workload, then stops and leaves its files.
 
-The order matters: the data directory is copied while the server is stopped and before the slots are made (the base
-backup), the workload runs, the slots are peeked at, and the server stops, in some runs by a crash. What is left is what
-Headwater gets: the backup, ``pg_wal``, and per stream the options and the slot's ``confirmed_flush_lsn``.
+The order matters. The data directory is copied while the server is stopped and before the slots are made (the base
+backup). Then the workload runs, the slots are peeked at, and the server stops, in some runs by a crash. What is left is
+what Headwater gets: the backup, ``pg_wal``, and per stream the options and the slot's ``confirmed_flush_lsn``.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class OracleRun:
 
 @dataclass(frozen=True)
 class HeldTables:
-    """What tables held at two positions of the log, by OID.
+    """The rows that tables held at two positions of the log, by OID.
 
     Attributes:
         lo: commits before it made ``before``.
@@ -136,7 +136,7 @@ class HeldTables:
 
 @dataclass(frozen=True)
 class ClusterShape:
-    """How the server is set up; a seed picks one."""
+    """The settings of a server; a seed picks one."""
 
     wal_segment_megabytes: int = 1
     data_checksums: bool = False
@@ -146,7 +146,7 @@ class ClusterShape:
 
     @classmethod
     def of_seed(cls, seed: int) -> ClusterShape:
-        """A shape that differs with the seed."""
+        """Make a shape that differs with the seed."""
         rng = random.Random(f"shape {seed}")
         settings = (
             ("wal_compression", rng.choice(("off", "on"))),
@@ -160,7 +160,7 @@ class ClusterShape:
 
 @dataclass
 class _Work:
-    """What a workload leaves to look at.
+    """The things that a workload leaves to look at.
 
     Attributes:
         sessions: they hold transactions open.
@@ -181,7 +181,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a window is cut for the slots that are taken from.
+    """The cutting of a window for the slots that are taken from.
 
     Attributes:
         count: of pieces, 2 or more.
@@ -194,7 +194,7 @@ class Pieces:
     between: tuple[int, int]
 
     def ends(self, records: Int64s, lo: int, hi: int) -> tuple[int, ...]:
-        """Ends of the pieces of ``(lo, hi]``, of which these are the ends of records."""
+        """Choose the ends of the pieces of ``(lo, hi]``, of which these are the ends of records."""
         first = cut(records, *self.between, 2, self.seed)[0]
         return tuple(sorted({first, *cut(records, lo, hi, self.count - 1, self.seed)}))
 
@@ -202,7 +202,7 @@ class Pieces:
 def run_random(
     major: int, seed: int, steps: int, directory: Path, with_wal2json: ServerPrograms | None = None
 ) -> OracleRun:
-    """A random workload of a seed, all sessions driven by one thread.
+    """Run a random workload of a seed, all sessions driven by one thread.
 
     Args:
         major: PostgreSQL's major version.
@@ -238,7 +238,7 @@ def run_threads(
     segment_megabytes: int | None = None,
     xids_left: int | None = None,
 ) -> OracleRun:
-    """A random workload, each session in a thread of its own.
+    """Run a random workload, each session in a thread of its own.
 
     Args:
         major: PostgreSQL's major version.
@@ -247,7 +247,7 @@ def run_threads(
         directory: where files are left, ``statements.log`` too.
         pieces: how many calls take from the slots that are asked piece by piece.
         segment_megabytes: size of the WAL's segments; None for one that the seed gives.
-        xids_left: so many, before they begin anew amid the run; None for a server that has spent few.
+        xids_left: so many, before they begin again amid the run; None for a server that has spent few.
     """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -298,7 +298,7 @@ def run_scenarios(
     with_wal2json: ServerPrograms | None = None,
     scenarios: Mapping[str, Scenario] = SCENARIOS,
 ) -> OracleRun:
-    """Scenarios one after another on one server, each behind a message that says its name.
+    """Run scenarios one after another on one server, each after a message that says its name.
 
     Args:
         major: PostgreSQL's major version.
@@ -335,7 +335,7 @@ def run_scenarios(
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
-    """A scenario that needs a server of its own."""
+    """Run a scenario that needs a server of its own."""
     scenario = SCENARIOS[name]
     slots_come_later = "!slot" in scenario.script
 
@@ -358,7 +358,7 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
 
 
 def run_wrap(major: int, name: str, directory: Path) -> OracleRun:
-    """A scenario in which xids begin anew."""
+    """Run a scenario in which xids begin again."""
     wrap = WRAPS[name]
 
     def before_copy(server: EmbeddedPostgres) -> None:
@@ -409,7 +409,7 @@ def _setup(name: str, scenario: Scenario) -> list[str]:
 
 
 def _slots_of(decodes_prepared: bool) -> Sequence[str]:
-    """A stream of each slot that the server's own plugins are peeked at over."""
+    """Return a stream of each slot that the server's own plugins are peeked at over."""
     return SLOTS[: None if decodes_prepared else len(SLOTS) // 2]
 
 
@@ -506,7 +506,7 @@ def _ask(
     pgoutput: Mapping[str, Options],
     two_phase: Mapping[str, Options],
 ) -> OracleRun:
-    """What the server says of its work, while it still runs."""
+    """Ask what the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
         require_catalog_rows(connection)
         version = _one(connection, "SHOW server_version")
@@ -550,13 +550,13 @@ def _ask(
 
 
 def _flushed(connection: psycopg.Connection[Any], prefix: str) -> int:
-    """Where the log is flushed to: a commit of something written is, and with it all WAL before it."""
+    """Return where the log is flushed to: a commit of something written is, and with it all WAL before it."""
     connection.execute("SELECT pg_logical_emit_message(true, %s, '')", [prefix])
     return parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
 
 
 def _end_autovacuum(connection: psycopg.Connection[Any]) -> None:
-    """Nothing may invalidate relations while the plugins are asked: pgoutput then announces them once more.
+    """End autovacuum: were relations invalidated while the plugins are asked, pgoutput would announce them once more.
 
     A session that decodes takes the invalidations of those that run beside it, too, which are not in what it decodes.
     """

@@ -1,8 +1,8 @@
 """PostgreSQL's own tests of logical decoding, case by case, and what covers each here.
 
-Their text is theirs; what they do to a server is told in a few words, and done again by scenarios of this project in
-words of its own. A case is covered by scenarios (on every major, compared byte for byte), by other tests of this
-project, or there is a reason why not. Files are those of PostgreSQL 18; ``contrib/test_decoding`` and the two folders
+Their text is theirs; what they do to a server is said in a few words, and done again by scenarios of this project in
+words of its own. A case is covered by scenarios (on every major, compared byte for byte) or by other tests of this
+project; else there is a reason why not. Files are those of PostgreSQL 18: ``contrib/test_decoding`` and the two folders
 ``src/test/subscription`` and ``src/test/recovery``, of the latter only what decodes.
 """
 
@@ -18,7 +18,7 @@ RECOVERY = "src/test/recovery/t"
 
 @dataclass(frozen=True)
 class Case:
-    """What a test does.
+    """A thing that a test does.
 
     Attributes:
         what: in a few words.

@@ -48,7 +48,7 @@ Pick = Callable[[Session], list[str]]
 
 
 def publish(session: Session) -> None:
-    """One alteration, or a transaction of some, of which parts may be rolled back."""
+    """Run one alteration, or a transaction of some, of which parts may be rolled back."""
     rng = session.rng
     draw = rng.random()
     if draw < 0.05:
@@ -62,7 +62,7 @@ def publish(session: Session) -> None:
 
 
 def publish_own(session: Session, table: Table) -> None:
-    """A table enters or leaves a publication, by the session that writes to it."""
+    """Let a table enter or leave a publication, by the session that writes to it."""
     rng = session.rng
     name = rng.choice(
         ("pub_list", "pub_list", "pub_schemas", "pub_root", "pub_generated", "pub_columns", "pub_swapped")
@@ -82,7 +82,7 @@ def publish_own(session: Session, table: Table) -> None:
 
 
 def alter_publication(session: Session) -> None:
-    """What a publication says, what is in it, or how one that nobody asks for is called."""
+    """Alter what a publication says, what is in it, or how one that nobody asks for is called."""
     rng = session.rng
     unasked = [name for (name,) in session.rows("SELECT pubname FROM pg_publication WHERE pubname LIKE 'unasked%'")]
     if not unasked or (len(unasked) < 3 and rng.random() < 0.1):
@@ -110,7 +110,7 @@ def _transaction(session: Session) -> None:
 
 
 def _swap_names(session: Session) -> None:
-    """A publication that a stream asks for changes names with another: at no time is the name nobody's."""
+    """Swap the names of a publication that a stream asks for and another: at no time is the name nobody's."""
     session.begin()
     for old, new in (("pub_swapped", "swapping"), ("spare", "pub_swapped"), ("swapping", "spare")):
         if session.in_transaction:
@@ -134,7 +134,7 @@ def _members(session: Session) -> list[str]:
 
 
 def _some_rows(session: Session, table: str) -> str:
-    """A table, or some of its rows."""
+    """Write a table, or some of its rows."""
     rng = session.rng
     if session.major < 15 or rng.random() < 0.5:
         return table
@@ -159,8 +159,12 @@ def _schemas(session: Session) -> list[str]:
     names = [name for (name,) in session.rows("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(s|aside)[0-9]'")]
     if not names:
         return []
-    one, two = rng.choice(sorted(names)), rng.choice(sorted(names))
-    return [f"ADD TABLES IN SCHEMA {one}", f"DROP TABLES IN SCHEMA {one}", f"SET TABLES IN SCHEMA {one}, {two}"]
+    schema, other = rng.choice(sorted(names)), rng.choice(sorted(names))
+    return [
+        f"ADD TABLES IN SCHEMA {schema}",
+        f"DROP TABLES IN SCHEMA {schema}",
+        f"SET TABLES IN SCHEMA {schema}, {other}",
+    ]
 
 
 def _in_schemas(session: Session) -> list[str]:
@@ -171,9 +175,9 @@ def _in_schemas(session: Session) -> list[str]:
 
 def _roots(session: Session) -> list[str]:
     rng = session.rng
-    one, two = (_some_rows(session, leaf) for leaf in rng.sample(LEAVES, 2))
+    member, other = (_some_rows(session, leaf) for leaf in rng.sample(LEAVES, 2))
     toggles = [f"SET (publish_via_partition_root = {value})" for value in ("true", "true", "false")]
-    return [*toggles, f"ADD TABLE {one}", f"DROP TABLE {one.split()[0]}", f"SET TABLE {one}, {two}, account"]
+    return [*toggles, f"ADD TABLE {member}", f"DROP TABLE {member.split()[0]}", f"SET TABLE {member}, {other}, account"]
 
 
 def _columns(session: Session) -> list[str]:
@@ -220,7 +224,7 @@ _PICKS: dict[str, Pick] = {
 
 
 def options_of_shared(rng: random.Random) -> list[str]:
-    """Alterations of publications by a session that writes to their tables."""
+    """Write alterations of publications by a session that writes to their tables."""
     return [
         "ALTER PUBLICATION pub_some SET (publish = 'insert')",
         "ALTER PUBLICATION pub_some SET (publish = 'insert, update, delete, truncate')",

@@ -60,13 +60,13 @@ _SETTINGS = "-c lc_messages=C -c DateStyle=Postgres,MDY -c TimeZone=PST8PDT -c I
 
 
 def scripts_of(major: int) -> Path | None:
-    """The folder of the scripts that a major is given, None if they have not been fetched."""
+    """Return the folder of the scripts that a major is given, None if they have not been fetched."""
     folder = server_cache() / "sources" / str(SCRIPTS_OF[major]) / "contrib" / "test_decoding"
     return folder if folder.is_dir() else None
 
 
 def asked(major: int, published: str = "") -> Streams:
-    """What walsenders are asked for: asked at the end, slots would not find catalogs that scripts have rewritten.
+    """List what walsenders are asked for: asked at the end, slots would not find catalogs that scripts have rewritten.
 
     Where everything is published, statements fail that would not, and their transactions are rolled back before
     anybody could wait for walsenders: what these had streamed by then is not to be known.
@@ -84,8 +84,8 @@ def asked(major: int, published: str = "") -> Streams:
         f"pgoutput, {TWO_PHASE}": (*whole, ("two_phase", "on")),
         f"pgoutput, {STREAMED}, {TWO_PHASE}": (*streamed, ("two_phase", "on")),
     }
-    said = [(name, options) for name, options in streams.items() if published != EVERYTHING or STREAMED not in name]
-    return {name: (plugin_of(name), options) for name, options in said if is_said_by(name, major)}
+    chosen = [(name, options) for name, options in streams.items() if published != EVERYTHING or STREAMED not in name]
+    return {name: (plugin_of(name), options) for name, options in chosen if is_said_by(name, major)}
 
 
 def run_scripts(major: int, scripts: Path, published: str, directory: Path) -> Run:
@@ -174,7 +174,7 @@ def _lines(server: EmbeddedPostgres, script: Path) -> list[str]:
 
 
 def _wait_for(stdin: IO[str], stdout: IO[str], mark: str) -> None:
-    """Until psql has done all that it was given."""
+    """Wait until psql has done all that it was given."""
     stdin.write(f"\\echo {mark}\n")
     stdin.flush()
     for line in stdout:

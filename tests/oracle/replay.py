@@ -58,7 +58,7 @@ class Replay:
 
     @property
     def rows(self) -> list[Row]:
-        """Those that are there after the changes so far."""
+        """The rows that are there after the changes so far."""
         return list(self._rows.values())
 
     def apply(self, change: RowChange) -> None:
@@ -98,7 +98,7 @@ class Replay:
         return tuple(row[name] for name in self._key)
 
     def _whole(self, before: Row) -> int | None:
-        """The row that agrees with an old one in all that is known of it; of several, that of which most is known."""
+        """Find the row that agrees with an old one in all that is known of it; of several, the one most is known of."""
         fits = [
             (len(row), place)
             for place, row in self._rows.items()
@@ -114,7 +114,7 @@ def _given(row: Row | None) -> Row:
 
 
 def differences(expected: Iterable[Row], actual: Sequence[Row], names: Sequence[str], key: Sequence[str]) -> list[str]:
-    """What two tables differ in, a line for each row.
+    """List what two tables differ in, a line for each row.
 
     Args:
         expected: the server's rows.
@@ -124,8 +124,8 @@ def differences(expected: Iterable[Row], actual: Sequence[Row], names: Sequence[
     """
     if not key:
         names = [name for name in names if all(name in row for row in actual)]
-        wanted, found = (Counter(tuple(row[n] for n in names) for row in rows) for rows in (expected, actual))
-        return [f"{names}: expected {wanted - found}, found {found - wanted}"] if wanted != found else []
+        wanted, counted = (Counter(tuple(row[n] for n in names) for row in rows) for rows in (expected, actual))
+        return [f"{names}: expected {wanted - counted}, found {counted - wanted}"] if wanted != counted else []
     ours = {tuple(row[n] for n in key): row for row in actual}
     lines = []
     for row in expected:
@@ -140,7 +140,7 @@ def differences(expected: Iterable[Row], actual: Sequence[Row], names: Sequence[
 
 
 def typed_value(text: str | None, type_name: str) -> Any:
-    """The value that a single table's column has for the server's text, by the types of docs/reference/types.md.
+    """Convert the server's text to the value that a single table's column has, by the types of docs/reference/types.md.
 
     None stands for what the column's type cannot hold; numbers that are not whole are text.
     """
@@ -156,7 +156,7 @@ def typed_value(text: str | None, type_name: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of an Arrow column in the form that :func:`typed_value` gives."""
+    """Return a value of an Arrow column in the form that :func:`typed_value` gives."""
     if isinstance(value, Decimal):
         return str(value)
     return repr(value) if isinstance(value, float) else value

@@ -37,12 +37,12 @@ class RowFrames:
         self._doings = Doings(run.statements)
 
     def imaged(self) -> dict[str, list[str]]:
-        """Tables whose rows can be followed by name, and for each in what images lead to something else."""
+        """List for each table whose rows can be followed by name in what images lead to something else."""
         changes: dict[str, list[RowChange]] = {}
         for row in self._frame():
             name = lasting_name(f"{row['_schema']}.{row['_table']}")
             changes.setdefault(name, []).append(_imaged(row))
-        found = {}
+        by_table = {}
         for table in self._held.after.values():
             if (
                 table.rows is not None
@@ -50,11 +50,11 @@ class RowFrames:
                 and "renamed" not in self._doings.done(table.qualified)
             ):
                 name = lasting_name(f"{table.schema}.{table.name}")
-                found[table.qualified] = self._replay_images(table, changes.get(name, []))
-        return found
+                by_table[table.qualified] = self._replay_images(table, changes.get(name, []))
+        return by_table
 
     def typed(self, most: int) -> dict[str, list[str]]:
-        """Some tables that were there at the start, and for each in what its typed rows lead to something else."""
+        """List for some tables that were there at the start in what their typed rows lead to something else."""
         names = sorted(
             (table.qualified, oid)
             for oid, table in self._held.after.items()
@@ -70,7 +70,7 @@ class RowFrames:
         return oid in self._held.before and self._held.before[oid].rows is not None
 
     def _is_followed(self, table: Content) -> bool:
-        """Whether changes tell all that happened to a table's rows."""
+        """Tell whether changes tell all that happened to a table's rows."""
         before = self._held.before.get(table.oid)
         if before is not None and (before.rows is None or before.key != table.key):
             return False
@@ -108,11 +108,11 @@ class RowFrames:
         return _replayed(after.key, old, changes, new, names)
 
     def _frame(self) -> Iterator[Mapping[str, Any]]:
-        """Rows of all tables' images, in order."""
+        """Give rows of all tables' images, in order."""
         return _rows_of(self._table())
 
     def _table(self, table: str | None = None) -> pa.Table:
-        """A frame."""
+        """Read a frame."""
         options = {
             "path": str(self._run.wal),
             "catalog": str(self._run.backup),
@@ -128,7 +128,7 @@ class RowFrames:
 
 
 def _rows_of(frame: pa.Table) -> Iterator[Mapping[str, Any]]:
-    """Rows, in order."""
+    """Give rows, in order."""
     for batch in frame.sort_by(ORDER).to_batches(max_chunksize=1000):
         yield from batch.to_pylist()
 
@@ -144,7 +144,7 @@ def _replayed(key: tuple[str, ...], before: Any, changes: list[RowChange], after
 
 
 def _kept(before: Content, after: Content) -> Iterator[tuple[HeldColumn, HeldColumn]]:
-    """The columns that are the same at both times, whatever they are called."""
+    """Give the columns that are the same at both times, whatever they are called."""
     old = {column.number: column for column in before.columns}
     for column in after.columns:
         if column.number in old and old[column.number].identity == column.identity:
@@ -161,7 +161,7 @@ def _imaged(row: Mapping[str, Any]) -> RowChange:
 
 
 def _typed(row: Mapping[str, Any], names: list[str]) -> RowChange:
-    """A change in a single table's own columns: those of a delete are the old row's."""
+    """Make a change in a single table's own columns: those of a delete are the old row's."""
     before = None if row["_before"] is None else {name: plain(row["_before"][name]) for name in names}
     unchanged = set(row["_unchanged"])
     after = {name: plain(row[name]) for name in names if name not in unchanged}

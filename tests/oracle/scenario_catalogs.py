@@ -1,6 +1,6 @@
 """Scenarios about the catalogs themselves: rewritten, updated in place and in pieces, locked, and tables used as such.
 
-The form of the scripts is told in :mod:`oracle.scenarios`.
+The form of the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

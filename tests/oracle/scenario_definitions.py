@@ -1,6 +1,6 @@
 """Scenarios about definitions: every row is shown by the definition of its moment.
 
-The form of the scripts is told in :mod:`oracle.scenarios`.
+The form of the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

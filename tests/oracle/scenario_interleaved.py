@@ -1,9 +1,9 @@
 """Scenarios in which one session defines between the rows of another's transaction, in every order.
 
-The form of the scripts is told in :mod:`oracle.scenarios`. Those of ``INTERLEAVED`` are made of short orders: ``1`` and
-``2`` are rows of two tables, ``3`` is one of the second with a third column, ``(`` and ``)`` begin and commit the
-transaction; ``1:float`` changes the type of a column of the first table, ``+int`` adds a third column to the second,
-``-`` drops it, ``=text`` changes its type.
+The form of the scripts is described in :mod:`oracle.scenarios`. Those of ``INTERLEAVED`` are made of short orders.
+``1`` and ``2`` are rows of two tables, ``3`` is one of the second with a third column. ``(`` and ``)`` begin and commit
+the transaction. ``1:float`` changes the type of a column of the first table. ``+int`` adds a third column to the second
+one, ``-`` drops it, ``=text`` changes its type.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _statement(step: str, first: str, second: str) -> str:
 
 
 def _script(orders: tuple[str, ...]) -> str:
-    """Each order on two tables of its own; what waits for the transaction (``&``) ends when it has committed."""
+    """Write each order on two tables of its own; what waits for the transaction (``&``) ends when it has committed."""
     lines = []
     for number, order in enumerate(orders):
         tables = f"one_{number}", f"two_{number}"

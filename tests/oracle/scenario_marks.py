@@ -1,4 +1,4 @@
-"""Where scenarios that run on one server begin: messages that say their names, and what lies between them."""
+"""Beginnings of scenarios that run on one server: messages that say their names, and what lies between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mark(connection: psycopg.Connection[Any], scenario: str) -> None:
 
 
 def part(messages: pa.Table, scenario: str) -> pa.Table:
-    """Messages from a scenario's mark to the next mark."""
+    """Return the messages from a scenario's mark to the next mark."""
     data = messages.column("data")
     # Marks are short, and what is not need not be searched.
     short = pc.indices_nonzero(pc.less(pc.binary_length(data), _LONGEST_MARK))

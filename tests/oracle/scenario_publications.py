@@ -1,6 +1,6 @@
 """Scenarios about what publications publish while it changes: columns, schemas, roots of partitions.
 
-The form of the scripts is told in :mod:`oracle.scenarios`. Two publications of one stream must agree on a table's
+The form of the scripts is described in :mod:`oracle.scenarios`. Two publications of one stream must agree on a table's
 columns, so no table is in both ``pub_list`` with a list of columns and ``pub_some``. Members are added by the scripts,
 as scripts before them may have set others.
 """

@@ -1,6 +1,6 @@
 """Scenarios about tables as subscriptions have them: every kind of key, trigger, partition, type and membership.
 
-The form of the scripts is told in :mod:`oracle.scenarios`.
+The form of the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scenarios about publications that publish some rows of a table only: which changes become what, and are announced.
 
-The form of the scripts is told in :mod:`oracle.scenarios`. ``pub_some`` publishes inserts and deletes, ``pub_list``
-all; one stream has both, whose filters are joined by OR.
+The form of the scripts is described in :mod:`oracle.scenarios`. ``pub_some`` publishes inserts and deletes,
+``pub_list`` all; one stream has both, whose filters are joined by OR.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios about rows: what the WAL holds of each kind of change.
 
-The form of the scripts is told in :mod:`oracle.scenarios`.
+The form of the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Scenarios about when decoding begins and begins again: what runs then, and what has changed the catalog already.
 
-Each runs on a server of its own. ``!get`` takes from slots what there is, so that the server begins its next call where
-the last checkpoint lets it, with the snapshot it wrote there; Headwater takes the same pieces from its states. The
-form of the scripts is told in :mod:`oracle.scenarios`.
+Each runs on a server of its own. ``!get`` takes from slots what there is. So the server begins its next call where the
+last checkpoint lets it, with the snapshot it wrote there; Headwater takes the same pieces from its states. The form of
+the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

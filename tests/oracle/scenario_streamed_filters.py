@@ -1,7 +1,7 @@
-"""What row filters do to transactions that are streamed in blocks, rule by rule.
+"""Rules of what row filters do to transactions that are streamed in blocks.
 
-The lines are those of :mod:`oracle.script`; ``FILL`` makes the server stream what its transaction has queued so far,
-as that is more than 64kB then, with rows of a table that is not published.
+The lines are those of :mod:`oracle.script`. ``FILL`` queues rows of a table that is not published. With
+them the transaction has more than 64kB, and the server streams what it has queued so far.
 """
 
 from __future__ import annotations
@@ -179,10 +179,10 @@ a| COMMIT
 
 
 def statements() -> list[str]:
-    """What is there before the base copy is taken."""
+    """List the statements that are run before the base copy is taken."""
     return [part.strip() for part in SETUP.split(";\n")]
 
 
 def lines() -> list[str]:
-    """Of all rules, one after the other."""
+    """List the lines of all rules, one after the other."""
     return [line.replace("FILL", FILL) for script in RULES.values() for line in script.strip().splitlines()]

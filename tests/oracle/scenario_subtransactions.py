@@ -1,6 +1,6 @@
 """Scenarios about subtransactions: deep, many, large, rolled back, and those that change the catalog.
 
-The form of the scripts is told in :mod:`oracle.scenarios`.
+The form of the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenarios about transactions, and about servers that stop in the middle of them.
 
-The form of the scripts is told in :mod:`oracle.scenarios`.
+The form of the scripts is described in :mod:`oracle.scenarios`.
 """
 
 from __future__ import annotations

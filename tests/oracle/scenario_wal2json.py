@@ -1,7 +1,7 @@
-"""What wal2json's own tests are about, as scenarios: names, types and values as JSON, keys, identities, messages.
+"""Subjects of wal2json's own tests, as scenarios: names, types and values as JSON, keys, identities, messages.
 
-The form of the scripts is told in :mod:`oracle.scenarios`. They run on the server that has the plugin, before those of
-the other plugins.
+The form of the scripts is described in :mod:`oracle.scenarios`. They run on the server that has the plugin, before
+those of the other plugins.
 """
 
 from __future__ import annotations

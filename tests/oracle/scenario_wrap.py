@@ -1,6 +1,6 @@
-"""Scenarios in which xids begin anew, within the window or shortly before the copy of the data directory.
+"""Scenarios in which xids begin again, within the window or shortly before the copy of the data directory.
 
-The form of the scripts is told in :mod:`oracle.scenarios`. A line ``!spend 8`` spends xids until 8 are left of the
+The form of the scripts is described in :mod:`oracle.scenarios`. A line ``!spend 8`` spends xids until 8 are left of the
 epoch, ``!spend -8`` until 8 of the next one are gone; ``!mark`` remembers where the log is.
 """
 

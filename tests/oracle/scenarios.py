@@ -119,14 +119,14 @@ _LAST = "open_at_the_end"
 
 
 def _named() -> dict[str, Scenario]:
-    found = {name: _split(theme, text) for theme, texts in _THEMES.items() for name, text in texts.items()}
+    scenarios = {name: _split(theme, text) for theme, texts in _THEMES.items() for name, text in texts.items()}
     for theme, texts in _LATER.items():
-        found |= {name: replace(_split(theme, text), since=since) for name, (text, since) in texts.items()}
-    found |= {name: replace(found[name], is_alone=True) for name in _APART}
-    found[_LAST] = found.pop(_LAST)
+        scenarios |= {name: replace(_split(theme, text), since=since) for name, (text, since) in texts.items()}
+    scenarios |= {name: replace(scenarios[name], is_alone=True) for name in _APART}
+    scenarios[_LAST] = scenarios.pop(_LAST)
     for theme, alone in _ALONE.items():
-        found |= {name: _split(theme, text, is_alone=True, settings=more) for name, (text, more) in alone.items()}
-    return {name: replace(one, days=_days(name, one.theme)) for name, one in found.items()}
+        scenarios |= {name: _split(theme, text, is_alone=True, settings=more) for name, (text, more) in alone.items()}
+    return {name: replace(scenario, days=_days(name, scenario.theme)) for name, scenario in scenarios.items()}
 
 
 def _days(name: str, theme: str) -> tuple[int, ...]:

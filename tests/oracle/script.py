@@ -72,7 +72,7 @@ class ScriptRun:
         self._await_lock(session, connection.info.backend_pid)
 
     def _await_lock(self, session: str, pid: int) -> None:
-        """Until a started statement waits for a lock, or has ended without."""
+        """Wait until a started statement waits for a lock, or has ended without."""
         with self.server.connect() as watching:
             query = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
             while self.waiting[session].is_alive() and watching.execute(query, [pid]).fetchone() != (True,):
@@ -129,7 +129,7 @@ class ScriptRun:
 
 
 def _lines(script: str) -> Iterator[tuple[str, str | None, str, str]]:
-    """(session, database, mode, statement); ("!", None, "", command) for commands."""
+    """Give (session, database, mode, statement); ("!", None, "", command) for commands."""
     joined: list[str] = []
     for line in script.strip("\n").splitlines():
         if LINE.match(line) or line.startswith("!"):
@@ -141,6 +141,6 @@ def _lines(script: str) -> Iterator[tuple[str, str | None, str, str]]:
             yield "!", None, "", line
             continue
         first, _, rest = line.partition("\n")
-        found = LINE.match(first)
-        assert found is not None
-        yield found[1], found[2], found[3], f"{found[4]}\n{rest}".strip()
+        match = LINE.match(first)
+        assert match is not None
+        yield match[1], match[2], match[3], f"{match[4]}\n{rest}".strip()

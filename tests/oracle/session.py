@@ -77,7 +77,7 @@ class Table:
         return self.replica_identity in "fi" or (self.replica_identity == "d" and bool(self.key))
 
     def settable(self) -> list[TableColumn]:
-        """Columns that an INSERT may name, the key apart."""
+        """List the columns that an INSERT may name, the key apart."""
         return [c for c in self.columns if not c.is_generated and not c.is_identity and c.name not in (*self.key, "id")]
 
 
@@ -127,11 +127,11 @@ class Session:
 
     @property
     def aside(self) -> str:
-        """How the name of the other schema begins that this session alone uses, and renames."""
+        """The beginning of the name of the other schema that this session alone uses, and renames."""
         return f"{ASIDE}{self.number}_"
 
     def next_number(self) -> int:
-        """A number no other session and no earlier call gives: for keys and names."""
+        """Return a number no other session and no earlier call gives: for keys and names."""
         self.serial += 1
         return self.serial * 10 + self.number
 
@@ -153,10 +153,10 @@ class Session:
         return self.guard(feed, statement)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Result of a query, empty if it failed."""
-        found: list[tuple[Any, ...]] = []
-        self.guard(lambda: found.extend(self.connection.execute(query.encode()).fetchall()), query)
-        return found
+        """Return the result of a query, empty if it failed."""
+        result: list[tuple[Any, ...]] = []
+        self.guard(lambda: result.extend(self.connection.execute(query.encode()).fetchall()), query)
+        return result
 
     def begin(self) -> None:
         """Open a transaction block."""
@@ -201,7 +201,7 @@ class Session:
             self.connection.execute("SELECT pg_sleep(0.005)")
 
     def tables(self) -> list[Table]:
-        """All tables this session may write to, as it sees them now."""
+        """List all tables this session may write to, as it sees them now."""
         if self._tables is None:
             self._tables = self._look_up()
         return list(self._tables.values())
@@ -211,7 +211,7 @@ class Session:
         self._tables = None
 
     def literal(self, type_name: str) -> str:
-        """A random literal of a type."""
+        """Make a random literal of a type."""
         return values.literal(self.rng, type_name, self.domains, self.enums)
 
     def _look_up(self) -> dict[str, Table]:
@@ -224,7 +224,7 @@ class Session:
         return {name: _table(head, columns) for name, (head, columns) in parts.items()}
 
     def guard(self, action: Callable[[], object], statement: str) -> bool:
-        """Do something by name of a statement; on an error put the transaction right and say False."""
+        """Run an action in the name of a statement; on an error put the transaction right and return False."""
         began, state = time.monotonic_ns(), ""
         try:
             action()

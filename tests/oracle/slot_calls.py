@@ -31,31 +31,31 @@ class SlotCalls:
         self._outs: list[Path] = []
 
     def words(self, *bounds: str | Path | Lsn) -> tuple[str | Path, ...]:
-        """Another call."""
+        """Write the words of another call."""
         suffix = "lines" if self._is_text else "parquet"
         self._outs.append(self.killer.directory / f"{self._name}{len(self._outs)}.{suffix}")
         form = ("--with-lsn",) if self._is_text else ()
         return ("decode", "--slot", self._slot, "-q", *form, *map(str, bounds), "--out", self._outs[-1])
 
     def while_writing(self, number: int = 0) -> Moment:
-        """When the call of a number, the first has 0, has begun with its output."""
+        """Make the moment when the call of a number, the first has 0, has begun with its output."""
         return has(1, f".headwater-*/{self._name}{number}.*")
 
     def killed(self, moment: Moment, *bounds: str | Path | Lsn) -> None:
-        """One that is killed, unless it ends before."""
+        """Run a call that is killed, unless it ends before."""
         self.kills += self.killer.kills(moment, *self.words(*bounds))
 
     def finished(self, *bounds: str | Path | Lsn) -> None:
-        """One that comes to its end."""
+        """Run a call that comes to its end."""
         done(self._command, *self.words(*bounds))
 
     def more(self, *bounds: str | Path | Lsn) -> int:
-        """What one more gives."""
+        """Run one more call; return how many messages it gives."""
         self.finished(*bounds)
         return len(self._said(self._outs[-1:]))
 
     def compare(self, decoded: DecodedRun, expected: pa.Table) -> None:
-        """All of them together against the server."""
+        """Compare all calls together with the server."""
         expected = _lines(expected) if self._is_text else expected
         decoded.compare(self._stream, expected, self._said(self._outs))
 
@@ -67,11 +67,11 @@ class SlotCalls:
 
 
 def _lines(messages: pa.Table) -> pa.Table:
-    """Messages as the command prints them with --with-lsn."""
+    """Print messages as the command does with --with-lsn."""
     rows = zip(*(messages.column(name).to_pylist() for name in ("lsn", "xid", "data")), strict=True)
     return _table_of(b"".join(f"{Lsn(lsn)}\t{xid}\t".encode() + data + b"\n" for lsn, xid, data in rows))
 
 
 def _table_of(printed: bytes) -> pa.Table:
-    """A message for each line."""
+    """Make a message of each line."""
     return messages_table((0, 0, line) for line in printed.splitlines(keepends=True))

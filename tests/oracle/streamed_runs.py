@@ -48,7 +48,7 @@ Work = Callable[[EmbeddedPostgres, Callable[[], object]], None]
 
 
 def since(oldest: int, daily: Sequence[int] = DAILY) -> list[ParameterSet]:
-    """Majors from one on; most of them are for the long form."""
+    """Mark majors from one on; most of them are for the long form."""
     return [
         pytest.param(major, id=f"pg{major}", marks=() if major in daily else pytest.mark.slow)
         for major in (14, 15, 16, 17, 18, 19)
@@ -57,7 +57,7 @@ def since(oldest: int, daily: Sequence[int] = DAILY) -> list[ParameterSet]:
 
 
 def pgoutput(major: int, publication: str = "pub_all", *more: tuple[str, str]) -> Options:
-    """Options of a stream of the highest protocol."""
+    """Return the options of a stream of the highest protocol."""
     return *newest_streaming(major), ("publication_names", publication), ("messages", "true"), *more
 
 
@@ -150,7 +150,7 @@ def run_live(
     work: Work,
     settings: Options = STREAMED_LIMIT,
 ) -> Run:
-    """Work on a server, with a walsender for each stream.
+    """Run work on a server, with a walsender for each stream.
 
     Args:
         major: PostgreSQL's; directory: for the server's files.
@@ -177,7 +177,7 @@ def run_live(
 
 
 def request_of(run: Run, name: str) -> DecodeRequest:
-    """What a stream asks for."""
+    """Make the request of a stream."""
     plugin, options = run.plugins[name]
     return DecodeRequest(
         wal=str(run.wal),
@@ -193,19 +193,19 @@ def request_of(run: Run, name: str) -> DecodeRequest:
 
 
 def decoded(engine: Engine, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
-    """Our messages of a stream."""
+    """Decode our messages of a stream."""
     with decode(engine, request_of(run, name), settings=RunSettings(bounds=bounds)) as result:
         return joined(result.tables())
 
 
 def sent_messages(run: Run, name: str, scenario: str | None = None) -> pa.Table:
-    """What a walsender sent, of all or of one scenario; without xids, which it does not tell."""
+    """Return what a walsender sent, of all or of one scenario; without xids, which it does not tell."""
     sent = messages_table((lsn, 0, data) for lsn, data in run.sent[name])
     return sent if scenario is None else part(sent, scenario)
 
 
 def difference(run: Run, name: str, actual: pa.Table, scenario: str | None = None) -> Difference | None:
-    """Where what we say, of all or of one scenario, parts from what a walsender sent.
+    """Find where our messages, of all or of one scenario, part from what a walsender sent.
 
     The replication protocol carries no xids, and no LSN of a message that others of the same change follow: there ours
     are put. Left out is what was announced once more without anything that the WAL tells of.
@@ -213,15 +213,15 @@ def difference(run: Run, name: str, actual: pa.Table, scenario: str | None = Non
     sent = sent_messages(run, name, scenario)
     actual = actual if scenario is None else part(actual, scenario)
     lsns, xids, datas = (actual.column(name).to_pylist() for name in ("lsn", "xid", "data"))
-    told = zip(sent.column("lsn").to_pylist(), sent.column("data").to_pylist(), strict=True)
-    kept = _without_repeated(told, datas) if run.plugins[name][0] == "pgoutput" else told
+    pairs = zip(sent.column("lsn").to_pylist(), sent.column("data").to_pylist(), strict=True)
+    rest = _without_repeated(pairs, datas) if run.plugins[name][0] == "pgoutput" else pairs
     ours = chain(zip(lsns, xids, strict=True), repeat((0, 0)))
-    expected = ((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(kept, ours, strict=False))
+    expected = ((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(rest, ours, strict=False))
     return first_difference(messages_table(expected), actual)
 
 
 def _without_repeated(sent: Iterable[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """What was sent, but for announcements that still count, and that we do not make again.
+    """Give what was sent, but for announcements that still count, and that we do not make again.
 
     A server that decodes while others work takes invalidations that no WAL tells of. What a streamed transaction has
     announced counts for itself until a part of it is rolled back, and for all once it has committed.
@@ -235,20 +235,20 @@ def _without_repeated(sent: Iterable[tuple[int, bytes]], ours: Sequence[bytes]) 
         elif kind in (b"A", b"c"):
             gone = announced.pop(xid, set())
             announced[0] |= gone if kind == b"c" else set()
-        said, known = (data[:1] + data[5:] if inside else data), announced.setdefault(inside, set())
-        is_repeated = kind in (b"R", b"Y") and said in known and (at >= len(ours) or ours[at] != data)
-        known.add(said)
+        announcement, known = (data[:1] + data[5:] if inside else data), announced.setdefault(inside, set())
+        is_repeated = kind in (b"R", b"Y") and announcement in known and (at >= len(ours) or ours[at] != data)
+        known.add(announcement)
         if not is_repeated:
             at += 1
             yield lsn, data
 
 
 def check(engine: Engine, run: Run) -> None:
-    """Whether all streams are what was sent, in one window and in many, and a plugin of callbacks says the same."""
+    """Check that all streams are what was sent, in one window and in many, and a plugin of callbacks says the same."""
     for name in run.plugins:
         actual = decoded(engine, run, name)
-        found = difference(run, name, actual)
-        assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
+        mismatch = difference(run, name, actual)
+        assert mismatch is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{mismatch}"
         in_windows = decoded(engine, run, name, WindowBounds(1 << 20))
         assert first_difference(actual, in_windows) is None, name
         if name == "test_decoding":

@@ -75,7 +75,7 @@ FILTERS = (
 
 
 def statements(major: int, filters: bool = False) -> list[str]:
-    """What is there before the base copy is taken, with publications that have row filters or without."""
+    """List the statements before the base copy is taken, with publications that have row filters or without."""
     own = [OWN.format(n=n, identity=IDENTITIES[n]) for n in range(SESSIONS)]
     filtered = [FILTERED, *(filtered_by("CREATE PUBLICATION pub_rows{n} FOR", n, 0) for n in range(SESSIONS))]
     later = [script for since, script in SETUP_SINCE.items() if since <= major]
@@ -85,13 +85,13 @@ def statements(major: int, filters: bool = False) -> list[str]:
 
 
 def publications(major: int, filters: bool = False) -> list[str]:
-    """Lists of publications that a stream may ask for."""
+    """List the publications that a stream may ask for."""
     kinds = (PUBLICATIONS, FILTERED_PUBLICATIONS) if filters else (PUBLICATIONS,)
     return [name for kind in kinds for since, names in kind.items() if since <= major for name in names]
 
 
 def filtered_by(what: str, session: int, number: int) -> str:
-    """A statement about a session's publication, with one of its filters."""
+    """Write a statement about a session's publication, with one of its filters."""
     return f"{what} TABLE own{{n}} WHERE ({FILTERS[session][number]})".format(n=session)
 
 
@@ -123,7 +123,7 @@ class StreamedWorkload:
         self._prepares, self._rolls_back = prepares, rolls_back
 
     def run(self, steps: int) -> None:
-        """So many steps; then all transactions end."""
+        """Run so many steps; then all transactions end."""
         for _ in range(steps):
             self._step(self._rng.choice(self._sessions))
         for session in self._sessions:
@@ -168,14 +168,14 @@ class _Session:
         self.connection.execute(statement.encode())
 
     def _choose_origin(self) -> None:
-        """Now and then whoever writes is someone who repeats what was written elsewhere."""
+        """Change now and then whose writing this is: someone's who repeats what was written elsewhere."""
         if self._rng.random() < 0.2:
             self._has_origin = not self._has_origin
             setup = f"setup('{ORIGIN.format(n=self._number)}')" if self._has_origin else "reset()"
             self.connection.execute(f"SELECT pg_replication_origin_session_{setup}".encode())
 
     def change(self) -> None:
-        """Rows of one kind or another, few or many."""
+        """Change rows of one kind or another, few or many."""
         table, rng = f"own{self._number}", self._rng
         count, first = rng.choice((1, 3, 40, 400)), self._next
         low = rng.randrange(max(1, first))
@@ -212,7 +212,7 @@ class _Session:
             self._run(chosen)
 
     def _changes_of_parted(self, first: int, count: int, low: int) -> tuple[str, ...]:
-        """Of the partitioned table, each session's rows; some go from one partition to the other."""
+        """Write changes of the partitioned table, each session's rows; some go from one partition to the other."""
         own, number = f"session = {self._number}", self._number
         rows = (
             f"SELECT {SESSIONS} * g + {number}, 'parted', {number} FROM generate_series({first}, {first + count - 1}) g"
@@ -235,7 +235,7 @@ class _Session:
                 copy.write_row((row, "copied" * (row % 7), None, row))
 
     def define(self) -> None:
-        """A definition inside of the transaction."""
+        """Change a definition inside of the transaction."""
         table, name = f"own{self._number}", f"c{self._names}"
         self._names += 1
         choice = self._rng.randrange(5 if self._filters else 3)
@@ -251,25 +251,25 @@ class _Session:
             self._run(filtered_by(f"ALTER PUBLICATION pub_rows{self._number} SET", self._number, number))
 
     def savepoint(self) -> None:
-        """A subtransaction."""
+        """Begin a subtransaction."""
         self._names += 1
         self.savepoints.append(f"s{self._names}")
         self._run(f"SAVEPOINT {self.savepoints[-1]}")
 
     def release(self) -> None:
-        """The end of the last one, or of several."""
+        """Release the last savepoint, or several."""
         at = self._rng.randrange(len(self.savepoints))
         self._run(f"RELEASE {self.savepoints[at]}")
         del self.savepoints[at:]
 
     def roll_back(self) -> None:
-        """The last one, or several, are rolled back."""
+        """Roll back the last savepoint, or several."""
         at = self._rng.randrange(len(self.savepoints))
         self._run(f"ROLLBACK TO {self.savepoints[at]}")
         del self.savepoints[at + 1 :]
 
     def end(self, how: str) -> None:
-        """The transaction's end."""
+        """End the transaction."""
         if not self.is_open:
             return
         if how == "prepare":

@@ -1,4 +1,4 @@
-"""What the server's own output plugins are asked, and what they answered.
+"""Questions to the server's own output plugins, and what they answered.
 
 A stream is one plugin with some options over one window. All streams of a run are peeked at over the same slots, one
 for each plugin, so that none moves on.
@@ -165,13 +165,13 @@ class PluginStop:
     lsn: int | None
 
     def is_same(self, error: HeadwaterError) -> bool:
-        """Whether an error of ours says the same of the same change."""
+        """Tell whether an error of ours says the same of the same change."""
         return self.message in str(error) and self.lsn in (None, error.lsn)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What one plugin said with some options.
+    """The answer of one plugin with some options.
 
     Attributes:
         name: for people.
@@ -199,12 +199,12 @@ class Stream:
 
     @property
     def two_phase(self) -> bool:
-        """Prepared transactions are decoded at PREPARE."""
+        """Whether prepared transactions are decoded at PREPARE."""
         return TWO_PHASE in self.name
 
 
 def slot_name(stream: str) -> str:
-    """Of the slot that a stream is peeked at over, which it shares with others."""
+    """Name the slot that a stream is peeked at over, which it shares with others."""
     return f"oracle_{plugin_of(stream)}" + ("_two_phase" if TWO_PHASE in stream else "")
 
 
@@ -213,36 +213,36 @@ SLOTS = tuple(f"{plugin}{more}" for more in ("", f", {TWO_PHASE}") for plugin in
 
 
 def two_phase_of(major: int) -> dict[str, Options]:
-    """Streams that prepared transactions are decoded at PREPARE for."""
+    """Return the streams for which prepared transactions are decoded at PREPARE."""
     pgoutput = TWO_PHASE_PGOUTPUT if major >= TWO_PHASE_PGOUTPUT_SINCE else {}
     return TWO_PHASE_TEST_DECODING | pgoutput
 
 
 def pgoutput_of(major: int) -> dict[str, Options]:
-    """Streams of pgoutput that scenarios are asked for on a major."""
+    """Return the streams of pgoutput that scenarios are asked for on a major."""
     local = {NO_ORIGIN: _published("pub_all", ("origin", "none"), ("messages", "true"))}
     return PGOUTPUT | local if major >= NO_ORIGIN_SINCE else PGOUTPUT
 
 
 def newest_streaming(major: int) -> Options:
-    """How transactions in progress are asked for by a major's newest protocol."""
+    """Return the options by which a major's newest protocol is asked for transactions in progress."""
     if major < PARALLEL_SINCE:
         return ("proto_version", "3" if major >= TWO_PHASE_PGOUTPUT_SINCE else "2"), ("streaming", "on")
     return ("proto_version", "4"), ("streaming", "parallel")
 
 
 def plugin_of(name: str) -> str:
-    """The plugin of a stream."""
+    """Return the plugin of a stream."""
     return name.partition(",")[0]
 
 
 def options_of(name: str) -> Options:
-    """The options of a stream that is asked under default settings."""
+    """Return the options of a stream that is asked under default settings."""
     return (TEST_DECODING | RANDOM_PGOUTPUT | TWO_PHASE_TEST_DECODING | TWO_PHASE_PGOUTPUT | WAL2JSON)[name]
 
 
 def is_said_by(name: str, major: int) -> bool:
-    """Whether the plugins of a major can be asked for a stream."""
+    """Tell whether the plugins of a major can be asked for a stream."""
     two_phase = (*TWO_PHASE_PGOUTPUT, f"pgoutput, {STREAMED}, {TWO_PHASE}")
     since = {NO_ORIGIN: NO_ORIGIN_SINCE, **dict.fromkeys(two_phase, TWO_PHASE_PGOUTPUT_SINCE)}
     since[f"pgoutput, {STREAMED} in parallel"] = PARALLEL_SINCE
@@ -250,13 +250,13 @@ def is_said_by(name: str, major: int) -> bool:
 
 
 def parse_lsn(text: str) -> int:
-    """``X/Y`` in bytes."""
+    """Parse ``X/Y`` into bytes."""
     high, low = text.split("/")
     return int(high, 16) << 32 | int(low, 16)
 
 
 def format_lsn(lsn: int) -> str:
-    """Bytes as ``X/Y``."""
+    """Format bytes as ``X/Y``."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
@@ -269,7 +269,7 @@ def peek_all(
     middle: int | None = None,
     end: int | None = None,
 ) -> dict[str, Stream]:
-    """All streams of a run, by name.
+    """Peek at all streams of a run; return them by name.
 
     Args:
         connection: its session's settings are changed.
@@ -299,7 +299,7 @@ def peek_all(
 def with_what_came_before(
     connection: psycopg.Connection[Any], streams: Mapping[str, Stream], records: Int64s
 ) -> dict[str, Stream]:
-    """The same, and of those that stopped with an error what they said of the transactions before.
+    """Return the same; those that stopped with an error also have what they said of the transactions before.
 
     Args:
         connection: of those who were asked.

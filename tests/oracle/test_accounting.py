@@ -1,4 +1,4 @@
-"""Which blocks a walsender streams with a small logical_decoding_work_mem, and which the accounting says it does."""
+"""Blocks that a walsender streams with a small logical_decoding_work_mem are those that the accounting says."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Writers:
     key: int = 0
 
     def wait(self) -> None:
-        """Until the walsender has read all that was written."""
+        """Wait until the walsender has read all that was written."""
         self.live.read_to(flushed(self.watcher))
 
     def some(self, most: int) -> int:
@@ -199,7 +199,7 @@ class Recorded:
 
 
 def request_of(run: Recorded, **more: Any) -> Request:
-    """What an index has to have for a run."""
+    """Make the request of what an index has to have for a run."""
     return Request((run.database,), (), run.version.major, **more, change_size=run.version.change_size)
 
 
@@ -229,7 +229,7 @@ def _asked(connection: Any, query: str) -> Any:
 
 
 def changes_of(index: WalIndex, blocks: Blocks) -> list[list[int]]:
-    """[xid, changes, truncates and messages] of each block with changes, as the walsender would have said."""
+    """Count [xid, changes, truncates and messages] of each block with changes, as the walsender would have said."""
     rows = index.rows
     c = rows.changes
     chunked = np.unique(c.locator[c.kinds & CHUNKS != 0])
@@ -246,14 +246,14 @@ def changes_of(index: WalIndex, blocks: Blocks) -> list[list[int]]:
     top = toplevel_of(rows)(xid)
     aborted = {int(sub): int(place) for sub, place in _aborts(rows)}
     gone = np.array([aborted.get(int(x), 1 << 62) for x in xid])
-    found = []
+    counted = []
     for i in range(len(blocks)):
         behind = (lsn > blocks.lo[i]) | ((lsn == blocks.lo[i]) & (taken > blocks.lo_taken[i]))
         inside = (lsn < blocks.hi[i]) | ((lsn == blocks.hi[i]) & (taken <= blocks.hi_taken[i]))
         if blocks.first[i]:
             chosen = behind & inside & (top == blocks.xid[i]) & (gone >= blocks.place[i])
-            found.append([int(blocks.xid[i]), int(chosen.sum())])
-    return found
+            counted.append([int(blocks.xid[i]), int(chosen.sum())])
+    return counted
 
 
 def _aborts(rows: Any) -> Any:
@@ -263,26 +263,26 @@ def _aborts(rows: Any) -> Any:
 
 
 def aborts_of(index: WalIndex, streams: Streams) -> list[int]:
-    """Whose rollback is told, in order."""
+    """List the transactions whose rollback is told, in order."""
     xids, since = (
         np.concatenate(both) for both in ((streams.sub_xid, streams.top_xid), (streams.sub_since, streams.top_since))
     )
-    told = dict(zip(xids.tolist(), since.tolist(), strict=True))
+    streamed_since = dict(zip(xids.tolist(), since.tolist(), strict=True))
     ends = index.rows.ends
     aborts = ends.take(np.flatnonzero((ends.kind == ABORT) | (ends.kind == ABORT_PREPARED)))
-    found = []
+    rolled_back = []
     for i in range(len(aborts)):
         listed = (*aborts.subs.values[aborts.subs.starts[i] : aborts.subs.starts[i + 1]].tolist(), int(aborts.xid[i]))
-        found += [xid for xid in listed if told.get(xid, 1 << 62) < aborts.lsn[i]]
-    return found
+        rolled_back += [xid for xid in listed if streamed_since.get(xid, 1 << 62) < aborts.lsn[i]]
+    return rolled_back
 
 
 def running_of(index: WalIndex, major: int) -> Running:
-    """The RUNNING_XACTS records that an index has kept."""
-    kept = (parse_record(one.data, one.lsn, one.end_lsn, major) for one in index.kept)
-    records = [one for one in kept if one.rmid == STANDBY]
-    oldest = [parse_running_xacts(one.main_data, one.lsn).oldest_running_xid for one in records]
-    return Running(np.array([one.lsn for one in records], np.int64), np.array(oldest, np.int64))
+    """Return the RUNNING_XACTS records that an index has kept."""
+    parsed = (parse_record(record.data, record.lsn, record.end_lsn, major) for record in index.kept)
+    records = [record for record in parsed if record.rmid == STANDBY]
+    oldest = [parse_running_xacts(record.main_data, record.lsn).oldest_running_xid for record in records]
+    return Running(np.array([record.lsn for record in records], np.int64), np.array(oldest, np.int64))
 
 
 def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False, two_phase: bool = False) -> Streams:
@@ -293,7 +293,7 @@ def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = Fal
 
 
 def windows_of(run: Recorded, windows: int, grid: int, limit: int) -> Iterator[Streams]:
-    """Some windows one after the other, each indexed in detail where that is asked for only."""
+    """Give some windows one after the other, each indexed in detail where that is asked for only."""
     frames = read_frames(WalDirectory.scan(run.directory), run.start)
     edges = [int(frames.lsns[i * len(frames.lsns) // windows]) for i in range(windows)] + [int(frames.end_lsns[-1])]
     rules, before = StreamRules(limit, False, run.version, run.database, run.start), NOTHING_QUEUED
@@ -301,8 +301,8 @@ def windows_of(run: Recorded, windows: int, grid: int, limit: int) -> Iterator[S
         of_window = (frames.lsns >= lo) & (frames.lsns < hi)
         positions, lsns, ends = (column[of_window] for column in (frames.positions, frames.lsns, frames.end_lsns))
         part = Frames(frames.data, positions, lsns, ends, None)
-        yield (found := _streams_of_window(part, before, run, lo, hi, grid, rules))
-        before = found.accounting
+        yield (streams := _streams_of_window(part, before, run, lo, hi, grid, rules))
+        before = streams.accounting
 
 
 def _streams_of_window(
@@ -312,16 +312,16 @@ def _streams_of_window(
     for _ in range(3):
         index = build_index(frames, lo, hi, request)
         running = running_of(index, run.version.major)
-        found = account(before, index.rows, running, lo, hi, grid, request.detailed, rules)
-        if not found.lacking:
-            return found
-        request = replace(request, detailed=joined_stretches((*request.detailed, *found.lacking)))
+        streams = account(before, index.rows, running, lo, hi, grid, request.detailed, rules)
+        if not streams.lacking:
+            return streams
+        request = replace(request, detailed=joined_stretches((*request.detailed, *streams.lacking)))
     raise AssertionError("a window was indexed three times, and that is not enough")
 
 
 def joined(streams: list[Streams]) -> Blocks:
-    """The blocks of all."""
-    return Blocks(*(np.concatenate([getattr(one.blocks, f.name) for one in streams]) for f in fields(Blocks)))
+    """Join the blocks of all streams."""
+    return Blocks(*(np.concatenate([getattr(part.blocks, f.name) for part in streams]) for f in fields(Blocks)))
 
 
 @pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL)
@@ -333,9 +333,9 @@ def test_blocks_are_those_of_a_walsender(major: int, seed: int) -> None:
         assert len(run.blocks) > 40
         assert changes_of(index, streams.blocks) == run.blocks
         assert aborts_of(index, streams) == run.aborted
-        found = list(windows_of(run, 3, 1 << 16, 64 << 10))
-        assert same(joined(found), streams.blocks)
-        assert same(found[-1].accounting, streams.accounting)
+        windows = list(windows_of(run, 3, 1 << 16, 64 << 10))
+        assert same(joined(windows), streams.blocks)
+        assert same(windows[-1].accounting, streams.accounting)
 
 
 @pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL_TWO_PHASE)

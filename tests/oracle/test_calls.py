@@ -47,7 +47,7 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 
 
 def window(connection: psycopg.Connection[Any]) -> tuple[int, int]:
-    """From the first slot's position to the end of the log."""
+    """Return the window from the first slot's position to the end of the log."""
     query = "SELECT confirmed_flush_lsn::text, pg_current_wal_flush_lsn()::text FROM pg_replication_slots"
     row = connection.execute(f"{query} WHERE slot_name = 'one'".encode()).fetchone()
     assert row is not None
@@ -58,9 +58,9 @@ def test_records_end_where_the_server_says(server: EmbeddedPostgres, connection:
     lo, hi = window(connection)
     query = f"SELECT end_lsn::text FROM pg_get_wal_records_info('{format_lsn(lo)}', '{format_lsn(hi)}')"
     expected = [parse_lsn(end) for (end,) in connection.execute(query.encode()).fetchall()]
-    found = record_ends(server.wal_directory, lo, hi).tolist()
-    assert len(found) > 500
-    assert found == expected
+    ends = record_ends(server.wal_directory, lo, hi).tolist()
+    assert len(ends) > 500
+    assert ends == expected
 
 
 def test_windows_are_cut_at_ends_of_records(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:

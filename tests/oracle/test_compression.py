@@ -29,7 +29,7 @@ SIZES = (100, 1500, 3000, 60_000)
 
 
 def set_method(connection: psycopg.Connection[object], setting: str, method: str) -> bool:
-    """Whether the server has the method."""
+    """Set a compression method; tell whether the server has it."""
     try:
         connection.execute(f"SET {setting} = {method}".encode())
     except psycopg.errors.InvalidParameterValue:
@@ -38,7 +38,7 @@ def set_method(connection: psycopg.Connection[object], setting: str, method: str
 
 
 def write(connection: psycopg.Connection[object], name: str) -> None:
-    """Values of many sizes, in columns of every storage; written, changed, and left as they were."""
+    """Write values of many sizes, in columns of every storage; written, changed, and left as they were."""
     columns = ", ".join(f"c_{storage} text STORAGE {storage}" for storage in STORAGES)
     if connection.info.server_version < 160000:
         columns = ", ".join(f"c_{storage} text" for storage in STORAGES)
@@ -64,7 +64,7 @@ def test_values_and_images(major: int, tmp_path: Path) -> None:
     shown = compare(programs, tmp_path)
     assert ("pglz", "pglz") in shown
     if is_of_debian(programs):
-        assert shown == {(one, other) for one in TOAST_METHODS for other in IMAGE_METHODS}
+        assert shown == {(method, other) for method in TOAST_METHODS for other in IMAGE_METHODS}
 
 
 def compare(programs: ServerPrograms, directory: Path) -> set[tuple[str, str]]:

@@ -38,14 +38,14 @@ def test_the_page_is_of_a_run_in_which_nothing_differed() -> None:
     rows = list(_rows())
     assert len(rows) == 2 * len(SCENARIOS)
     for name, cells in rows:
-        found = {cell for cell in cells if not cell.startswith("from ")}
+        verdicts = {cell for cell in cells if not cell.startswith("from ")}
         assert len(cells) >= len(SUPPORTED), name
-        assert found <= ({IDENTICAL, GAP} if name in KNOWN_GAPS else {IDENTICAL}), name
-        assert found or SCENARIOS[name].since > max(SUPPORTED), name
+        assert verdicts <= ({IDENTICAL, GAP} if name in KNOWN_GAPS else {IDENTICAL}), name
+        assert verdicts or SCENARIOS[name].since > max(SUPPORTED), name
 
 
 def _rows() -> Iterator[tuple[str, list[str]]]:
-    """Of the page's tables of scenarios: name, and what is said of each major."""
+    """Give the rows of the page's tables of scenarios: name, and what is said of each major."""
     name = ""
     for line in PAGE.read_text().splitlines():
         parts = [part.strip() for part in line.split("|")[1:-1]]
@@ -63,15 +63,15 @@ def test_what_covers_postgresqls_tests_is_there() -> None:
 
 def test_runs_add_to_what_was_found(tmp_path: Path) -> None:
     name, other = list(SCENARIOS)[:2]
-    found = Found()
-    found.add((16, "16.1", name, "pgoutput, all", 3), DIFFERS)
-    found.add((16, "16.1", name, "pgoutput, lists", 3), IDENTICAL)
-    found.write(tmp_path / "found")
+    comparisons = Found()
+    comparisons.add((16, "16.1", name, "pgoutput, all", 3), DIFFERS)
+    comparisons.add((16, "16.1", name, "pgoutput, lists", 3), IDENTICAL)
+    comparisons.write(tmp_path / "found")
     again = Found.read(tmp_path / "found")
-    assert again == found
+    assert again == comparisons
     assert again.cell(16, name, "pgoutput") == DIFFERS
     again.add((16, "16.2", name, "pgoutput, all", 3), IDENTICAL)
     again.add((16, "16.2", other, "pgoutput, all", 3), GAP)
-    assert [again.cell(16, one, "pgoutput") for one in (name, other)] == [IDENTICAL, GAP]
+    assert [again.cell(16, scenario, "pgoutput") for scenario in (name, other)] == [IDENTICAL, GAP]
     assert "| 16.2 | 2 | 3 | 9 | 2 | 1 | 0 |" in page(again)
     assert again.cell(16, name, "test_decoding") == NOT_RUN

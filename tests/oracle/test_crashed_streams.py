@@ -1,7 +1,7 @@
 """Transactions that were streamed, and whose server crashed: no record ends them, and yet they are over.
 
-A session of behind the crash finds in the commit log that they are, as soon as it looks into a catalog, and from 18 on
-always: then it does not stream them. So the table is one that it knows already, on a server that does not look.
+A session of after the crash finds in the commit log that they are, as soon as it looks into a catalog. From 18 on it
+always does: then it does not stream them. So the table is one that it knows already, on a server that does not look.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ def test_a_crash_amid_streamed_transactions(engine: Engine, major: int, tmp_path
         server.start()
         with server.connect() as connection:
             run(connection, "INSERT INTO t VALUES (3, 'behind');\nCHECKPOINT;\nINSERT INTO t VALUES (4, 'later')")
-            said = {way: said_of(connection, options_of(way)) for way in ways}
+            expected = {way: said_of(connection, options_of(way)) for way in ways}
             settings = (*LIMIT, *saying(version_text(connection)))
         server.stop()
         request = DecodeRequest(
             str(server.wal_directory), str(backup), plugin="pgoutput", start=start, settings=settings
         )
         for way in ways:
-            kinds = [data[:1] for data in said[way].column("data").to_pylist()]
+            kinds = [data[:1] for data in expected[way].column("data").to_pylist()]
             assert kinds.count(b"A") == 2, kinds
             assert kinds.count(b"S") >= 2, kinds
             with decode(engine, replace(request, options=options_of(way))) as result:
-                found = joined(result.tables())
-            assert first_difference(said[way], found) is None, first_difference(said[way], found)
+                actual = joined(result.tables())
+            assert first_difference(expected[way], actual) is None, first_difference(expected[way], actual)
 
 
 def crash_amid(server: EmbeddedPostgres) -> None:
-    """Two transactions are in progress, one with a subtransaction, when all that they have written is on disk."""
-    with closing(server.connect()) as one, closing(server.connect()) as other, closing(server.connect()) as third:
-        run(one, f"BEGIN;\n{FILL.format(1)};\nSAVEPOINT s;\n{FILL.format(2)}")
+    """Crash amid two transactions in progress, one with a subtransaction; all that they have written is on disk."""
+    with closing(server.connect()) as first, closing(server.connect()) as other, closing(server.connect()) as third:
+        run(first, f"BEGIN;\n{FILL.format(1)};\nSAVEPOINT s;\n{FILL.format(2)}")
         run(other, f"BEGIN;\n{FILL.format(3)}")
         run(third, "INSERT INTO t VALUES (2, 'beside')")
         server.crash()

@@ -43,7 +43,7 @@ class ManyDatabases:
     """A stopped server's files, what its slots said in each database, and what its tables hold.
 
     Attributes:
-        said: messages by (database, plugin), in order.
+        messages: those of slots by (database, plugin), in order.
         contents: rows of the table t of a database that was created in the window: at first, and at last.
         start: where the slots of a database begin.
         quiet: LSN before which no catalog moves to another file.
@@ -52,21 +52,21 @@ class ManyDatabases:
     major: int
     backup: Path
     wal: Path
-    said: dict[tuple[str, str], list[tuple[int, int, bytes]]] = field(default_factory=dict)
+    messages: dict[tuple[str, str], list[tuple[int, int, bytes]]] = field(default_factory=dict)
     contents: dict[str, list[dict[int, str]]] = field(default_factory=dict)
     start: dict[tuple[str, str], int] = field(default_factory=dict)
     quiet: int = 0
 
     def request(self, plugin: str = "test_decoding", **more: Any) -> DecodeRequest:
-        """What is asked of each database."""
+        """Make the request of each database."""
         return DecodeRequest(str(self.wal), str(self.backup), plugin=plugin, options=OPTIONS[plugin], **more)
 
 
 class _Server:
     """A server that runs, and its slots."""
 
-    def __init__(self, server: EmbeddedPostgres, found: ManyDatabases) -> None:
-        self.server, self.found = server, found
+    def __init__(self, server: EmbeddedPostgres, many: ManyDatabases) -> None:
+        self.server, self.many = server, many
 
     def run(self, database: str, *statements: str) -> None:
         with self.server.connect(database) as connection:
@@ -79,7 +79,7 @@ class _Server:
                 made = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)"
                 row = connection.execute(made, [f"{name or database}_{plugin}", plugin]).fetchone()
                 assert row is not None
-                self.found.start[name or database, plugin] = parse_lsn(row[0])
+                self.many.start[name or database, plugin] = parse_lsn(row[0])
 
     def take(self, database: str, name: str | None = None) -> None:
         """Let the slots say what they have not said yet."""
@@ -89,14 +89,14 @@ class _Server:
                 slot = f"{name or database}_{plugin}"
                 call = f"SELECT lsn::text, xid::text, data FROM pg_logical_slot_get_binary_changes('{slot}', NULL, NULL"
                 rows = connection.execute(f"{call}{words})".encode(), binary=True).fetchall()
-                said = self.found.said.setdefault((name or database, plugin), [])
-                said += [(parse_lsn(lsn), int(xid), data) for lsn, xid, data in rows]
+                messages = self.many.messages.setdefault((name or database, plugin), [])
+                messages += [(parse_lsn(lsn), int(xid), data) for lsn, xid, data in rows]
 
     def look(self, database: str) -> None:
         """Note what the table t holds."""
         with self.server.connect(database) as connection:
             rows = connection.execute("SELECT id, note FROM t").fetchall()
-        self.found.contents.setdefault(database, []).append(dict(rows))
+        self.many.contents.setdefault(database, []).append(dict(rows))
 
     def work_in_new(self, database: str) -> None:
         """Work in a database that was created just now; slots are made amid it."""
@@ -144,7 +144,7 @@ def _work(at: _Server) -> None:
     with at.server.connect() as connection:
         row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         assert row is not None
-        at.found.quiet = parse_lsn(row[0])
+        at.many.quiet = parse_lsn(row[0])
     at.run("crm", "VACUUM FULL pg_class", "TRUNCATE t", "GRANT role1 TO role2", "DROP ROLE role3")
     at.run("gone", "INSERT INTO t VALUES (1, 'will be dropped')", "ALTER TABLE t DROP COLUMN note")
     at.run("gone", "INSERT INTO t VALUES (2)")
@@ -161,7 +161,7 @@ def _work(at: _Server) -> None:
 
 
 def _move(at: _Server) -> None:
-    """There and back; the server itself cannot decode behind a move what came before it."""
+    """Move there and back; the server itself cannot decode after a move what came before it."""
     for tablespace, number in (("place", 50), ("pg_default", 60)):
         at.take("crm")
         at.run("postgres", f"ALTER DATABASE crm SET TABLESPACE {tablespace}")
@@ -174,7 +174,7 @@ def _move(at: _Server) -> None:
 
 
 def _create(at: _Server) -> None:
-    copies = at.found.major >= 15
+    copies = at.many.major >= 15
     at.run("own", "ALTER TABLE t ADD COLUMN added int DEFAULT 9", "INSERT INTO t VALUES (2, 'added')")
     at.run("postgres", "CREATE DATABASE logged TEMPLATE own", "CREATE DATABASE fresh TABLESPACE place")
     at.run("postgres", f"CREATE DATABASE copied TEMPLATE own {'STRATEGY file_copy' if copies else ''} TABLESPACE place")
@@ -196,19 +196,19 @@ MAJORS = [pytest.param(major, marks=[] if major == 18 else pytest.mark.slow) for
 @pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}-databases")
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyDatabases]:
     directory = tmp_path_factory.mktemp("databases")
-    found = ManyDatabases(request.param, directory / "backup", directory / "pg_wal")
+    made = ManyDatabases(request.param, directory / "backup", directory / "pg_wal")
     programs = find_programs(request.param, plugin="test_decoding")
     settings = {"allow_in_place_tablespaces": "on", "max_replication_slots": "30"}
     with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=1) as server:
-        at = _Server(server, found)
+        at = _Server(server, made)
         _prepare(at)
         server.stop()
-        server.copy_data_directory(found.backup)
+        server.copy_data_directory(made.backup)
         server.start()
         _work(at)
         server.stop()
-        shutil.copytree(server.wal_directory, found.wal)
-    yield found
+        shutil.copytree(server.wal_directory, made.wal)
+    yield made
     shutil.rmtree(directory)
 
 
@@ -231,12 +231,12 @@ def test_each_database_says_what_its_slot_says(
     with decode_outputs(
         engine, [Output(many.request(plugin))], ALL, settings=RunSettings(bounds=WindowBounds(window_bytes))
     ) as result:
-        found = {name: joined(one.tables()) for name, (one,) in result.databases.items()}
-    assert sorted(found) == sorted([*FIRST, *NEW, "own"])
+        ours = {name: joined(output.tables()) for name, (output,) in result.databases.items()}
+    assert sorted(ours) == sorted([*FIRST, *NEW, "own"])
     for name in (*FIRST, *NEW):
-        expected = many.said[name, plugin]
+        expected = many.messages[name, plugin]
         assert len(expected) > 5
-        actual = _behind(found[name], expected)
+        actual = _behind(ours[name], expected)
         if plugin == "pgoutput" and name in (*NEW, "crm"):
             # Announced in our session before the server's, which begin with the slot, and for crm three times.
             expected, actual = _but_relations(expected), messages_table(_but_relations(_rows(actual)))
@@ -244,13 +244,13 @@ def test_each_database_says_what_its_slot_says(
         assert difference is None, f"{name}: {difference}"
     if plugin == "test_decoding":
         for name in NEW:
-            _check_contents(found[name], *many.contents[name])
+            _check_contents(ours[name], *many.contents[name])
 
 
-def _behind(found: pa.Table, expected: list[tuple[int, int, bytes]]) -> pa.Table:
-    """The messages from the first one on that a slot said."""
-    xids = found.column("xid").to_pylist()
-    return found.slice(xids.index(expected[0][1]))
+def _behind(messages: pa.Table, expected: list[tuple[int, int, bytes]]) -> pa.Table:
+    """Return the messages from the first one on that a slot said."""
+    xids = messages.column("xid").to_pylist()
+    return messages.slice(xids.index(expected[0][1]))
 
 
 def _rows(table: pa.Table) -> list[tuple[int, int, bytes]]:
@@ -258,16 +258,16 @@ def _rows(table: pa.Table) -> list[tuple[int, int, bytes]]:
 
 
 def _but_relations(messages: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
-    return [one for one in messages if one[2][:1] != b"R"]
+    return [message for message in messages if message[2][:1] != b"R"]
 
 
 CHANGE = re.compile(rb"table public\.t: (INSERT|UPDATE|DELETE): id\[integer\]:(\d+)(?: note\[text\]:'(.*?)')?")
 
 
-def _check_contents(found: pa.Table, first: dict[int, str], last: dict[int, str]) -> None:
-    """Applied to what a database had from its template, its changes make what its table holds."""
+def _check_contents(messages: pa.Table, first: dict[int, str], last: dict[int, str]) -> None:
+    """Check that changes, applied to what a database had from its template, make what its table holds."""
     rows = dict(first)
-    for change in filter(None, map(CHANGE.match, found.column("data").to_pylist())):
+    for change in filter(None, map(CHANGE.match, messages.column("data").to_pylist())):
         if change[1] == b"DELETE":
             del rows[int(change[2])]
         else:
@@ -277,10 +277,10 @@ def _check_contents(found: pa.Table, first: dict[int, str], last: dict[int, str]
 
 def test_one_pass_indexes_the_wal_once(many: ManyDatabases) -> None:
     """Of four databases as much as of one. Of one that is created, what follows its record is indexed again."""
-    one, lo, hi = _indexed(many, "postgres", end=many.quiet)
+    alone, lo, hi = _indexed(many, "postgres", end=many.quiet)
     four, *_ = _indexed(many, *FIRST, end=many.quiet)
-    assert one == four == dict.fromkeys(one, 1)
-    assert sum(high - low for low, high in one) == hi - lo
+    assert alone == four == dict.fromkeys(alone, 1)
+    assert sum(high - low for low, high in alone) == hi - lo
     fresh, *_ = _indexed(many, "postgres", "fresh", end=many.start["fresh", "pgoutput"])
     again = [run for run, times in fresh.items() if times > 1]
     # The database was created after the quiet part.
@@ -290,7 +290,7 @@ def test_one_pass_indexes_the_wal_once(many: ManyDatabases) -> None:
 
 
 def _indexed(many: ManyDatabases, *names: str, end: int) -> tuple[Counter[tuple[int, int]], int, int]:
-    """How often each run is indexed, and where the pass begins and ends."""
+    """Count how often each run is indexed; return that, and where the pass begins and ends."""
     indexed: Counter[tuple[int, int]] = Counter()
 
     def index(tasks: Any) -> Any:
@@ -310,8 +310,8 @@ def test_a_database_that_is_created_in_the_window_is_asked_for_by_name(
     """From where its slot was made on, so that relations are announced in the same session."""
     request = many.request(plugin, start=many.start["copied", plugin])
     with decode_outputs(engine, [Output(request)], DatabaseChoice(("copied",))) as result:
-        ((found,),) = result.databases.values()
-        assert first_difference(messages_table(many.said["copied", plugin]), joined(found.tables())) is None
+        ((output,),) = result.databases.values()
+        assert first_difference(messages_table(many.messages["copied", plugin]), joined(output.tables())) is None
 
 
 def test_names_that_no_database_has(engine: Engine, many: ManyDatabases) -> None:
@@ -324,6 +324,6 @@ def test_names_that_no_database_has(engine: Engine, many: ManyDatabases) -> None
 def test_one_database_alone_says_the_same(engine: Engine, many: ManyDatabases) -> None:
     for name in ("crm", "gone"):
         with decode(engine, many.request(database=name)) as result:
-            found = joined(result.tables())
-        expected = many.said[name, "test_decoding"]
-        assert first_difference(messages_table(expected), _behind(found, expected)) is None
+            actual = joined(result.tables())
+        expected = many.messages[name, "test_decoding"]
+        assert first_difference(messages_table(expected), _behind(actual, expected)) is None

@@ -47,20 +47,22 @@ def majors(config: pytest.Config) -> list[int]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    found = majors(metafunc.config)
+    versions = majors(metafunc.config)
     if "scripted" in metafunc.fixturenames:
-        metafunc.parametrize("scripted", found, indirect=True, ids=[f"pg{major}" for major in found], scope="module")
+        metafunc.parametrize(
+            "scripted", versions, indirect=True, ids=[f"pg{major}" for major in versions], scope="module"
+        )
     if "major" in metafunc.fixturenames:
-        metafunc.parametrize("major", found, ids=[f"pg{major}" for major in found])
+        metafunc.parametrize("major", versions, ids=[f"pg{major}" for major in versions])
     if "random_events" in metafunc.fixturenames:
-        seeds = [(found[seed % len(found)], seed) for seed in range(max(SEEDS, len(found)))]
+        seeds = [(versions[seed % len(versions)], seed) for seed in range(max(SEEDS, len(versions)))]
         names = [f"pg{major}-seed{seed}" for major, seed in seeds]
         metafunc.parametrize("random_events", seeds, indirect=True, ids=names, scope="module")
 
 
 @pytest.fixture(scope="module")
 def connector(request: pytest.FixtureRequest) -> None:
-    """Debezium's own, where it is asked for."""
+    """Skip unless Debezium's own connector is asked for."""
     if not request.config.getoption("--peers"):
         pytest.skip("part of make test-peers")
 
@@ -91,10 +93,10 @@ def check(engine: Engine, run: PeerRun, way: str) -> None:
         lines = [line.decode() for line in joined(result.tables()).column("data").to_pylist()]
     ours = [of_ours(line) for line in lines if f'"{END}"' not in line]
     theirs = [of_connector(line) for line in run.events[way]]
-    for number, (one, other) in enumerate(zip(theirs, ours, strict=False)):
-        found = difference(with_start(one, other), other)
-        if found is not None:
-            pytest.fail(f"{way}: event {number}, {one['topic']}{found}", pytrace=False)
+    for number, (expected, other) in enumerate(zip(theirs, ours, strict=False)):
+        mismatch = difference(with_start(expected, other), other)
+        if mismatch is not None:
+            pytest.fail(f"{way}: event {number}, {expected['topic']}{mismatch}", pytrace=False)
     assert len(theirs) == len(ours)
 
 
@@ -155,30 +157,30 @@ def test_schema_changes(major: int, tmp_path: Path) -> None:
         wal=str(run.wal), catalog=str(run.backup), database=DATABASE, plugin="debezium", options=options
     )
     lines = one_window(request, None).messages.column("data").to_pylist()
-    ours, theirs = ([json.loads(line) for line in found] for found in (lines, run.events["tables"]))
+    ours, theirs = ([json.loads(line) for line in texts] for texts in (lines, run.events["tables"]))
     head = theirs[0]
     for event in ours:
         assert event["topic"] == PREFIX
         assert event["key"] == head["key"]
         assert event["value"]["schema"] == head["value"]["schema"]
         assert list(event["value"]["payload"]) == list(head["value"]["payload"])
-    found, expected = tables_of(ours), tables_of(theirs)
+    actual, expected = tables_of(ours), tables_of(theirs)
     for name, table in expected.items():
         if not name.startswith('"information_schema"'):
-            assert difference(table, with_its_words(found[name], table), name) is None
+            assert difference(table, with_its_words(actual[name], table), name) is None
 
 
 def tables_of(events: list[Any]) -> dict[str, Any]:
-    """Each table as the last event has it that does."""
+    """Return each table as the last event has it that does."""
     changes = (change for event in events for change in event["value"]["payload"]["tableChanges"])
     return {change["id"]: change["table"] for change in changes if change["type"] != "DROP"}
 
 
 def with_its_words(table: Any, other: Any) -> Any:
-    """A table with the defaults of another one: where that has none, and but for the schemas of objects."""
-    for column, told in zip(table["columns"], other["columns"], strict=True):
-        said = column["defaultValueExpression"]
-        column["defaultValueExpression"] = told["defaultValueExpression"] and said.replace("public.", "")
+    """Return a table with the defaults of another one: where that has none, and but for the schemas of objects."""
+    for column, wanted in zip(table["columns"], other["columns"], strict=True):
+        expression = column["defaultValueExpression"]
+        column["defaultValueExpression"] = wanted["defaultValueExpression"] and expression.replace("public.", "")
     return table
 
 
@@ -199,14 +201,14 @@ VALUES = (
 
 def test_values_of_extensions(tmp_path: Path) -> None:
     """Schemas and values as the connector's classes make them of what the server prints."""
-    for line, told in zip(VALUES, values_of_classes(VALUES, tmp_path), strict=True):
+    for line, answer in zip(VALUES, values_of_classes(VALUES, tmp_path), strict=True):
         type, _, text = line.partition("\t")
-        theirs = json.loads(told)
+        theirs = json.loads(answer)
         oid = 600 if type == "point" else 20000
-        one = Column(
+        column = Column(
             1, "c", TypeInfo(oid, type, "public", type, "b", -1, "i", False, output="known"), -1, -1, "i", False
         )
-        form = Forms(DebeziumOptions()).form(one)
+        form = Forms(DebeziumOptions()).form(column)
         assert form is not None
         assert difference(theirs["schema"]["fields"][0], field_schema(form, "c", True), line) is None
         source, out = np.frombuffer(text.encode(), np.uint8), np.empty(4096, np.uint8)

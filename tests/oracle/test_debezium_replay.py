@@ -26,7 +26,7 @@ OPTIONS = (
 
 
 def replayed(events: list[Any], topic: str) -> dict[str, Any]:
-    """What a table holds in the end, by key; a tombstone must follow each delete."""
+    """Replay what a table holds in the end, by key; a tombstone must follow each delete."""
     rows: dict[str, Any] = {}
     deleted = None
     for event in events:
@@ -46,7 +46,7 @@ def replayed(events: list[Any], topic: str) -> dict[str, Any]:
 
 
 def counts_of(events: list[Any]) -> list[int]:
-    """Events of each transaction, having checked that they were told how many."""
+    """Count the events of each transaction, having checked that they were told how many."""
     counts, count = [], 0
     for event in events:
         value = event["value"]
@@ -86,5 +86,5 @@ def test_events_make_the_tables(tmp_path: Path) -> None:
     assert sum(counts_of(events)) > STEPS // 4
     assert {row["id"]: row["t"] for row in replayed(events, "shop.public.wide").values()} == wide
     epoch = date(1970, 1, 1)
-    found = {(row["a"], epoch + timedelta(row["b"])): row["c"] for row in replayed(events, "shop.public.pair").values()}
-    assert found == pairs
+    made = {(row["a"], epoch + timedelta(row["b"])): row["c"] for row in replayed(events, "shop.public.pair").values()}
+    assert made == pairs

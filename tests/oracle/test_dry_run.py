@@ -1,4 +1,4 @@
-"""What ``headwater publication explain`` counts is what the server's pgoutput sends."""
+"""Counts of ``headwater publication explain`` are of what the server's pgoutput sends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_counts_of_random_workloads(threaded_run: DecodedRun, name: str) -> None
 
 @pytest.fixture(scope="module")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Where a stopped server's WAL and catalog are, and what it says of each publication: messages and bytes."""
+    """Run a server; give its WAL and catalog, and what it says of each publication: messages and bytes."""
     with EmbeddedPostgres(find_programs(16), autovacuum=False) as server:
         with server.connect() as connection:
             _run(connection, SETUP)
@@ -80,9 +80,9 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Any:
         with server.connect() as connection:
             connection.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
             _run(connection, WORK)
-            said = {name: _said(connection, name) for name in ("mixed", "inserts")}
+            sent = {name: _said(connection, name) for name in ("mixed", "inserts")}
         server.stop()
-        yield server.wal_directory, backup, said
+        yield server.wal_directory, backup, sent
 
 
 def _run(connection: Any, statements: str) -> None:
@@ -100,11 +100,11 @@ def _said(connection: Any, publication: str) -> tuple[int, int]:
 
 
 def test_what_is_left_out_and_why(window: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    wal, backup, said = window
+    wal, backup, sent = window
     explain_command.run(ExplainFlags(SourceFlags(wal=[str(wal)], catalog=str(backup)), as_json=True))
-    reports = {one["publication"]: one for one in json.loads(capsys.readouterr().out)}
-    assert {name: (one["messages"], one["bytes"]) for name, one in reports.items()} == said
-    tables = {one["table"]: one for one in reports["mixed"]["tables"]}
+    reports = {report["publication"]: report for report in json.loads(capsys.readouterr().out)}
+    assert {name: (report["messages"], report["bytes"]) for name, report in reports.items()} == sent
+    tables = {table["table"]: table for table in reports["mixed"]["tables"]}
     assert tables["public.whole"]["sent"] == {"inserts": 10, "updates": 3, "deletes": 0}
     assert tables["public.whole"]["left_out"] == []
     assert tables["public.filtered"]["changes"] == {"inserts": 3, "updates": 3, "deletes": 1}
@@ -115,17 +115,17 @@ def test_what_is_left_out_and_why(window: Any, capsys: pytest.CaptureFixture[str
     assert tables["public.other"]["left_out"] == ["not in the publication"]
     assert tables["public.later"]["published_as"] == "public.late"
     assert tables["public.fast"]["left_out"] == ["it is unlogged: its changes are not in the WAL"]
-    tables = {one["table"]: one for one in reports["inserts"]["tables"]}
+    tables = {table["table"]: table for table in reports["inserts"]["tables"]}
     assert tables["public.whole"]["left_out"] == ["3 updates: not published"]
     assert tables["public.keyless"]["sent"]["inserts"] == 1
 
 
 def test_as_text(window: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    wal, backup, said = window
+    wal, backup, sent = window
     explain_command.run(ExplainFlags(SourceFlags(wal=[str(wal)], catalog=str(backup)), ["inserts", "gone"]))
     out = capsys.readouterr().out
     assert "publication inserts: 2 tables, 11 rows" in out
     assert "  public.other: nothing, of 2 changes\n    not in the publication\n" in out
     assert 'publication gone: publication "gone" does not exist' in out
     assert Path(wal).is_dir()
-    assert said["inserts"][0] > 11
+    assert sent["inserts"][0] > 11

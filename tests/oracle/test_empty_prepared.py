@@ -28,7 +28,7 @@ PGOUTPUT: Options = (("proto_version", "3"), ("publication_names", "p"), ("two_p
 
 
 def asked(major: int) -> dict[str, Options]:
-    """What slots are asked for; pgoutput of 14 does not decode at PREPARE."""
+    """Return what slots are asked for; pgoutput of 14 does not decode at PREPARE."""
     return {"test_decoding": ()} if major == 14 else {"test_decoding": (), "pgoutput": PGOUTPUT}
 
 
@@ -49,7 +49,7 @@ def test_how_they_end(engine: Engine, major: int, tmp_path: Path) -> None:
             starts = {name: _made(connection, name) for name in asked(major)}
             for statement in WORK:
                 connection.execute(statement.encode())
-            said = {name: _said(connection, name, options) for name, options in asked(major).items()}
+            expected = {name: _said(connection, name, options) for name, options in asked(major).items()}
         server.stop()
         for name, options in asked(major).items():
             request = DecodeRequest(
@@ -58,9 +58,9 @@ def test_how_they_end(engine: Engine, major: int, tmp_path: Path) -> None:
                 two_phase=True,
             )
             with decode(engine, request) as result:
-                difference = first_difference(said[name], joined(result.tables()))
+                difference = first_difference(expected[name], joined(result.tables()))
             assert difference is None, f"{name} of {release}: {difference}"
-    ends = [data for data in said["test_decoding"].column("data").to_pylist() if b"'locks'" in data]
+    ends = [data for data in expected["test_decoding"].column("data").to_pylist() if b"'locks'" in data]
     assert len(ends) == (2 if release.finishes_empty_prepared else 0)
 
 

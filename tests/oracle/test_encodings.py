@@ -54,9 +54,9 @@ def test_many_clients_get_what_the_server_sends(many: EncodedDatabases, database
 
 
 def test_tasks_convert(engine: Engine, few: EncodedDatabases) -> None:
-    said = few.expected["EUC_JP", "SJIS", "pgoutput"][0]
-    with decode(engine, few.request("EUC_JP", "SJIS", "pgoutput", said.start, said.end)) as result:
-        assert first_difference(said.messages, joined(result.tables())) is None
+    answer = few.expected["EUC_JP", "SJIS", "pgoutput"][0]
+    with decode(engine, few.request("EUC_JP", "SJIS", "pgoutput", answer.start, answer.end)) as result:
+        assert first_difference(answer.messages, joined(result.tables())) is None
 
 
 @pytest.mark.parametrize("database", ["LATIN1", "EUC_JP", "SQL_ASCII"])
@@ -84,10 +84,10 @@ def test_rows_need_text(few: EncodedDatabases) -> None:
 
 
 def rows_of(databases: EncodedDatabases, database: str, group: int, **options: str) -> list[dict[str, Any]]:
-    """Rows of changes of a group."""
-    said = databases.expected[database, "UTF8", "test_decoding"][group]
+    """Read rows of changes of a group."""
+    answer = databases.expected[database, "UTF8", "test_decoding"][group]
     places = {"path": str(databases.wal), "catalog": str(databases.backup), "database": database.lower()}
-    window = {"startingLsn": format_lsn(said.start), "endingLsn": format_lsn(said.end)}
+    window = {"startingLsn": format_lsn(answer.start), "endingLsn": format_lsn(answer.end)}
     plan = plan_source(SourceOptions.parse({**places, **window, **options}))
-    batches = [plan.form.batch(plan.decoder.located(one)) for one in plan.slices]
+    batches = [plan.form.batch(plan.decoder.located(part)) for part in plan.slices]
     return [row for batch in batches for row in batch.to_pylist()]

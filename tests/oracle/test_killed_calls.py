@@ -54,7 +54,7 @@ def test_call_by_call(killed_run: DecodedRun, rng: random.Random, command: Comma
     name = rng.choice(TAKEN_FROM)
     stream, answers = killed_run.run.streams[name], killed_run.run.calls[name]
     slot = make_slot(command, killed_run.run, stream, answers[0].start, tmp_path)
-    killed = sorted(rng.sample([number for number, one in enumerate(answers) if len(one.messages)], 2))
+    killed = sorted(rng.sample([number for number, call in enumerate(answers) if len(call.messages)], 2))
     killer, kills = Killer(tmp_path), 0
     for number, answer in enumerate(answers):
         assert read_slot(slot).confirmed_lsn == answer.start

@@ -30,7 +30,9 @@ def test_a_stream_on_a_log_that_grows(
 ) -> None:
     run = killed_run.run
     streams = [run.streams[name] for name in RANDOM_PGOUTPUT]
-    stream = rng.choice([one for one in streams if one.error is None and len(one.messages) > 20])
+    stream = rng.choice(
+        [candidate for candidate in streams if candidate.error is None and len(candidate.messages) > 20]
+    )
     # What is waited for below is what the server said: a difference is to be told, not waited for.
     killed_run.check(stream)
     places = [*sorted(rng.sample(range(stream.start + 1, end_of(stream)), rng.randint(3, 8))), end_of(stream)]
@@ -45,8 +47,8 @@ def test_a_stream_on_a_log_that_grows(
         options |= {"plugin": stream.plugin, "startingLsn": str(Lsn(stream.start))}
         options |= {f"plugin.{name}": value for name, value in stream.options}
     killer, sink = Killer(tmp_path), QuerySink(tmp_path)
-    said = [_said_by(stream, place) for place in places]
-    busy = [number for number, before in enumerate([0, *said[:-1]]) if said[number] > before]
+    counts = [_said_by(stream, place) for place in places]
+    busy = [number for number, before in enumerate([0, *counts[:-1]]) if counts[number] > before]
     kills = dict(zip(rng.sample(busy, min(2, len(busy))), ("inside", "between"), strict=False))
     number = 0
     while number < len(places):
@@ -54,7 +56,7 @@ def test_a_stream_on_a_log_that_grows(
             begun, kill = sink.batches, ""
             while number < len(places) and not kill:
                 log.grow(places[number])
-                wanted, kill = said[number], kills.pop(number, "")
+                wanted, kill = counts[number], kills.pop(number, "")
                 if kill == "inside":
                     query.until(partial(sink.is_amid, begun, wanted))
                 else:
@@ -67,7 +69,7 @@ def test_a_stream_on_a_log_that_grows(
 
 
 def _said_by(stream: Stream, lsn: int) -> int:
-    """How many messages there are at least once the log has got there."""
+    """Count the messages that there are at least once the log has got there."""
     if lsn == stream.end:
         return len(stream.messages)
     lsns, data = stream.messages.column("lsn").to_numpy(), stream.messages.column("data")

@@ -25,7 +25,7 @@ IS_LONG = "SELECT count(*) FROM pg_publication_rel WHERE pg_column_size(prqual) 
 
 
 def long_filter(first: int) -> str:
-    """Some of what it looks for is there: texts that do not compress well."""
+    """Write a filter of which some texts are there; they do not compress well."""
     return " OR ".join(f"x = md5('{number}')" for number in range(first, first + 250))
 
 
@@ -69,7 +69,7 @@ class Server:
     wal: Path
     catalogs: dict[str, Path]
     start: dict[str, int]
-    said: dict[str, list[tuple[int, int, bytes]]]
+    sent: dict[str, list[tuple[int, int, bytes]]]
 
     def request(self, kind: str, publication: str) -> DecodeRequest:
         options = (("proto_version", "1"), ("publication_names", publication))
@@ -98,10 +98,10 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             late = int(connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchall()[0][0])
         run(running, f"VACUUM FULL pg_publication_rel;{behind}")
         with running.connect() as connection:
-            said = {publication: messages(connection, publication) for publication in ("p", "old")}
+            sent = {publication: messages(connection, publication) for publication in ("p", "old")}
         running.stop()
         start = {EARLY: first, LATE: late, EXPORTED: late, BY_A_ROLE: late}
-        yield Server(running.wal_directory, catalogs, start, said)
+        yield Server(running.wal_directory, catalogs, start, sent)
 
 
 def run(server: EmbeddedPostgres, statements: str) -> None:
@@ -111,7 +111,7 @@ def run(server: EmbeddedPostgres, statements: str) -> None:
 
 
 def copied(server: EmbeddedPostgres, place: Path) -> Path:
-    """The stopped server's files."""
+    """Copy the stopped server's files."""
     server.stop()
     copy = server.copy_data_directory(place)
     server.start()
@@ -136,12 +136,12 @@ def messages(connection: Any, publication: str) -> list[tuple[int, int, bytes]]:
 @pytest.mark.parametrize("publication", ["p", "old"])
 @pytest.mark.parametrize("kind", [EARLY, LATE, EXPORTED, BY_A_ROLE])
 def test_a_long_filter_lets_the_same_rows_pass(server: Server, engine: Engine, kind: str, publication: str) -> None:
-    begins = [lsn for lsn, _, data in server.said[publication] if lsn >= server.start[kind] and data[:1] == b"B"]
-    said = messages_table(one for one in server.said[publication] if one[0] >= begins[0])
-    assert sum(data[:1] == b"I" for data in said.column("data").to_pylist()) > 200
+    begins = [lsn for lsn, _, data in server.sent[publication] if lsn >= server.start[kind] and data[:1] == b"B"]
+    expected = messages_table(message for message in server.sent[publication] if message[0] >= begins[0])
+    assert sum(data[:1] == b"I" for data in expected.column("data").to_pylist()) > 200
     with decode(engine, server.request(kind, publication)) as result:
-        found = joined(result.tables())
-    assert first_difference(said, found) is None, first_difference(said, found)
+        actual = joined(result.tables())
+    assert first_difference(expected, actual) is None, first_difference(expected, actual)
 
 
 def test_chunks_that_nobody_has_brought(engine: Engine, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class Server:
     wal: Path
 
     def says(self, names: str, end: int | None = None) -> pa.Table:
-        """The server's messages."""
+        """Return the server's messages."""
         limit = None if end is None else format_lsn(end)
         call = "pg_logical_slot_peek_binary_changes('s', %s, NULL, 'proto_version', '1', 'publication_names', %s)"
         with self.server.connect() as connection:
@@ -89,7 +89,7 @@ class Server:
         return messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
 
     def decoded(self, engine: Engine, names: str, end: int | None = None) -> pa.Table:
-        """Ours."""
+        """Decode our messages."""
         options = (("proto_version", "1"), ("publication_names", names))
         request = DecodeRequest(str(self.wal), str(self.backup), "postgres", "pgoutput", options, self.start, end, ())
         with decode(engine, request) as result:
@@ -137,10 +137,10 @@ def test_a_publication_that_only_its_own_transaction_saw(engine: Engine, publish
 
 
 def check_passed_over(engine: Engine, publishing: Server, names: str) -> None:
-    """The same messages, and a warning for each that is missing at some time."""
+    """Check that messages are the same, with a warning for each publication that is missing at some time."""
     with pytest.warns(HeadwaterWarning) as caught:
         actual = publishing.decoded(engine, names)
-    warned = re.findall(r'skipped loading publication "(\w+)"', " ".join(str(one.message) for one in caught))
+    warned = re.findall(r'skipped loading publication "(\w+)"', " ".join(str(warning.message) for warning in caught))
     assert sorted(warned) == [name for name in names.split(",") if name != "stays"]
     expected = publishing.says(names)
     assert first_difference(expected, actual) is None
@@ -148,20 +148,20 @@ def check_passed_over(engine: Engine, publishing: Server, names: str) -> None:
 
 
 def check_stopped(engine: Engine, publishing: Server, names: str) -> None:
-    """An error at the change at which the server stops; up to the end that it advises, the same messages."""
+    """Check for an error at the change at which the server stops; up to the end it advises, messages are the same."""
     with pytest.raises(PluginError, match="does not exist") as error:
         publishing.decoded(engine, names)
     assert error.value.lsn == place_of_error(publishing, names)
-    found = re.search(r"end the window at ([0-9A-F/]+)", error.value.hint or "")
-    assert found is not None
-    end = parse_lsn(found[1])
+    match = re.search(r"end the window at ([0-9A-F/]+)", error.value.hint or "")
+    assert match is not None
+    end = parse_lsn(match[1])
     assert first_difference(publishing.says(names, end), publishing.decoded(engine, names, end)) is None
     with pytest.raises(PluginError, match="does not exist"):
         publishing.decoded(engine, names, end + 1)
 
 
 def place_of_error(publishing: Server, names: str) -> int:
-    """The LSN of the change at which the server finds that a publication does not exist."""
+    """Return the LSN of the change at which the server finds that a publication does not exist."""
     with pytest.raises(psycopg.errors.UndefinedObject, match="does not exist") as error:
         publishing.says(names)
     place = re.search(r"in the change callback, associated LSN ([0-9A-F/]+)", error.value.diag.context or "")

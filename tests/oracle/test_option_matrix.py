@@ -24,7 +24,7 @@ DAILY = ((18, 1),)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Seeds of each major; few of them every day."""
+    """Parametrize by seeds of each major; few of them every day."""
     first, _, last = (metafunc.config.getoption("--seeds") or "1-20").partition("-")
     cases = [(major, seed) for seed in range(int(first), int(last or first) + 1) for major in MAJORS]
     marked = [
@@ -49,7 +49,7 @@ def test_options_drawn(engine: Engine, major: int, seed: int, tmp_path: Path) ->
 
 
 def _settings(rng: random.Random, major: int) -> Options:
-    """Of the walsenders' sessions: mostly a limit that is reached soon."""
+    """Draw settings of the walsenders' sessions: mostly a limit that is reached soon."""
     limits: list[Options] = [STREAMED_LIMIT, STREAMED_LIMIT, (("logical_decoding_work_mem", "256kB"),)]
     if major >= AT_ONCE_SINCE:
         limits.append(AT_ONCE)

@@ -80,5 +80,5 @@ def test_slots_asked_amid_a_scenario(alone_run: DecodedRun, alone: str, name: st
 
 
 def _note(record_property: Note, decoded: DecodedRun, scenario: str, stream: str, messages: int) -> None:
-    """What is compared, for the page of conformance."""
+    """Note what is compared, for the page of conformance."""
     record_property(COMPARED, [decoded.run.major, decoded.run.server_version, scenario, stream, messages])

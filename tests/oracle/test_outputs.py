@@ -51,13 +51,16 @@ FINEST: tuple[dict[str, Any], ...] = (
 
 def requests_of(run: DecodedRun, asked: Sequence[dict[str, Any]]) -> list[DecodeRequest]:
     stream = run.run.streams["test_decoding"]
-    plain, said = replace(run.request(stream), options=()), saying(run.run.server_version)
-    each = ({**one, "settings": (*one.get("settings", ()), *said), "output": str(n)} for n, one in enumerate(asked))
-    return [replace(plain, **one) for one in each]
+    plain, server_settings = replace(run.request(stream), options=()), saying(run.run.server_version)
+    each = (
+        {**fields, "settings": (*fields.get("settings", ()), *server_settings), "output": str(n)}
+        for n, fields in enumerate(asked)
+    )
+    return [replace(plain, **fields) for fields in each]
 
 
 def alone(engine: Engine, request: DecodeRequest) -> tuple[pa.Table, int]:
-    """The messages of a run of its own, and the bytes of WAL that it decodes."""
+    """Return the messages of a run of its own, and the bytes of WAL that it decodes."""
     with decode(engine, request) as result:
         return joined(result.tables()), result.read_again
 
@@ -76,12 +79,12 @@ def test_each_output_says_what_it_says_alone(
 ) -> None:
     requests = requests_of(threaded_run, asked)
     with decode_outputs(
-        threaded_run.engine, [Output(one) for one in requests], settings=RunSettings(bounds=bounds)
+        threaded_run.engine, [Output(wanted) for wanted in requests], settings=RunSettings(bounds=bounds)
     ) as decoded:
         ((*results,),) = decoded.databases.values()
         for request, result in zip(requests, results, strict=True):
             expected, _ = alone(threaded_run.engine, request)
             difference = first_difference(expected, joined(result.tables()))
-            assert difference is None, f"{request.asked}: {difference}\n{threaded_run.kept()}"
+            assert difference is None, f"{request.asked}: {difference}\n{threaded_run.where_kept()}"
             assert len(expected) > 100
         assert decoded.read_again < 2 * max(result.read_again for result in results)

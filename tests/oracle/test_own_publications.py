@@ -160,8 +160,8 @@ MAJORS = [pytest.param(16, marks=pytest.mark.slow), 18]
 class Server:
     """A stopped server, and what it said with each text."""
 
-    def __init__(self, wal: Path, backup: Path, start: int, said: dict[str, Any]) -> None:
-        self.said = said
+    def __init__(self, wal: Path, backup: Path, start: int, answers: dict[str, Any]) -> None:
+        self.answers = answers
         options = (("proto_version", "1"), ("publication_names", "everything"))
         self.request = DecodeRequest(str(wal), str(backup), plugin="pgoutput", options=options, start=start)
 
@@ -184,9 +184,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             query = "SELECT lsn - '0/0' FROM pg_create_logical_replication_slot('s', 'pgoutput')"
             start = int(connection.execute(query).fetchall()[0][0])
             _run(connection, WORK)
-            said = {text: _said(connection, f"p{number}") for number, text in enumerate(TEXTS) if text not in refused}
+            answers = {
+                text: _said(connection, f"p{number}") for number, text in enumerate(TEXTS) if text not in refused
+            }
         running.stop()
-        yield Server(running.wal_directory, backup, start, said | refused)
+        yield Server(running.wal_directory, backup, start, answers | refused)
 
 
 def _run(connection: Any, statements: str) -> None:
@@ -205,15 +207,15 @@ def _said(connection: Any, publication: str) -> Any:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_servers_publication_sends_the_same(server: Server, engine: Engine, text: str) -> None:
-    said = server.said[text]
+    answer = server.answers[text]
     request = replace(server.request, publish=(text,))
-    if text in REFUSED or isinstance(said, psycopg.Error):
+    if text in REFUSED or isinstance(answer, psycopg.Error):
         with pytest.raises(UnsupportedFilterError if text in REFUSED else HeadwaterError):
             decode(engine, request)
         return
     with decode(engine, request) as result:
-        found = joined(result.tables())
-    assert first_difference(said, found) is None, first_difference(said, found)
+        actual = joined(result.tables())
+    assert first_difference(answer, actual) is None, first_difference(answer, actual)
 
 
 def test_without_parentheses_and_on_other_plugins(server: Server, engine: Engine) -> None:

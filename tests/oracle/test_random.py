@@ -43,7 +43,7 @@ def test_sessions_in_one_thread(random_run: DecodedRun, name: str) -> None:
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_another_engine_says_the_same(engine: Engine, threaded_run: DecodedRun, name: str) -> None:
-    """What Spark has decoded, this process does, too, byte for byte."""
+    """Messages that Spark has decoded, this process decodes, too, byte for byte."""
     here = DecodedRun(engine, threaded_run.run)
     here.check(threaded_run.run.streams[name])
 
@@ -60,15 +60,15 @@ def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> 
 
 
 def test_images_make_what_tables_hold(spark: Any, threaded_run: DecodedRun) -> None:
-    found = RowFrames(spark, threaded_run.run).imaged()
-    assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
-    assert len(found) > 12
+    differences = RowFrames(spark, threaded_run.run).imaged()
+    assert not {name: lines[:5] for name, lines in differences.items() if lines}, threaded_run.where_kept()
+    assert len(differences) > 12
 
 
 def test_typed_rows_make_what_tables_hold(spark: Any, threaded_run: DecodedRun) -> None:
-    found = RowFrames(spark, threaded_run.run).typed(2)
-    assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
-    assert len(found) >= 2
+    differences = RowFrames(spark, threaded_run.run).typed(2)
+    assert not {name: lines[:5] for name, lines in differences.items() if lines}, threaded_run.where_kept()
+    assert len(differences) >= 2
 
 
 def test_sessions_in_threads_are_rich(threaded_run: DecodedRun) -> None:

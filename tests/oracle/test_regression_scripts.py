@@ -40,17 +40,19 @@ def test_walsenders(engine: Engine, scripts_run: Run, name: str) -> None:
         pytest.skip("not asked for where everything is published, or a later option")
     actual = decoded(engine, run, name)
     assert len(actual) > FEWEST_MESSAGES
-    found = difference(run, name, actual)
-    if found is not None:
+    mismatch = difference(run, name, actual)
+    if mismatch is not None:
         counts = f"{len(run.sent[name])} messages expected, {len(actual)} found"
-        pytest.fail(f"{name} on {run.major}, in {_script(actual, found)}: {counts}\n{found}\n{run.wal}", pytrace=False)
+        pytest.fail(
+            f"{name} on {run.major}, in {_script(actual, mismatch)}: {counts}\n{mismatch}\n{run.wal}", pytrace=False
+        )
 
 
-def _script(messages: pa.Table, found: Difference) -> str:
-    """The script in which two streams part."""
-    said = messages.slice(0, found.position).column("data")
-    marks = pc.indices_nonzero(pc.match_substring(said, SCRIPT.encode())).to_pylist()
-    return repr(said[marks[-1]].as_py()) if marks else "no script"
+def _script(messages: pa.Table, mismatch: Difference) -> str:
+    """Return the script in which two streams part."""
+    data = messages.slice(0, mismatch.position).column("data")
+    marks = pc.indices_nonzero(pc.match_substring(data, SCRIPT.encode())).to_pylist()
+    return repr(data[marks[-1]].as_py()) if marks else "no script"
 
 
 def test_form_of_specs() -> None:

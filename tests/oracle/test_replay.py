@@ -1,4 +1,4 @@
-"""That what follows rows sees what is wrong with them: changes that do not fit, values that differ, rows too many."""
+"""Faults that the following of rows sees: changes that do not fit, values that differ, rows too many."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_changes_that_do_not_fit(change: RowChange) -> None:
 
 def test_rows_that_differ() -> None:
     assert differences(ROWS, [{"id": "1"}, {"id": "2", "a": None}], ["id", "a"], ["id"]) == []
-    found = differences(ROWS, [{"id": "1", "a": "y"}, {"id": "3", "a": "x"}], ["id", "a"], ["id"])
-    assert found == ["('1',).a: expected 'x', found 'y'", "('2',): missing", "('3',): not on the server"]
+    lines = differences(ROWS, [{"id": "1", "a": "y"}, {"id": "3", "a": "x"}], ["id", "a"], ["id"])
+    assert lines == ["('1',).a: expected 'x', found 'y'", "('2',): missing", "('3',): not on the server"]
     assert differences(ROWS, [*ROWS, ROWS[0]], ["id", "a"], []) != []
     assert differences(ROWS, list(reversed(ROWS)), ["id", "a"], []) == []
 

@@ -135,18 +135,18 @@ STATEMENTS = (
 
 @dataclass(frozen=True)
 class Twins:
-    """What the two servers left.
+    """The things that the two servers left.
 
     Attributes:
         catalog: of the one with wal_level replica, taken before the statements, while it was down.
         wal: its ``pg_wal`` at the end.
-        said: what the slot of the other one says, without BEGIN and COMMIT.
+        rows: what the slot of the other one says, without BEGIN and COMMIT.
         images: which records come with images of their pages: none, some or all.
     """
 
     catalog: Path
     wal: Path
-    said: tuple[str, ...]
+    rows: tuple[str, ...]
     images: str
 
     @property
@@ -170,9 +170,9 @@ def twins(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         run(server, *TABLES)
         make_slot(server, "s")
         run(server, *STATEMENTS)
-        said = tuple(_rows(line.split("\t")[2] for line in peek(server, "s").decode().splitlines()))
+        rows = tuple(_rows(line.split("\t")[2] for line in peek(server, "s").decode().splitlines()))
     images = "all" if "wal_consistency_checking" in settings else "none" if "full_page_writes" in settings else "some"
-    return Twins(catalog, wal, said, images)
+    return Twins(catalog, wal, rows, images)
 
 
 def _rows(lines: Iterator[str]) -> Iterator[str]:
@@ -184,9 +184,9 @@ def _lines(*pieces: Piece) -> list[str]:
 
 
 def _decoded(request: DecodeRequest) -> tuple[list[str], list[str]]:
-    with held_warnings() as found:
+    with held_warnings() as warned:
         lines = _lines(one_window(request, None))
-    return list(_rows(iter(lines))), [str(one) for one in found]
+    return list(_rows(iter(lines))), [str(warning) for warning in warned]
 
 
 MARK = re.compile(r" \((partial|complete|no-tuple-data)\)$")
@@ -198,7 +198,7 @@ def _values(text: str) -> dict[str, str]:
 
 
 def _new_row(line: str) -> dict[str, str]:
-    """Columns of the new row, of a delete the old one; with the old one's values that were not written again."""
+    """Return columns of the new row, of a delete the old one; with the old one's values that were not written again."""
     old, _, new = MARK.sub("", line).partition(" new-tuple:")
     if not new:
         return _values(old)
@@ -209,23 +209,23 @@ def _new_row(line: str) -> dict[str, str]:
 def test_complete_rows_are_those_of_the_twin(twins: Twins) -> None:
     lines, warned = _decoded(twins.request)
     marks: Counter[str] = Counter()
-    assert len(lines) == len(twins.said)
-    for line, said in zip(lines, twins.said, strict=True):
-        head = " ".join(said.split(" ")[:3])
+    assert len(lines) == len(twins.rows)
+    for line, expected in zip(lines, twins.rows, strict=True):
+        head = " ".join(expected.split(" ")[:3])
         assert line.startswith(head)
         if line.startswith("message"):
-            assert line == said
+            assert line == expected
             continue
         mark = MARK.search(line)
         assert mark is not None, line
         operation = head.split(" ")[2].strip(":")
         marks[f"{operation} {mark[1]}"] += 1
-        row, true = _new_row(line), _new_row(said)
+        row, true = _new_row(line), _new_row(expected)
         assert true
-        assert row.items() <= true.items(), (line, said)
-        assert (row == true) == (mark[1] == "complete"), (line, said)
+        assert row.items() <= true.items(), (line, expected)
+        assert (row == true) == (mark[1] == "complete"), (line, expected)
         assert (mark[1] == "no-tuple-data") == line.endswith(f"{operation}: (no-tuple-data)")
-    assert marks["INSERT complete"] == sum(": INSERT:" in line for line in twins.said)
+    assert marks["INSERT complete"] == sum(": INSERT:" in line for line in twins.rows)
     assert marks["UPDATE complete"] >= (1 if twins.images == "none" else 2)
     assert marks["UPDATE partial"] > (0 if twins.images == "all" else 5)
     assert (marks["DELETE no-tuple-data"] > 0) == (twins.images != "all")
@@ -236,7 +236,7 @@ def test_complete_rows_are_those_of_the_twin(twins: Twins) -> None:
 
 
 def test_partial_rows_name_what_is_known(twins: Twins) -> None:
-    """What the bytes that an update logged hold as a whole, though the rest is shared with the old row."""
+    """Values are known that the bytes of an update hold as a whole, though the rest is shared with the old row."""
     if twins.images == "all":
         return
     lines, _ = _decoded(replace(twins.request, options=(("include-xids", "0"),)))
@@ -265,7 +265,7 @@ def test_rows_say_how_complete_they_are(twins: Twins) -> None:
     options = {"path": str(twins.wal), "catalog": str(twins.catalog), "database": "postgres"}
     with held_warnings():
         plan = plan_source(SourceOptions.parse({**options, "fromReplicaLevel": "true", "ddl": "false"}))
-    rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.located(one)).to_pylist()]
+    rows = [row for part in plan.slices for row in plan.form.batch(plan.decoder.located(part)).to_pylist()]
     assert "_completeness STRING" in plan.form.spark_columns
     lines = [line for line in _decoded(twins.request)[0] if not line.startswith("message")]
     words = {"complete": "complete", "partial": "partial", "no-tuple-data": "absent"}
@@ -303,7 +303,7 @@ def test_a_single_table_has_its_own_columns(twins: Twins) -> None:
     options = {"path": str(twins.wal), "catalog": str(twins.catalog), "database": "postgres", "tables": "public.f"}
     with held_warnings():
         plan = plan_source(SourceOptions.parse({**options, "fromReplicaLevel": "true"}))
-    rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.located(one)).to_pylist()]
+    rows = [row for part in plan.slices for row in plan.form.batch(plan.decoder.located(part)).to_pylist()]
     inserted = [(row["id"], row["small"], row["big"], row["flag"]) for row in rows if row["_op"] == "insert"]
     assert inserted == [(number, number, number, number % 2 == 0) for number in range(1, 10)]
     for row in rows:

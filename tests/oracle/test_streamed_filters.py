@@ -46,7 +46,7 @@ WINDOWS, MORE_WINDOWS = (7,), (3, 12)
 
 
 def filtered_streams(major: int, two_phase: bool = False) -> Streams:
-    """Those of publications with row filters."""
+    """Return the streams of publications with row filters."""
     rows = ",".join(f"pub_rows{n}" for n in range(SESSIONS))
     more = (("two_phase", "on"),) if two_phase else ()
     second: Options = (("proto_version", "2"), ("publication_names", f"{rows},pub_rooted"), ("streaming", "on"))
@@ -62,7 +62,7 @@ def filtered_streams(major: int, two_phase: bool = False) -> Streams:
 def run_workload(
     major: int, seed: int, directory: Path, steps: int, settings: Options = STREAMED_LIMIT, *, two_phase: bool = False
 ) -> Run:
-    """A random workload of publications with row filters, which are altered meanwhile."""
+    """Run a random workload of publications with row filters, which are altered meanwhile."""
 
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase, filters=True).run(steps)
@@ -72,12 +72,12 @@ def run_workload(
 
 
 def check(run: Run, windows: Sequence[int] = WINDOWS, slice_bytes: int = SMALL_SLICES) -> None:
-    """Whether all streams are what was sent, in one window and in several, and what windows leave is the same."""
+    """Check that all streams are what was sent, in one window and in several, and what windows leave is the same."""
     for name in run.plugins:
         request = request_of(run, name)
         actual = joined([one_window(request, None, slice_bytes=slice_bytes).messages])
-        found = difference(run, name, actual)
-        assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
+        mismatch = difference(run, name, actual)
+        assert mismatch is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{mismatch}"
         lsns = record_ends(run.wal)
         for count in windows:
             ends = cut(lsns, state_at(request, None, run.start).lsn, int(lsns[-1]), count, count)
@@ -89,10 +89,12 @@ def check(run: Run, windows: Sequence[int] = WINDOWS, slice_bytes: int = SMALL_S
 
 
 def in_session(state: State) -> tuple[object, ...]:
-    """What a state says of announcements; how those are called that are tentative depends on how fine the index was."""
+    """Return what a state says of announcements; how tentative ones are called depends on how fine the index was."""
     (output,) = state.outputs
-    announced = [one._replace(number=min(one.number, 1)) for one in output.memory.announced]
-    return announced, [one._replace(number=min(one.number, 1)) for one in output.memory.streamed]
+    announced = [announcement._replace(number=min(announcement.number, 1)) for announcement in output.memory.announced]
+    return announced, [
+        announcement._replace(number=min(announcement.number, 1)) for announcement in output.memory.streamed
+    ]
 
 
 @pytest.mark.parametrize("major", since(SINCE))
@@ -117,13 +119,13 @@ def test_rules(major: int, tmp_path: Path) -> None:
 
 
 def check_own_publication(run: Run) -> None:
-    """A publication of one's own streams what passes in the blocks of all else, if blocks may be empty."""
+    """Check that one's own publication streams what passes in the blocks of all else, if blocks may be empty."""
     run.plugins["own"] = "test_decoding", (("stream-changes", "1"),)
     request = replace(request_of(run, "own"), publish=("t WHERE (a > 10)",))
-    said = Counter(one_window(request, None).messages.column("data").to_pylist())
+    ours = Counter(one_window(request, None).messages.column("data").to_pylist())
     every = Counter(one_window(request_of(run, "own"), None).messages.column("data").to_pylist())
-    assert all(count == every[text] for text, count in said.items() if text.startswith(("opening", "closing")))
-    assert 0 < sum(count for text, count in said.items() if text.startswith("streaming change")) < 40
+    assert all(count == every[text] for text, count in ours.items() if text.startswith(("opening", "closing")))
+    assert 0 < sum(count for text, count in ours.items() if text.startswith("streaming change")) < 40
     skipping = replace(request, options=(("stream-changes", "1"), ("skip-empty-xacts", "1")))
     with pytest.raises(PluginError, match="cannot leave out streamed blocks") as refused:
         one_window(skipping, None)

@@ -23,11 +23,11 @@ from oracle.streams import STREAMED_STREAMS, is_said_by, plugin_of
 pytestmark = [pytest.mark.server]
 
 MAJORS = (14, 15, 16, 17, 18, 19)
-NAMES = [name for name, one in SCENARIOS.items() if one.theme == IN_PROGRESS]
+NAMES = [name for name, scenario in SCENARIOS.items() if scenario.theme == IN_PROGRESS]
 
 
 class StreamedScenarios:
-    """What walsenders sent of all scenarios, and what we make of it, a stream at a time."""
+    """The messages that walsenders sent of all scenarios, and what we make of it, a stream at a time."""
 
     def __init__(self, engine: Engine, run: Run, version: str) -> None:
         self.run, self.version = run, version
@@ -35,7 +35,7 @@ class StreamedScenarios:
 
 
 def run_scenarios(major: int, directory: Path) -> tuple[Run, str]:
-    """All scenarios one after another on one server; its version, too."""
+    """Run all scenarios one after another on one server; return its version, too."""
     versions: list[str] = []
 
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
@@ -76,9 +76,9 @@ def test_streamed_scenario(
         pytest.skip(f"PostgreSQL {run.major} has no such option")
     actual = streamed.decoded(name)
     record_property(COMPARED, [run.major, streamed.version, told, name, len(sent_messages(run, name, told))])
-    found = difference(run, name, actual, told)
-    if found is not None:
-        pytest.fail(f"{name} on {run.major}\n{found}\n{run.wal}", pytrace=False)
+    mismatch = difference(run, name, actual, told)
+    if mismatch is not None:
+        pytest.fail(f"{name} on {run.major}\n{mismatch}\n{run.wal}", pytrace=False)
 
 
 @pytest.mark.slow

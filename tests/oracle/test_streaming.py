@@ -39,7 +39,7 @@ SKIPPING: Options = (("stream-changes", "1"), ("skip-empty-xacts", "1"), ("inclu
 
 
 def streams_of(major: int, two_phase: bool = False) -> Streams:
-    """All that is compared on a major."""
+    """Return all streams that are compared on a major."""
     if two_phase:
         prepared = {f"pgoutput, {TWO_PHASE}": ("pgoutput", pgoutput(major, "pub_all", ("two_phase", "on")))}
         return {
@@ -66,7 +66,7 @@ def run_workload(
     two_phase: bool = False,
     rolls_back: bool = True,
 ) -> Run:
-    """A random workload, with a walsender for each stream."""
+    """Run a random workload, with a walsender for each stream."""
 
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase, rolls_back=rolls_back).run(steps)
@@ -104,25 +104,25 @@ def test_a_megabyte(engine: Engine, major: int, tmp_path: Path) -> None:
 def test_another_session_streams_all_anew(engine: Engine, tmp_path: Path) -> None:
     run = run_workload(18, 6, tmp_path, 200, rolls_back=False)
     whole = replace(run, plugins={"whole": ("test_decoding", ())})
-    said = decoded(engine, whole, "whole").to_pylist()
+    at_once = decoded(engine, whole, "whole").to_pylist()
     request = request_of(run, "test_decoding")
-    kept: list[KeptState] = []
-    middle = sorted(message["lsn"] for message in said)[len(said) // 2]
-    with decode(engine, replace(request, end=middle), settings=RunSettings(keep=kept.append)) as result:
+    states: list[KeptState] = []
+    middle = sorted(message["lsn"] for message in at_once)[len(at_once) // 2]
+    with decode(engine, replace(request, end=middle), settings=RunSettings(keep=states.append)) as result:
         first = changes_by_xid(joined(result.tables()).to_pylist())
-    anew = replace(kept[-1], state=kept[-1].state.in_new_session)
+    anew = replace(states[-1], state=states[-1].state.in_new_session)
     with decode(engine, replace(request, start=None), kept=anew) as result:
         messages = joined(result.tables()).to_pylist()
-    again, expected = changes_by_xid(messages), changes_by_xid(said)
-    ended = {one["xid"] for one in messages if one["data"].startswith((b"committing", b"COMMIT"))}
+    again, expected = changes_by_xid(messages), changes_by_xid(at_once)
+    ended = {line["xid"] for line in messages if line["data"].startswith((b"committing", b"COMMIT"))}
     assert {xid: again[xid] for xid in ended} == {xid: expected[xid] for xid in ended}
     assert any(first[xid] for xid in ended)
 
 
 def changes_by_xid(messages: Sequence[dict[str, Any]]) -> Counter[int]:
-    """How many changes and truncates messages of test_decoding tell, by toplevel xid."""
-    told = (b"table", b"streaming change", b"streaming truncate")
-    return Counter(one["xid"] for one in messages if one["data"].startswith(told))
+    """Count how many changes and truncates messages of test_decoding tell, by toplevel xid."""
+    kinds = (b"table", b"streaming change", b"streaming truncate")
+    return Counter(message["xid"] for message in messages if message["data"].startswith(kinds))
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ class Window:
             self.wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
 
     def decode(self, engine: Engine, plugin: str, options: tuple[tuple[str, str], ...], tables: str) -> pa.Table:
-        """Our messages of some tables."""
+        """Decode our messages of some tables."""
         request = DecodeRequest(
             wal=str(self.wal),
             catalog=str(self.backup),
@@ -117,17 +117,17 @@ def test_pgoutput_says_what_it_says_of_a_publication_of_these_tables(engine: Eng
 
 def test_test_decoding_leaves_out_lines_of_others(engine: Engine, window: Window) -> None:
     """Their transactions stay, empty; so do logical messages."""
-    kept = []
+    expected = []
     for row in window.lines.to_pylist():
         line = row["data"].replace(
             b"table shop.items, shop.orders, public.visits:", b"table shop.orders, public.visits:"
         )
         if not line.startswith(b"table shop.items:"):
-            kept.append((row["lsn"], row["xid"], line))
-    assert first_difference(messages_table(kept), window.decode(engine, "test_decoding", LINES, PATTERNS)) is None
-    assert len(kept) < len(window.lines)
-    assert any(b"measured_high" in line for _, _, line in kept)
-    assert any(line.startswith(b"message:") for _, _, line in kept)
+            expected.append((row["lsn"], row["xid"], line))
+    assert first_difference(messages_table(expected), window.decode(engine, "test_decoding", LINES, PATTERNS)) is None
+    assert len(expected) < len(window.lines)
+    assert any(b"measured_high" in line for _, _, line in expected)
+    assert any(line.startswith(b"message:") for _, _, line in expected)
 
 
 def test_patterns_that_match_nothing(engine: Engine, window: Window) -> None:

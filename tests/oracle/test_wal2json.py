@@ -30,8 +30,8 @@ SEED = 1
 
 
 def scenario_names(everything: bool) -> list[str]:
-    """Scenarios that share a server: those that are about wal2json, and with them those of test_decoding."""
-    shared = [name for name, one in SCENARIOS.items() if not one.is_alone and one.since <= MAJOR]
+    """List scenarios that share a server: those that are about wal2json, and with them those of test_decoding."""
+    shared = [name for name, scenario in SCENARIOS.items() if not scenario.is_alone and scenario.since <= MAJOR]
     others = [name for name in shared if name not in KNOWN_GAPS and name not in JSON_SCENARIOS]
     return [*JSON_SCENARIOS, *(others if everything else [])]
 
@@ -105,8 +105,8 @@ def test_calls_of_a_slot(random_json: DecodedRun, tmp_path: Path, command: Any) 
     command("decode", "--slot", slot, "--out", out, "--end", format_lsn(stream.end or 2**63))
     xids = [json.loads(line)["xid"] for line in out.read_text().splitlines() if '"xid"' in line]
     # A message in no transaction has none in its text, though the server tells in which one it was written.
-    said = [row for row in stream.messages.to_pylist() if b'"transactional":false' not in row["data"]]
-    assert xids == [row["xid"] for row in said]
+    rows = [row for row in stream.messages.to_pylist() if b'"transactional":false' not in row["data"]]
+    assert xids == [row["xid"] for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def encoded(
 ) -> EncodedDatabases:
     names = list(DATABASES) if request.config.getoption("--all-majors") else ["UTF8", "LATIN1", "EUC_JP"]
     clients = {name: dict.fromkeys(("UTF8", "SJIS", name)) for name in names}
-    chosen = {name: tuple(found) for name, found in clients.items()}
+    chosen = {name: tuple(encodings) for name, encodings in clients.items()}
     directory = tmp_path_factory.mktemp("encodings")
     return EncodedDatabases(MAJOR, directory, names, chosen, JSON_STREAMS, with_wal2json)
 

@@ -32,7 +32,7 @@ CUTS = 12
 
 @dataclass(frozen=True)
 class Levels:
-    """What a server left whose wal_level was logical, then lower for a time.
+    """The things that a server left whose wal_level was logical, then lower for a time.
 
     Attributes:
         catalog: taken at the beginning, while it was down.
@@ -113,9 +113,9 @@ def _lines(*pieces: Piece) -> bytes:
 
 
 def _warned(request: DecodeRequest) -> tuple[bytes, list[str]]:
-    with held_warnings() as found:
+    with held_warnings() as warned:
         piece = one_window(request, None)
-    return _lines(piece), [str(one) for one in found]
+    return _lines(piece), [str(warning) for warning in warned]
 
 
 def test_a_gap_is_an_error_that_names_its_range(levels: Levels) -> None:
@@ -155,7 +155,7 @@ def test_an_end_in_the_gap(levels: Levels) -> None:
 
 
 def test_a_start_behind_the_gap(levels: Levels) -> None:
-    """Who asks for nothing of before does not miss anything."""
+    """A window that asks for nothing of before does not miss anything."""
     start = Lsn.parse(levels.raised.split(b"\t")[0].decode())
     with held_warnings():
         piece = one_window(replace(levels.request, start=start - 8), None)
@@ -194,7 +194,7 @@ def test_a_slot_advances_over_the_gap(levels: Levels, tmp_path: Path) -> None:
             create_command.run(CreateFlags(path=tmp_path / name, source=source))
         with held_warnings() as warned:
             advance_command.run(AdvanceFlags(tmp_path / name, str(Lsn(lsn))))
-        assert [str(one)[:27] for one in warned] == ["wal_level was replica from "] * (name == "behind")
+        assert [str(warning)[:27] for warning in warned] == ["wal_level was replica from "] * (name == "behind")
         slot = read_slot(tmp_path / name)
         assert slot.confirmed_lsn == lsn
         states[name] = slot.state
@@ -226,7 +226,7 @@ def test_relations_are_announced_again_behind_the_gap(levels: Levels) -> None:
 
 
 def test_all_levels_but_minimal_with_marks(levels: Levels) -> None:
-    """What is prepared at one level and committed at another, too."""
+    """Transactions are decoded that are prepared at one level and committed at another, too."""
     lines, (warned,) = _warned(replace(levels.request, from_replica_level=True))
     rows = [line.split("\t")[2] for line in lines.decode().splitlines()]
     before = [row.split("\t")[2] for row in levels.before.decode().splitlines() if "table" in row]

@@ -27,7 +27,7 @@ STATES_OF = [pytest.param("test_decoding", marks=pytest.mark.slow), "pgoutput, l
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_windows_say_together_what_the_server_says(threaded_run: DecodedRun, name: str) -> None:
-    """Where the server stops with an error, the window stops with it that has the commit; those before it do not."""
+    """A window stops with the server's error if it has the commit that the server stops at; those before it do not."""
     windows = random.Random(f"windows {name}").randint(FEWEST, MOST)
     check_windows(threaded_run, threaded_run.run.streams[name], windows, windows)
 

@@ -1,4 +1,4 @@
-"""Xids begin anew in a window, between windows, and shortly before the catalog was copied: the server's word is ours.
+"""Xids begin again in a window, between windows, and shortly before the catalog was copied: the server's word is ours.
 
 The server's epoch is not 0. Majors are those of :data:`oracle.xid_wrap.MAJORS`; PostgreSQL 17 is left out on purpose,
 for the reason that is given there.
@@ -85,5 +85,5 @@ def test_it_is_where_it_should_be(wrap_run: DecodedRun, wrap: str) -> None:
 
 
 def _has_open(state: State, since: int) -> bool:
-    """Whether a transaction is open whose xid has a low half from a value on."""
+    """Tell whether a transaction is open whose xid has a low half from a value on."""
     return bool(np.any(state.left.rows.xids.xid > since))

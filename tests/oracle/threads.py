@@ -3,7 +3,7 @@
 The writers do what a :class:`~oracle.workload.Workload` does, each for itself, so that records interleave inside their
 statements. Beside them some sessions only alter publications, and one only maintains and rebuilds; these keep pace with
 the writers, a statement or transaction for every few of theirs. One does what every run must have
-(:mod:`oracle.certain`), at the beginning and beside the others. Nobody else waits for anybody but in the server, so a
+(:mod:`oracle.certain`), at the beginning and beside the others. Nobody else waits for anybody but in the server. So a
 seed gives the same statements only as long as no session sees what another did: a run that fails has to be read from
 the log of its sessions, ``statements.log`` beside its files.
 """
@@ -81,12 +81,12 @@ class ThreadedWorkload:
 
     @property
     def sessions(self) -> list[Session]:
-        """Those of the writers, then the others'."""
+        """The sessions of the writers, then the others'."""
         workloads = (*self.writers, *(follower.workload for follower in self.followers))
         return [*(workload.sessions[0] for workload in workloads), self.certain]
 
     def run(self, beside: Callable[[], None]) -> tuple[int, int]:
-        """All sessions at once, until the writers have issued their statements.
+        """Run all sessions at once, until the writers have issued their statements.
 
         Args:
             beside: what a thread does meanwhile, once; until it is done, nobody prepares a transaction, and none is
@@ -119,11 +119,11 @@ class ThreadedWorkload:
         return begun, again[0][0]
 
     def errors(self) -> Counter[str]:
-        """Failed statements by SQLSTATE."""
+        """Count failed statements by SQLSTATE."""
         return sum((session.errors for session in self.sessions), Counter())
 
     def write_log(self, path: Path) -> None:
-        """What was done, in the order of its beginning: nanoseconds, session, statement, SQLSTATE of a failure."""
+        """Write what was done, in order of its beginning: nanoseconds, session, statement, SQLSTATE of a failure."""
         lines = [(*line, session.number) for session in self.sessions for line in session.log]
         with path.open("w") as file:
             for began, ended, statement, state, number in sorted(lines):

@@ -34,19 +34,19 @@ ARRAY_TYPES = (
 
 
 def quote(text: str) -> str:
-    """A string literal, whatever is in it."""
+    """Write a string literal, whatever is in it."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def literal(rng: random.Random, type_name: str, domains: Mapping[str, str], enums: Mapping[str, Sequence[str]]) -> str:
-    """A literal of a type with its cast, now and then NULL."""
+    """Make a literal of a type with its cast, now and then NULL."""
     if rng.random() < 0.08:
         return "NULL"
     return f"{quote(text_of(rng, type_name, domains, enums))}::{type_name}"
 
 
 def text_of(rng: random.Random, type_name: str, domains: Mapping[str, str], enums: Mapping[str, Sequence[str]]) -> str:
-    """Text that the type's input function takes."""
+    """Make text that the type's input function takes."""
     if type_name in domains:
         if type_name.endswith("positive"):
             return str(rng.choice((1, 7, 2**31 - 1, rng.randrange(1, 10**6))))
@@ -73,7 +73,7 @@ def text_of(rng: random.Random, type_name: str, domains: Mapping[str, str], enum
 
 
 def big_text(rng: random.Random, size: int) -> str:
-    """Text that compresses well, a bit, or not at all: inline, compressed, or out of line in the end."""
+    """Make text that compresses well, a bit, or not at all: inline, compressed, or out of line in the end."""
     style = rng.randrange(3)
     if style == 0:
         return (_word(rng) + "-") * (size // 8 + 1)
@@ -276,7 +276,7 @@ GENERATORS: dict[str, Callable[[random.Random], str]] = {
 
 
 def _array(rng: random.Random, element: str, domains: Mapping[str, str], enums: Mapping[str, Sequence[str]]) -> str:
-    def one() -> str:
+    def item() -> str:
         if rng.random() < 0.15:
             return "NULL"
         text = text_of(rng, element, domains, enums)
@@ -286,9 +286,9 @@ def _array(rng: random.Random, element: str, domains: Mapping[str, str], enums: 
     if shape == 0:
         return "{}"
     if shape == 1:
-        return "{{" + one() + "," + one() + "},{" + one() + "," + one() + "}}"
+        return "{{" + item() + "," + item() + "},{" + item() + "," + item() + "}}"
     count = rng.randrange(1, 6)
-    items = ",".join(one() for _ in range(count))
+    items = ",".join(item() for _ in range(count))
     if shape == 2:
         low = rng.choice((0, -2, 5))
         return f"[{low}:{low + count - 1}]={{{items}}}"

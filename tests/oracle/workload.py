@@ -2,9 +2,9 @@
 
 Where one thread drives all sessions, statement by statement, the same seed gives the same interleaving; in
 :mod:`oracle.threads` each session has a thread and a ``Workload`` of its own. A session that meets another's lock gives
-up soon (``lock_timeout``) and rolls back, which is how aborts and savepoint rollbacks come about besides those that are
-asked for. Shared tables lie in ``public``, where a session touches only rows whose key leaves its own remainder; each
-session's own tables lie in schemas of its own and take most of the DDL. Some transactions are left open, and some
+up soon (``lock_timeout``) and rolls back. So aborts and savepoint rollbacks come about beside those that
+are asked for. Shared tables lie in ``public``, where a session touches only rows whose key leaves its own remainder;
+each session's own tables lie in schemas of its own and take most of the DDL. Some transactions are left open, and some
 prepared, when the workload ends.
 """
 
@@ -54,7 +54,7 @@ class Workload:
         self.everything_published = bool(self.sessions[0].rows(query)[0][0])
 
     def run(self, steps: int) -> None:
-        """Issue that many statements."""
+        """Run that many statements."""
         for _ in range(steps):
             self.step(self.rng.choice(self.sessions))
 
@@ -73,7 +73,7 @@ class Workload:
             self.sessions[0].run(f"ROLLBACK PREPARED '{self.prepared.pop()}'", "rollback prepared")
 
     def step(self, session: Session) -> None:
-        """One statement of one session."""
+        """Run one statement of one session."""
         rng = self.rng
         if self.prepared and rng.random() < 0.04:
             self._finish_prepared(session)
@@ -83,7 +83,7 @@ class Workload:
             self._inside(session)
 
     def errors(self) -> Counter[str]:
-        """Failed statements by SQLSTATE."""
+        """Count failed statements by SQLSTATE."""
         return sum((session.errors for session in self.sessions), Counter())
 
     def _open(self) -> psycopg.Connection[Any]:
@@ -143,6 +143,6 @@ class Workload:
         self.forget_catalogs()
 
     def forget_catalogs(self) -> None:
-        """Others may see other tables now."""
+        """Forget the catalogs of all sessions: others may see other tables now."""
         for session in self.sessions:
             session.forget_catalog()

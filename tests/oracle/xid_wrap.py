@@ -1,4 +1,4 @@
-"""Servers whose transaction ids begin anew: led to shortly before 2^32 in an epoch that is not 0, and beyond.
+"""Servers whose transaction ids begin again: led to shortly before 2^32 in an epoch that is not 0, and beyond.
 
 ``pg_resetwal`` sets the next xid of a stopped server that has frozen all its rows before: to the server it is as if it
 had spent the xids between. The bundled packages of 16 and 18 have the program, and Debian's of 15. PostgreSQL 17 is
@@ -37,7 +37,7 @@ _SEGMENT_BYTES = 1 << 18
 
 
 def lead_to_wrap(server: EmbeddedPostgres, left: int) -> None:
-    """Restart a running server so that so many xids are left, or nearly, before they begin anew.
+    """Restart a running server so that so many xids are left, or nearly, before they begin again.
 
     Args:
         server: with no session and no prepared transaction.
@@ -60,20 +60,20 @@ def lead_to_wrap(server: EmbeddedPostgres, left: int) -> None:
 
 
 def spend(server: EmbeddedPostgres, left: int) -> None:
-    """Spend xids, each a transaction's, until so many are left before they begin anew; beyond that it is negative."""
+    """Spend xids, each a transaction's, until so many are left before they begin again; beyond that it is negative."""
     with server.connect() as connection:
         while WRAP - next_xid(connection) > left:
             connection.execute("SELECT pg_current_xact_id()")
 
 
 def check_wrapped(server: EmbeddedPostgres) -> None:
-    """Fail unless xids have begun anew, some time ago."""
+    """Fail unless xids have begun again, some time ago."""
     with server.connect() as connection:
         assert next_xid(connection) > WRAP + 100
 
 
 def next_xid(connection: psycopg.Connection[Any]) -> int:
-    """The xid that comes next, of 64 bits, or a newer one."""
+    """Return the xid that comes next, of 64 bits, or a newer one."""
     row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
     assert row is not None
     return int(row[0])
@@ -91,7 +91,7 @@ def _allow_connections(server: EmbeddedPostgres, allowed: str) -> None:
 
 
 def _freeze(server: EmbeddedPostgres) -> None:
-    """No row of any database names a transaction."""
+    """Freeze all databases: no row of any of them names a transaction."""
     with server.connect() as connection:
         names = [name for (name,) in connection.execute("SELECT datname FROM pg_database").fetchall()]
     for name in names:
@@ -100,7 +100,7 @@ def _freeze(server: EmbeddedPostgres) -> None:
 
 
 def _make_status_file(data_directory: Path, xid: int) -> None:
-    """The segment of pg_xact that has an xid: nothing is known of any in it."""
+    """Make the segment of pg_xact that has an xid: nothing is known of any in it."""
     path = data_directory / "pg_xact" / f"{xid // _XIDS_A_SEGMENT:04X}"
     _run_as_owner(data_directory, ["truncate", "-s", str(_SEGMENT_BYTES), str(path)])
 

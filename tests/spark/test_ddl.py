@@ -42,11 +42,11 @@ def test_rows_of_ddl_stand_among_changes(spark: Any, tmp_path: Path) -> None:
         options = {"path": str(done.server.wal_directory), "catalog": str(done.backup), "database": "postgres"}
         frame = spark.read.format("headwater").options(**options).load()
         rows = frame.orderBy("_commit_lsn", "_lsn", "_seq").collect()
-        told = [(row._op, row._table, json.loads(row._ddl)["sql"] if row._ddl else row._after) for row in rows]
+        changes = [(row._op, row._table, json.loads(row._ddl)["sql"] if row._ddl else row._after) for row in rows]
         plain = spark.read.format("headwater").options(**options, ddl="false").load()
         assert plain.count() == 4
         assert "_ddl" not in plain.columns
-    assert told == [
+    assert changes == [
         ("ddl", None, ["CREATE TYPE public.mood AS ENUM ('ok')"]),
         ("ddl", "t", ["CREATE TABLE public.t (a integer)"]),
         ("insert", "t", {"a": "1"}),
@@ -62,15 +62,15 @@ def test_a_catalog_without_definitions_leaves_the_column_empty(tmp_path: Path) -
     with recorded(16, tmp_path, run_all(STATEMENTS)) as done:
         without = begin(replace(done.request(), with_ddl=False))
         assert without.state is not None
-        kept = KeptState(without.state, without.server_settings)
+        kept_state = KeptState(without.state, without.server_settings)
         options = {"path": str(done.server.wal_directory), "catalog": str(done.backup), "database": "postgres"}
         asked = SourceOptions.parse(options)
         with pytest.warns(HeadwaterWarning, match="no DDL is among the rows"):
-            opened = open_source(asked, kept_state=kept)
+            opened = open_source(asked, kept_state=kept_state)
         assert not opened.plugin.traits.wants_ddl
         assert rows_of_changes(asked.request).has_ddl
         with pytest.raises(UsageError, match="does not have the definitions"):
-            open_source(SourceOptions.parse({**options, "ddl": "true"}), kept_state=kept)
+            open_source(SourceOptions.parse({**options, "ddl": "true"}), kept_state=kept_state)
 
 
 @pytest.mark.parametrize(

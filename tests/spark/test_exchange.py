@@ -38,7 +38,7 @@ TASKS = 7
 
 @pytest.fixture(params=["private", "shared", "spark", "here"])
 def exchange(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iterator[Exchange]:
-    """On one of the ways; nothing of it is left in its directory."""
+    """Open an exchange of one of the ways; nothing of it is left in its directory."""
     made: dict[str, Any] = {
         "private": lambda: FileExchange(spark.sparkContext, str(tmp_path), is_shared=False),
         "shared": lambda: FileExchange(spark.sparkContext, str(tmp_path), is_shared=True),
@@ -52,7 +52,7 @@ def exchange(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iter
 
 
 def writing(function: Callable[[Any, BinaryIO], int], files: int = 1) -> Callable[[Any], Iterator[Any]]:
-    """A task that writes files, all alike."""
+    """Make a task that writes files, all alike."""
 
     def work(task: Any) -> Iterator[Any]:
         for _ in range(files):
@@ -69,22 +69,22 @@ def square(handed: Handed[Messages], sink: BinaryIO) -> int:
 
 
 def numbers(count: int) -> Messages:
-    """Any value that has arrays."""
+    """Make a value that has arrays."""
     return Messages(np.arange(count), np.arange(count) + 7, np.zeros(count + 1, np.int64), np.zeros(0, np.uint8))
 
 
 def test_values_go_and_come_in_order(exchange: Exchange) -> None:
     handed = [exchange.hand(numbers(1000 * n)) for n in range(TASKS)]
-    told: list[tuple[str, int, int]] = []
-    with exchange.run("square", writing(square), handed, lambda *words: told.append(words)) as arriving:
-        for number, (one,) in enumerate(arriving):
-            found = one.take(Messages)
-            assert len(found.lsn) == one.summary == number * 1000
-            assert (found.lsn == np.arange(number * 1000) ** 2).all()
-            assert not os.path.exists(one.path)
+    progress: list[tuple[str, int, int]] = []
+    with exchange.run("square", writing(square), handed, lambda *words: progress.append(words)) as arriving:
+        for number, (file,) in enumerate(arriving):
+            messages = file.take(Messages)
+            assert len(messages.lsn) == file.summary == number * 1000
+            assert (messages.lsn == np.arange(number * 1000) ** 2).all()
+            assert not os.path.exists(file.path)
     assert number == TASKS - 1
-    assert told[0] == ("square", 0, TASKS)
-    assert told[-1] == ("square", TASKS, TASKS)
+    assert progress[0] == ("square", 0, TASKS)
+    assert progress[-1] == ("square", TASKS, TASKS)
 
 
 def write(task: int, sink: BinaryIO) -> int:
@@ -94,16 +94,16 @@ def write(task: int, sink: BinaryIO) -> int:
 
 def test_files_stay_until_the_end_unless_they_are_removed(exchange: Exchange) -> None:
     with exchange.run("write", writing(write), range(3)) as arriving:
-        made = [one for (one,) in arriving]
+        made = [file for (file,) in arriving]
     made[1].remove()
-    assert [os.path.exists(one.path) for one in made] == [True, False, True]
+    assert [os.path.exists(file.path) for file in made] == [True, False, True]
     assert Path(made[2].path).read_bytes() == bytes([2]) * 2_000_006
 
 
 def test_two_runs_side_by_side(exchange: Exchange) -> None:
     work = writing(write)
     with exchange.run("first", work, range(3)) as first, exchange.run("second", work, range(3)) as second:
-        assert [one.summary for (one,) in second] == [one.summary for (one,) in first] == [0, 1, 2]
+        assert [file.summary for (file,) in second] == [file.summary for (file,) in first] == [0, 1, 2]
 
 
 def wait_for_ever(task: int, _sink: BinaryIO) -> int:
@@ -146,12 +146,12 @@ def test_the_first_error_in_order_is_raised_where_its_turn_is(exchange: Exchange
             with pytest.raises(WalError, match="task 2 failed"):
                 next(arriving)
     assert taken == [0, 1]
-    said = [str(one.message) for one in caught]
-    assert (said[:2] if isinstance(exchange, LocalExchange) else said) == ["some are even", "some are odd"]
+    messages = [str(warning.message) for warning in caught]
+    assert (messages[:2] if isinstance(exchange, LocalExchange) else messages) == ["some are even", "some are odd"]
 
 
 def raising(function: Callable[[], Any]) -> Callable[[Any, BinaryIO], int]:
-    """Writes a file of the first task, and does what goes wrong in the second."""
+    """Make a task that writes a file first, and does what goes wrong the second time."""
 
     def write(task: int, _sink: BinaryIO) -> int:
         if task == 1:
@@ -274,9 +274,9 @@ def test_a_task_that_writes_several_files(exchange: Exchange, monkeypatch: pytes
     monkeypatch.setattr(spark_exchange, "CHUNKS_PER_JOB", 1)
     with exchange.run("write", writing(write, 3), [5, 0, 1]) as arriving:
         for task, files in zip([5, 0, 1], arriving, strict=True):
-            assert [one.summary for one in files] == [task] * 3
-            assert {Path(one.path).read_bytes() for one in files} == {bytes([task]) * task * 1_000_003}
-            assert len({one.path for one in files}) == 3
+            assert [file.summary for file in files] == [task] * 3
+            assert {Path(file.path).read_bytes() for file in files} == {bytes([task]) * task * 1_000_003}
+            assert len({file.path for file in files}) == 3
 
 
 def test_what_is_large_comes_in_pieces(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,8 +286,8 @@ def test_what_is_large_comes_in_pieces(spark: Any, tmp_path: Path, monkeypatch: 
         SparkExchange(spark.sparkContext, str(tmp_path)) as exchange,
         exchange.run("w", writing(write), [0, 4, 9]) as arriving,
     ):
-        for (one,) in arriving:
-            assert Path(one.path).read_bytes() == bytes([one.summary]) * one.summary * 1_000_003
+        for (file,) in arriving:
+            assert Path(file.path).read_bytes() == bytes([file.summary]) * file.summary * 1_000_003
 
 
 def test_who_may_enter(spark: Any, tmp_path: Path) -> None:

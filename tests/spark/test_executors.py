@@ -72,7 +72,7 @@ print("done:", run_tasks(context, "call", call, range(4), None))
 
 
 def run(tmp_path: Path, script: str, way: str, **environment: str) -> str:
-    """What a script says that it has done, in a process of its own."""
+    """Run a script in a process of its own; return what it says that it has done."""
     (tmp_path / "marks").mkdir()
     (tmp_path / "script.py").write_text(START + script)
     done = subprocess.run(

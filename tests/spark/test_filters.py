@@ -61,10 +61,10 @@ class Log:
         }
 
     def planned(self, *filters: Filter) -> tuple[int, list[Filter]]:
-        """Bytes of records that are planned to be decoded, and the filters that Spark gets back."""
+        """Return the bytes of records that are planned to be decoded, and the filters that Spark gets back."""
         reader = FilteringReader(SourceOptions.parse(self.options()))
         rest = list(reader.pushFilters(list(filters)))
-        return sum(one.size for partition in reader.partitions() for one in partition.slices), rest
+        return sum(piece.size for partition in reader.partitions() for piece in partition.slices), rest
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def load(spark: SparkSession, log: Log, **options: str) -> DataFrame:
 
 
 def keys(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """What tells rows apart, in output order."""
+    """List what tells rows apart, in output order."""
     return sorted((row._commit_lsn, row._lsn, row._seq, row._table, row._op) for row in rows)
 
 
@@ -122,8 +122,8 @@ def test_filters_change_nothing_but_the_work(pushing: Any, log: Log) -> None:
     bounds = load(pushing, log).selectExpr("sort_array(collect_set(_commit_lsn))[2]", "min(_lsn)").head(1)[0]
     conditions = [condition.format(middle=bounds[0], low=bounds[1]) for condition in CONDITIONS]
     pushing.conf.set(PUSHDOWN, "false")
-    told = [f"({condition}) AS c{number}" for number, condition in enumerate(conditions)]
-    every = load(pushing, log).selectExpr("*", *told).collect()
+    columns = [f"({condition}) AS c{number}" for number, condition in enumerate(conditions)]
+    every = load(pushing, log).selectExpr("*", *columns).collect()
     pushing.conf.set(PUSHDOWN, "true")
     for number, condition in enumerate(conditions):
         expected = keys(row for row in every if row[f"c{number}"])
@@ -137,8 +137,8 @@ def test_the_readme_example(pushing: Any, log: Log) -> None:
     filtered, whole = asked(load(pushing, log)), asked(load(pushing, log, pushFilters="false"))
     assert "Filter (" not in filtered._jdf.queryExecution().executedPlan().toString()
     assert "Filter (" in whole._jdf.queryExecution().executedPlan().toString()
-    found = filtered.collect()
-    assert (len(found), found) == (10, whole.collect())
+    rows = filtered.collect()
+    assert (len(rows), rows) == (10, whole.collect())
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,16 @@ def test_what_is_filtered_is_not_planned(pushing: Any, log: Log) -> None:
 def test_each_filter_that_is_taken_makes_the_plan_smaller(log: Log) -> None:
     whole, rest = log.planned()
     assert rest == []
-    for one in (
+    for condition in (
         EqualTo(("_table",), "orders"),
         Not(EqualTo(("_table",), "items")),
         In(("_op",), ("delete", "truncate")),
         EqualTo(("_schema",), "shop"),
     ):
-        size, rest = log.planned(IsNotNull(one.attribute if not isinstance(one, Not) else ("_table",)), one)
-        assert (rest, 0 < size < whole) == ([], True), one
+        size, rest = log.planned(
+            IsNotNull(condition.attribute if not isinstance(condition, Not) else ("_table",)), condition
+        )
+        assert (rest, 0 < size < whole) == ([], True), condition
     commits = sorted(
         {
             p.slices[0].units.commit_lsn[0]
@@ -181,8 +183,8 @@ def test_each_filter_that_is_taken_makes_the_plan_smaller(log: Log) -> None:
     )
     first = int(commits[0])
     sizes = [
-        log.planned(one(("_commit_lsn",), first))
-        for one in (GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, EqualTo)
+        log.planned(kind(("_commit_lsn",), first))
+        for kind in (GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, EqualTo)
     ]
     assert [rest for _, rest in sizes] == [[]] * 5
     after, everything, none, upto, only = (size for size, _ in sizes)
@@ -193,7 +195,7 @@ def test_filters_that_are_used_in_part_or_not_at_all_go_back(log: Log) -> None:
     whole, _ = log.planned()
     part = GreaterThanOrEqual(("_lsn",), LAST_LSN - 1)
     assert log.planned(part) == (0, [part])
-    for one in (
+    for condition in (
         LessThan(("_lsn",), 1),
         Not(GreaterThan(("_commit_lsn",), 5)),
         IsNull(("_table",)),
@@ -206,7 +208,7 @@ def test_filters_that_are_used_in_part_or_not_at_all_go_back(log: Log) -> None:
         EqualTo(("_commit_lsn",), True),
         GreaterThan(("_commit_lsn",), 1.5),
     ):
-        assert log.planned(one) == (whole, [one])
+        assert log.planned(condition) == (whole, [condition])
 
 
 def test_messages_of_a_plugin_are_not_filtered_here(log: Log) -> None:

@@ -70,7 +70,7 @@ class NewEnvironment:
         return run.stdout.decode()
 
     def check(self, output: str) -> None:
-        """The lines did what the README says, with the package of this environment."""
+        """Check that the lines did what the README says, with the package of this environment."""
         assert f"headwater of {self.root}" in output
         assert "rows: 4 local[" in output
         assert SHOWN in output
@@ -88,7 +88,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> NewEnvironment:
 
 
 def _wheel(directory: Path) -> Path:
-    """Headwater, built from a copy of the sources so that nothing built before gets in."""
+    """Build Headwater's wheel from a copy of the sources, so that nothing built before gets in."""
     source, wheels = directory / "source", directory / "wheels"
     source.mkdir()
     for name in ("pyproject.toml", "README.md"):
@@ -99,14 +99,14 @@ def _wheel(directory: Path) -> Path:
 
 
 def _lend_libraries(python: Path) -> None:
-    """Libraries of this environment come after the new one's own; its editable Headwater is not among them."""
+    """Lend libraries of this environment, after the new one's own; its editable Headwater is not among them."""
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
     Path(site, "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
 
 
 def _path_without(directory: Path) -> str:
-    """A ``PATH`` whose ``python3`` is the one the environments were made of."""
+    """Make a ``PATH`` whose ``python3`` is the one the environments were made of."""
     programs = directory / "programs"
     programs.mkdir()
     for name in ("python", "python3"):
@@ -122,7 +122,7 @@ def _window(directory: Path) -> tuple[Path, Path]:
 
 
 def _readme(window: tuple[Path, Path]) -> str:
-    """The README's block, with these places for its own."""
+    """Return the README's block, with these places for its own."""
     wal, backup = map(str, window)
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert "build/sample/wal" in block

@@ -88,10 +88,10 @@ def test_everything_there_is_each_record_once(spark: Any, recorded: Recorded) ->
 def test_sums_in_sql(spark: Any, recorded: Recorded) -> None:
     frame = read(spark, recorded, startingLsn=recorded.start, endingLsn=recorded.end)
     by_manager = frame.groupBy("resource_manager").agg(f.count("*"), f.sum("record_length")).collect()
-    found = {row[0]: (row[1], row[2]) for row in by_manager}
+    sums = {row[0]: (row[1], row[2]) for row in by_manager}
     for name in {row[4] for row in recorded.rows}:
         lengths = [row[6] for row in recorded.rows if row[4] == name]
-        assert found[name] == (len(lengths), sum(lengths))
+        assert sums[name] == (len(lengths), sum(lengths))
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Log:
     wal: Path
     backup: Path
     start: int
-    said: pa.Table
+    expected: pa.Table
 
     def rows(self, spark: Any, **options: str) -> Any:
         given = {"path": str(self.wal), "catalog": str(self.backup), **options}
@@ -73,8 +73,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
                 "NULL, 'proto_version', '1', 'publication_names', 'some_rows')"
             ).fetchall()
         server.stop()
-        said = messages_table((lsn, xid, bytes(data)) for lsn, xid, data in rows)
-        yield Log(server.wal_directory, backup, start, said)
+        expected = messages_table((lsn, xid, bytes(data)) for lsn, xid, data in rows)
+        yield Log(server.wal_directory, backup, start, expected)
 
 
 def _run(connection: Any, statements: str) -> None:
@@ -93,7 +93,7 @@ def test_rows_of_a_publication(spark: Any, log: Log) -> None:
 
 
 def test_operations_are_those_behind_the_filter(spark: Any, log: Log) -> None:
-    """What Spark asks for is an INSERT or DELETE that was an UPDATE in the log."""
+    """Spark asks for an INSERT or DELETE that was an UPDATE in the log."""
     for options in ({"publication": "some_rows"}, {"publish": "wanted WHERE total > 100"}):
         for operation, count in COUNTS.items():
             rows = log.rows(spark, pushFilters="true", images="true", **options).where(f"_op = '{operation}'")
@@ -102,9 +102,9 @@ def test_operations_are_those_behind_the_filter(spark: Any, log: Log) -> None:
 
 def test_messages_over_many_slices(spark: Any, log: Log) -> None:
     options = {"plugin": "pgoutput", "publication": "some_rows", "startingLsn": f"0/{log.start:X}"}
-    found = log.rows(spark, partitionBytes="1", **options)
-    messages = messages_table((row.lsn, row.xid, bytes(row.data)) for row in found.collect())
-    assert first_difference(log.said, messages) is None, first_difference(log.said, messages)
+    rows = log.rows(spark, partitionBytes="1", **options)
+    messages = messages_table((row.lsn, row.xid, bytes(row.data)) for row in rows.collect())
+    assert first_difference(log.expected, messages) is None, first_difference(log.expected, messages)
 
 
 def test_files_of_many_slices(spark: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,11 +113,11 @@ def test_files_of_many_slices(spark: Any, log: Log, monkeypatch: pytest.MonkeyPa
     options = (("proto_version", "1"), ("publication_names", "some_rows"))
     request = DecodeRequest(str(log.wal), str(log.backup), plugin="pgoutput", options=options, start=log.start)
     with decode(spark, request) as result:
-        found = joined(result.tables())
+        messages = joined(result.tables())
         assert len(result.files) > 3
-    assert first_difference(log.said, found) is None, first_difference(log.said, found)
+    assert first_difference(log.expected, messages) is None, first_difference(log.expected, messages)
     changes = sum(COUNTS.values())
-    assert (result.messages, result.bytes) == (len(found), sum(map(len, found.column("data").to_pylist())))
+    assert (result.messages, result.bytes) == (len(messages), sum(map(len, messages.column("data").to_pylist())))
     assert (result.changes, result.filtered) == (changes, WANTED - changes)
 
 
@@ -134,8 +134,8 @@ def test_a_column_list_takes_only_its_columns_apart(log: Log) -> None:
     given = {"path": str(log.wal), "catalog": str(log.backup), "publish": "wanted(id) WITH (publish = 'insert')"}
     plan = plan_source(SourceOptions.parse(given))
     decoder: SliceDecoder = plan.decoder
-    cells = [decoder.cells(one).cells for one in plan.slices]
-    texts = b"".join(one.text.tobytes() for one in cells)
+    cells = [decoder.cells(piece).cells for piece in plan.slices]
+    texts = b"".join(part.text.tobytes() for part in cells)
     assert b"last one" not in texts
     assert b"9000" in texts
 

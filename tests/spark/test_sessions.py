@@ -37,7 +37,7 @@ SparkSession.builder.master("local[1]").config("spark.sql.session.timeZone", "Am
 
 @dataclass(frozen=True)
 class Session:
-    """What a session said of itself."""
+    """The report of a session on itself."""
 
     conf: dict[str, str]
     java: list[str]
@@ -45,20 +45,22 @@ class Session:
 
     @property
     def address(self) -> tuple[str | None, str | None]:
-        """Where the driver listens, and under which name."""
+        """The address that the driver listens at, and the name that it gives to others."""
         return self.conf.get("spark.driver.bindAddress"), self.conf.get("spark.driver.host")
 
 
 def start(
     directory: Path, *words: str, program: tuple[str, ...] = (sys.executable,), before: str = "", **more: str
 ) -> Session:
-    """A session in a process of its own."""
+    """Run a session in a process of its own."""
     script = directory / "script.py"
     script.write_text(SCRIPT.format(before=before))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "MASTER"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "MASTER"))
+    }
     run = subprocess.run(
         [*program, str(script), *words],
-        env={**kept, "PYSPARK_PYTHON": sys.executable, **more},
+        env={**environment, "PYSPARK_PYTHON": sys.executable, **more},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,
@@ -66,8 +68,8 @@ def start(
     )
     assert run.returncode == 0, run.stderr
     (line,) = [line for line in run.stdout.splitlines() if line.startswith("said:")]
-    said: dict[str, Any] = json.loads(line.removeprefix("said:"))
-    return Session(**said)
+    report: dict[str, Any] = json.loads(line.removeprefix("said:"))
+    return Session(**report)
 
 
 def test_without_a_word_of_the_user(tmp_path: Path) -> None:

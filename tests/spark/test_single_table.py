@@ -155,24 +155,24 @@ class Log:
         return given | {"tables": tables, "windowBytes": self.window_bytes, "ddl": "false"} | options
 
     def rows(self, scenario: str, tables: str = "public.t", **options: str) -> list[dict[str, Any]]:
-        """All rows, as the reader gives them: what Spark does with it, without Spark."""
+        """Read all rows, as the reader gives them: what Spark does with it, without Spark."""
         reader = HeadwaterDataSource(self.options(scenario, tables, **options)).reader(StructType())
-        found = []
+        rows = []
         for partition in reader.partitions():
             copied = pickle.loads(pickle.dumps((reader, partition)))
             for batch in copied[0].read(copied[1]):
                 batch.validate(full=True)
-                found += batch.to_pylist()
-        return found
+                rows += batch.to_pylist()
+        return rows
 
     def values(self, scenario: str, *columns: str, **options: str) -> list[tuple[Any, ...]]:
-        """Some columns of all rows of public.t."""
+        """Read some columns of all rows of public.t."""
         return [tuple(row[name] for name in columns) for row in self.rows(scenario, **options)]
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    """Each statement in a segment of its own."""
+    """Write a log with each statement in a segment of its own."""
     programs = find_programs(16, plugin="test_decoding")
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
@@ -203,7 +203,7 @@ however_cut = pytest.mark.parametrize("log", [ONE, MANY], indirect=True)
 
 
 def _flushed(connection: Any) -> str:
-    """Where the log ends, with nothing running."""
+    """Return where the log ends, with nothing running."""
     return str(connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0])
 
 
@@ -237,16 +237,16 @@ def test_a_truncate_of_a_table_made_again_counts(log: Log) -> None:
 def test_tables_that_swap_names(log: Log) -> None:
     with pytest.raises(CatalogError, match="another table"):
         log.rows("swapped")
-    found = log.values("swapped", "_table", "a", "b", onTableReplaced="skip")
-    assert found == [("u", 2, 200), ("t", 4, 400)]
-    found = log.values("swapped", "_table", "a", "b", onTableReplaced="byName")
-    assert found == [("t", 1, 100), ("u", 2, 200), ("t", 4, 400)]
+    rows = log.values("swapped", "_table", "a", "b", onTableReplaced="skip")
+    assert rows == [("u", 2, 200), ("t", 4, 400)]
+    rows = log.values("swapped", "_table", "a", "b", onTableReplaced="byName")
+    assert rows == [("t", 1, 100), ("u", 2, 200), ("t", 4, 400)]
 
 
 @however_cut
 def test_a_table_that_goes_away_and_comes_back_is_one(log: Log) -> None:
-    found = log.values("away and back", "_schema", "_table", "a")
-    assert found == [("public", "t", 1), ("public", "x", 2), ("shop", "x", 3), ("public", "t", 4)]
+    rows = log.values("away and back", "_schema", "_table", "a")
+    assert rows == [("public", "t", 1), ("public", "x", 2), ("shop", "x", 3), ("public", "t", 4)]
 
 
 @however_cut
@@ -261,8 +261,8 @@ def test_a_column_made_again_starts_anew(log: Log) -> None:
 
 
 def test_values_of_a_narrower_type(log: Log) -> None:
-    found = log.values("wider type", "n", "d")
-    assert found == [(10, Decimal("1.2500")), (20_000_000_000, Decimal("1.2345"))]
+    rows = log.values("wider type", "n", "d")
+    assert rows == [(10, Decimal("1.2500")), (20_000_000_000, Decimal("1.2345"))]
 
 
 @pytest.mark.parametrize("scenario", ["other type", "zone"])
@@ -367,16 +367,16 @@ def test_styles_change_what_is_text_and_nothing_else(log: Log) -> None:
 def test_what_can_be_held_can_be_collected(spark: Any, log: Log) -> None:
     given = log.options("endless", "public.t", onUnrepresentable="null")
     frame = spark.read.format("headwater").options(**given).load()
-    found = [tuple(row) for row in frame.select("id", "d", "ts", "_before", "_unchanged").orderBy("id").collect()]
-    assert [row[0] for row in found] == [1, 2, 3, 4]
-    assert found[3] == (4, date(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), None, [])
+    rows = [tuple(row) for row in frame.select("id", "d", "ts", "_before", "_unchanged").orderBy("id").collect()]
+    assert [row[0] for row in rows] == [1, 2, 3, 4]
+    assert rows[3] == (4, date(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), None, [])
 
 
 def test_old_tuples_come_through_spark(spark: Any, log: Log) -> None:
     frame = spark.read.format("headwater").options(**log.options("large", "public.t")).load()
     assert dict(frame.dtypes)["_before"] == "struct<id:int,big:string,other:string>"
-    found = frame.where("_op = 'update' AND _before.id <> id").select("_before.id", "id", "_before_is_key").collect()
-    assert sorted(tuple(row) for row in found) == [(1, 3, True), (3, 4, False)]
+    rows = frame.where("_op = 'update' AND _before.id <> id").select("_before.id", "id", "_before_is_key").collect()
+    assert sorted(tuple(row) for row in rows) == [(1, 3, True), (3, 4, False)]
     images = spark.read.format("headwater").options(**log.options("large", "public.t", images="true")).load()
     assert images.where("_unchanged = array('big', 'other')").first()._after == {"id": "3"}
 

@@ -88,21 +88,21 @@ def test_messages_of_a_text_plugin(spark: Any, window: Window) -> None:
 
 
 def test_messages_of_pgoutput(spark: Any, window: Window) -> None:
-    found = messages(read(spark, window, plugin="pgoutput", publication="only_other"))
-    assert window.binary == [(lsn, xid, bytes(data)) for lsn, xid, data in found]
+    ours = messages(read(spark, window, plugin="pgoutput", publication="only_other"))
+    assert window.binary == [(lsn, xid, bytes(data)) for lsn, xid, data in ours]
 
 
 def test_one_table_is_chosen_of_a_plugin_s_messages_too(spark: Any, window: Window) -> None:
-    one = messages(read(spark, window, plugin="test_decoding", tables="public.other"))
-    assert one == messages(read(spark, window, plugin="test_decoding", tables="public.other,public.othe?"))
-    changes = [data for _, _, data in one if data.startswith("table ")]
+    chosen = messages(read(spark, window, plugin="test_decoding", tables="public.other"))
+    assert chosen == messages(read(spark, window, plugin="test_decoding", tables="public.other,public.othe?"))
+    changes = [data for _, _, data in chosen if data.startswith("table ")]
     assert changes
     assert all(data.startswith("table public.other: ") for data in changes)
 
 
 def test_plugin_options_go_through(spark: Any, window: Window) -> None:
-    found = read(spark, window, plugin="test_decoding", **{"plugin.include-xids": "0", "plugin.skip-empty-xacts": "1"})
-    assert found.head(1)[0].data == "BEGIN"
+    frame = read(spark, window, plugin="test_decoding", **{"plugin.include-xids": "0", "plugin.skip-empty-xacts": "1"})
+    assert frame.head(1)[0].data == "BEGIN"
 
 
 def test_rows_of_changes(spark: Any, window: Window) -> None:
@@ -175,9 +175,9 @@ def test_a_table_in_sql_is_refused_as_spark_would_lose_its_options(spark: Any, w
 
 
 def test_addresses_of_files(spark: Any, window: Window) -> None:
-    found = read(spark, window, path=window.wal.as_uri(), catalog=f"file:{window.backup}", ddl="false")
-    found = found.where("_table = 'orders'")
-    assert found.count() == 5
+    frame = read(spark, window, path=window.wal.as_uri(), catalog=f"file:{window.backup}", ddl="false")
+    frame = frame.where("_table = 'orders'")
+    assert frame.count() == 5
     with pytest.raises(Exception, match='scheme "s3a" are not supported'):
         read(spark, window, catalog="s3a://bucket/backup", plugin="test_decoding").count()
     with pytest.raises(Exception, match='cannot read addresses of "nosuchstore://"'):

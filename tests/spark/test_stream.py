@@ -85,7 +85,7 @@ class Session:
         self.connection: psycopg.Connection[Any] = live.server.connect()
         self.name = name
         made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
-        self.start = str(self.one(made, name))
+        self.start = str(self.value(made, name))
 
     def __enter__(self) -> Session:
         return self
@@ -95,30 +95,30 @@ class Session:
         self.connection.execute("TRUNCATE orders, other")
         self.connection.close()
 
-    def one(self, query: str, *parameters: object) -> Any:
+    def value(self, query: str, *parameters: object) -> Any:
         row = self.connection.execute(query, parameters).fetchone()
         assert row is not None
         return row[0]
 
     def insert(self, first: int, last: int, note: str = "note", table: str = "orders") -> None:
-        """A transaction of some rows."""
+        """Insert some rows in a transaction."""
         columns = "id, note" if table == "other" else "id, total, note"
         total = "" if table == "other" else "1.25,"
         made = f"INSERT INTO {table} ({columns}) SELECT g, {total} %s || g FROM generate_series(%s::int, %s::int) g"
         self.connection.execute(made, [note, first, last])
 
     def expected(self) -> list[Message]:
-        """What the server's slot gives for all of it, in one session."""
-        found = self.connection.execute(
+        """Read what the server's slot gives for all of the session, in one call."""
+        rows = self.connection.execute(
             "SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
             "'proto_version', '1', 'publication_names', '\"everything\"')",
             [self.name],
         )
-        return [(int(Lsn.parse(lsn)), int(xid), bytes(data)) for lsn, xid, data in found]
+        return [(int(Lsn.parse(lsn)), int(xid), bytes(data)) for lsn, xid, data in rows]
 
 
 class Collected:
-    """What comes of a query, batch by batch."""
+    """The messages that come of a query, batch by batch."""
 
     def __init__(self) -> None:
         self.batches: list[list[Any]] = []
@@ -175,7 +175,7 @@ def test_what_is_written_while_a_query_runs(spark: Any, live: Live, tmp_path: Pa
         writer.join()
         running.processAllAvailable()
         batches = len(take.batches)
-        session.one("SELECT pg_current_wal_flush_lsn()")
+        session.value("SELECT pg_current_wal_flush_lsn()")
         running.processAllAvailable()
         running.stop()
         session.connection.execute("ALTER TABLE orders DROP COLUMN extra")
@@ -231,17 +231,17 @@ def test_a_killed_driver_loses_and_doubles_nothing(spark: Any, live: Live, tmp_p
         assert drive(tmp_path, slot, "finished") == 0
         session.connection.execute("ALTER TABLE orders ALTER note TYPE text")
         expected = session.expected()
-    found = [(row.lsn, row.xid, bytes(row.data)) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
+    rows = [(row.lsn, row.xid, bytes(row.data)) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     commits = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
     assert commits > 3 if KNOWS_BOUNDS else commits > 1
-    assert Counter(found) == Counter(expected)
-    assert sum(data.startswith(b"R") for _, _, data in found) == 3
+    assert Counter(rows) == Counter(expected)
+    assert sum(data.startswith(b"R") for _, _, data in rows) == 3
 
 
 def archive(live: Live, session: Session, directory: Path, seen: set[str]) -> None:
     """Put finished segments into an archive, each once."""
-    now = session.one("SELECT pg_walfile_name(pg_switch_wal())")
-    session.one("SELECT txid_current()")
+    now = session.value("SELECT pg_walfile_name(pg_switch_wal())")
+    session.value("SELECT txid_current()")
     for path in sorted(live.wal.iterdir()):
         if len(path.name) == 24 and path.name <= now and path.name not in seen:
             shutil.copy(path, directory / f"{path.name}.tmp")
@@ -276,11 +276,11 @@ def test_wal_before_a_slots_restart_lsn_may_go(spark: Any, live: Live, tmp_path:
         running.stop()
         expected = session.expected()
         stands = read_slot(slot)
-        session.one("SELECT pg_replication_slot_advance(%s, %s)", session.name, str(Lsn(stands.confirmed_lsn)))
+        session.value("SELECT pg_replication_slot_advance(%s, %s)", session.name, str(Lsn(stands.confirmed_lsn)))
         with decode(spark, request_of_slot(stands), kept=kept_in_slot(stands)) as result:
-            found = [row for table in result.tables() for row in table.to_pylist()]
-        assert session.expected() == [(row["lsn"], row["xid"], row["data"]) for row in found]
-        assert found
+            rows = [row for table in result.tables() for row in table.to_pylist()]
+        assert session.expected() == [(row["lsn"], row["xid"], row["data"]) for row in rows]
+        assert rows
     assert sorted(restarts) == restarts
     assert restarts[-1] > restarts[0]
     assert removed > 2
@@ -321,14 +321,14 @@ def reader(**options: str) -> HeadwaterStreamReader:
 
 
 def data_of(made: HeadwaterStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
-    batches = [batch for one in made.partitions(start, end) for batch in made.read(one)]
+    batches = [batch for partition in made.partitions(start, end) for batch in made.read(partition)]
     return [bytes(data) for batch in batches for data in batch.column("data").to_pylist()]
 
 
-def is_still(found: dict[str, Any], offset: dict[str, Any]) -> bool:
-    """Whether an offset is another one, or lies behind what a server's background writer has logged since."""
-    same = {**found, "lsn": ""} == {**offset, "lsn": ""}
-    return same and Lsn.parse(offset["lsn"]) <= Lsn.parse(found["lsn"]) < Lsn.parse(offset["lsn"]) + 1024
+def is_still(latest: dict[str, Any], offset: dict[str, Any]) -> bool:
+    """Tell whether an offset stands still, but for what a server's background writer has logged since."""
+    same = {**latest, "lsn": ""} == {**offset, "lsn": ""}
+    return same and Lsn.parse(offset["lsn"]) <= Lsn.parse(latest["lsn"]) < Lsn.parse(offset["lsn"]) + 1024
 
 
 def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path) -> None:
@@ -422,7 +422,12 @@ def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
         session.insert(21, 30)
         session.insert(21, 30, table="other")
         end = made.latestOffset(start)
-        ids = [id for one in made.partitions(start, end) for batch in made.read(one) for id in batch["id"].to_pylist()]
+        ids = [
+            id
+            for partition in made.partitions(start, end)
+            for batch in made.read(partition)
+            for id in batch["id"].to_pylist()
+        ]
         assert ids == list(range(1, 31))
         made.stop()
         others = HeadwaterDataSource({"slot": str(slot), "tables": "public.other"})
@@ -442,7 +447,7 @@ def test_wal_without_output_makes_no_batch_but_frees_segments(live: Live, tmp_pa
         for made, is_moved in ((held, True), (free, False)):
             start = made.latestOffset(made.initialOffset())
             for _ in range(3):
-                session.one("SELECT length(pg_logical_emit_message(true, '', repeat('x', 900000))::text)")
+                session.value("SELECT length(pg_logical_emit_message(true, '', repeat('x', 900000))::text)")
             end = made.latestOffset(start)
             assert (end != start) is is_moved
             assert made.partitions(start, end) == []
@@ -464,15 +469,15 @@ def test_a_backup_of_a_server_that_runs(live: Live, tmp_path: Path) -> None:
         subprocess.run(command, check=True, env=live.server.client_environment(), capture_output=True)
         session.insert(2000, 2009)
         made = reader(**live.messages(catalog=str(backup), maxBytesPerTrigger="4096"))
-        offsets, found = [made.initialOffset()], []
+        offsets, changes = [made.initialOffset()], []
         for number in range(4):
             session.insert(3000 + 100 * number, 3009 + 100 * number, table="other")
             offsets.append(made.latestOffset(offsets[-1]))
-            found += [data for data in data_of(made, *offsets[-2:]) if data[:1] != b"R"]
+            changes += [data for data in data_of(made, *offsets[-2:]) if data[:1] != b"R"]
         expected = [data for *_, data in session.expected() if data[:1] != b"R"]
         assert len(set(map(str, offsets))) == 5
-        assert found == expected[-5 * 12 :][: len(found)]
-        assert len(found) >= 4 * 12
+        assert changes == expected[-5 * 12 :][: len(changes)]
+        assert len(changes) >= 4 * 12
         made.stop()
 
 

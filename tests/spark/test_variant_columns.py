@@ -40,7 +40,7 @@ NUMBERS = [
 
 
 def some_json(rng: random.Random, depth: int) -> str:
-    """JSON of any kind, with every number as it is spelled."""
+    """Make JSON of any kind, with every number as it is spelled."""
     draw = rng.random()
     if depth == 0 or draw < 0.45:
         word = json.dumps(rng.choice(NAMES) * rng.choice([1, 1, 7]), ensure_ascii=False)
@@ -54,14 +54,14 @@ def some_json(rng: random.Random, depth: int) -> str:
 
 
 def wide_json() -> list[str]:
-    """Containers whose counts, ids and places need one, two, three and four bytes."""
-    found = []
+    """Make containers whose counts, ids and places need one, two, three and four bytes."""
+    texts = []
     for count in (255, 256, 300, 70_000):
-        found.append("{" + ", ".join(f'"k{i}": {i}' for i in range(count)) + "}")
-        found.append(f"[{', '.join(str(i) for i in range(count))}]")
-    found.append(json.dumps(["x" * 6_000_000]))
+        texts.append("{" + ", ".join(f'"k{i}": {i}' for i in range(count)) + "}")
+        texts.append(f"[{', '.join(str(i) for i in range(count))}]")
+    texts.append(json.dumps(["x" * 6_000_000]))
     deep = 500  # the server goes as deep as its stack does, Spark to 1,000
-    return [*found, "[" * deep + "]" * deep, '{"a": ' * deep + "1" + "}" * deep]
+    return [*texts, "[" * deep + "]" * deep, '{"a": ' * deep + "1" + "}" * deep]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Log:
     wal: Path
 
     def read(self, spark: SparkSession, table: str, **options: str) -> DataFrame:
-        """One table's changes."""
+        """Read one table's changes."""
         given = {"path": str(self.wal), "catalog": str(self.backup), "database": "postgres"}
         return spark.read.format("headwater").options(**given, tables=f"public.{table}", **options).load()
 
@@ -118,9 +118,9 @@ def run(connection: Any, statements: str) -> None:
 
 @pytest.mark.parametrize("table", ["many", "wide"])
 def test_it_is_what_spark_parses_of_the_text(spark: SparkSession, log: Log, table: str) -> None:
-    found = log.read(spark, table, jsonb="variant")
-    assert dict(found.dtypes)["v"] == "variant"
-    ours = found.selectExpr("id", "to_json(v) AS v", "schema_of_variant(v) AS kind").collect()
+    frame = log.read(spark, table, jsonb="variant")
+    assert dict(frame.dtypes)["v"] == "variant"
+    ours = frame.selectExpr("id", "to_json(v) AS v", "schema_of_variant(v) AS kind").collect()
     text = log.read(spark, table).selectExpr("id", "parse_json(v) AS v")
     theirs = text.selectExpr("id", "to_json(v) AS v", "schema_of_variant(v) AS kind").collect()
     assert len(ours) >= 11
@@ -130,8 +130,8 @@ def test_it_is_what_spark_parses_of_the_text(spark: SparkSession, log: Log, tabl
 def test_fields_are_found_by_their_names(spark: SparkSession, log: Log) -> None:
     """Spark looks for them by halves where there are many, which asks for their order."""
     paths = [f"variant_get(v, '$.k{i}', 'int')" for i in (0, 7, 99, 250, 254)]
-    found = log.read(spark, "wide", jsonb="variant").where("id IN (0, 2, 4, 6)").selectExpr(*paths).collect()
-    assert {tuple(row) for row in found} == {(0, 7, 99, 250, 254)}
+    rows = log.read(spark, "wide", jsonb="variant").where("id IN (0, 2, 4, 6)").selectExpr(*paths).collect()
+    assert {tuple(row) for row in rows} == {(0, 7, 99, 250, 254)}
 
 
 def test_domains_arrays_images_and_nulls(spark: SparkSession, log: Log) -> None:
@@ -148,7 +148,7 @@ def test_domains_arrays_images_and_nulls(spark: SparkSession, log: Log) -> None:
 
 def plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     return value.toPython() if isinstance(value, VariantVal) else value
 
 

@@ -54,7 +54,7 @@ def test_charts_of_figures(tmp_path: Path) -> None:
         Result("latency", "", "ms", (300.0,), is_cost=True, target=400),
     ]
     write_json(
-        results, tmp_path / "build" / "bench.json", kept={"before": {"ours": 1, "ratio": 2, "ratio_range": [1, 3]}}
+        results, tmp_path / "build" / "bench.json", earlier={"before": {"ours": 1, "ratio": 2, "ratio_range": [1, 3]}}
     )
     charts = write_charts(tmp_path / "build" / "bench.json", tmp_path / "charts")
     assert [chart.name for chart in charts] == [

@@ -1,4 +1,4 @@
-"""Where hyphens stand in the numbers of the extension isn.
+"""The places of hyphens in the numbers of the extension isn.
 
 Generated from PostgreSQL 15 by tools/generate_isn_hyphens.py, do not edit.
 PostgreSQL: ``contrib/isn/*.h``; the same in all major versions.
