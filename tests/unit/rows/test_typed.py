@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from arrow_types import values_of
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.rows.columns.column_types import NULL, STRING
@@ -100,7 +101,7 @@ def test_a_table_without_columns() -> None:
     made.delete(form_tuple(schema.columns, [None]))
     made.delete(None)
     found = typed(made, [schema], TypedTable(schema))
-    assert (2, [{}, None], [[], []]) == (found.rows.num_rows, found.before.to_pylist(), found.unchanged.to_pylist())
+    assert (2, [{}, None], [[], []]) == (found.rows.num_rows, values_of(found.before), found.unchanged.to_pylist())
 
 
 def altered(old: Column, new: Column) -> tuple[list[RelationSchema], TypedTable]:
