@@ -9,8 +9,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.dataset import dataset
 
@@ -68,7 +69,8 @@ def _run(arguments: Sequence[str], submit: str = "") -> subprocess.CompletedProc
 
 def check_equal(expected: tuple[int, int], out: Path) -> None:
     """Check that there are as many messages and bytes, or the figures compare different things."""
-    lengths = (pc.binary_length(batch["data"]) for batch in dataset(out, format="parquet").to_batches(columns=["data"]))
+    batches = dataset(out, format="parquet").to_batches(columns=["data"])
+    lengths = (pc.binary_length(cast("pa.BinaryArray", batch["data"])) for batch in batches)
     sums = [(len(some), pc.sum(some).as_py() or 0) for some in lengths]
     actual = (sum(count for count, _ in sums), sum(size for _, size in sums))
     if expected != actual:

@@ -25,7 +25,7 @@ spark.streams.addListener(metrics)
 
 
 def stream() -> DataFrame:
-    """The table's changes, from the backup on, with its own columns."""
+    """Return the table's changes, from the backup on, with its own columns."""
     return spark.readStream.format("headwater").options(path=wal, catalog=backup, tables=table).load()
 
 

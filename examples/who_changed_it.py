@@ -26,7 +26,7 @@ headwater.register(spark)
 
 
 def changes(**options: str) -> DataFrame:
-    """Changes of the WAL, one a row."""
+    """Return changes of the WAL, one a row."""
     return spark.read.format("headwater").options(path=wal, catalog=backup, **options).load()
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from arrow_types import Codec
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 
 pytestmark = [pytest.mark.server]
 
-CODECS = {"gz": "gzip", "lz4": "lz4", "zst": "zstd"}
+CODECS: dict[str, Codec] = {"gz": "gzip", "lz4": "lz4", "zst": "zstd"}
 FORMS = ["directory", "gz", "zst", *(pytest.param(form, marks=pytest.mark.slow) for form in ("base", "lz4", "renamed"))]
 
 
@@ -75,7 +76,7 @@ def backups(tmp_path_factory: pytest.TempPathFactory) -> Backups:
         return Backups(plain, tar, copy_wal(server, directory / "wal"), tablespace, slots, expected)
 
 
-def compressed(source: Path, target: Path, codec: str) -> Path:
+def compressed(source: Path, target: Path, codec: Codec) -> Path:
     with pa.output_stream(str(target), compression=codec) as stream:
         stream.write(source.read_bytes())
     return target

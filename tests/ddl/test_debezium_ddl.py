@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from arrow_types import values_of
 from ddl.copying import Recorded, recorded, run_all
 from headwater.errors import HeadwaterWarning, PluginError, UsageError
 from headwater.pipeline.ddl import open_ddl, read_ddl
@@ -140,7 +141,7 @@ def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
 @pytest.mark.slow
 def test_their_place_among_rows(done: Recorded) -> None:
     """The same in windows; without them all else is the same, but for which transaction was the one before."""
-    lines = one_window(asked(done), None).messages.column("data").to_pylist()
+    lines = values_of(one_window(asked(done), None).messages.column("data"))
     events = [json.loads(line) for line in lines]
     shown = [
         event["value"]["ddl"].partition(" (")[0] if event["topic"] == "shop" else event["value"]["after"]
@@ -158,7 +159,7 @@ def test_their_place_among_rows(done: Recorded) -> None:
     with pytest.warns(HeadwaterWarning, match="does not decode prepared transactions at PREPARE"):
         two_phase = one_window(replace(asked(done), two_phase=True), None)
     assert two_phase.messages.column("data").to_pylist() == lines
-    rows = one_window(asked(done, ("include.schema.changes", "false")), None).messages.column("data").to_pylist()
+    rows = values_of(one_window(asked(done, ("include.schema.changes", "false")), None).messages.column("data"))
     with_ddl = [without_sequence(event) for event in events if event["topic"] != "shop"]
     assert with_ddl == [without_sequence(json.loads(line)) for line in rows]
 
@@ -166,7 +167,7 @@ def test_their_place_among_rows(done: Recorded) -> None:
 @pytest.mark.slow
 def test_they_are_not_counted_in_transactions(done: Recorded) -> None:
     request = asked(done, ("provide.transaction.metadata", "true"))
-    events = [json.loads(line) for line in one_window(request, None).messages.column("data").to_pylist()]
+    events = [json.loads(line) for line in values_of(one_window(request, None).messages.column("data"))]
     counts = [event["value"]["event_count"] for event in events if event["value"].get("status") == "END"]
     assert sum(counts) == len([event for event in events if event["value"].get("op")]) == 5
     assert counts.count(0) == len(counts) - 4
@@ -175,7 +176,7 @@ def test_they_are_not_counted_in_transactions(done: Recorded) -> None:
 @pytest.mark.slow
 def test_defaults_are_those_of_the_change(done: Recorded) -> None:
     request = replace(asked(done), options=(("topic.prefix", "shop"), ("skipped.operations", "none")))
-    events = [json.loads(line) for line in one_window(request, None).messages.column("data").to_pylist()]
+    events = [json.loads(line) for line in values_of(one_window(request, None).messages.column("data"))]
     rows = [event for event in events if event["topic"] == "shop.public.changing"]
     shown = [event["value"]["schema"]["fields"][1]["fields"][0]["default"] for event in rows]
     assert shown == [1, 2, 2]

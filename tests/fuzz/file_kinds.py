@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from arrow_types import Codec
 from fuzz.corpus import SEGMENT, Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import Field, changed, u32, words_of
@@ -293,7 +294,8 @@ class Packed(Kind):
         segment = corpora[0].wal / sorted(path.name for path in corpora[0].wal.iterdir() if len(path.name) == 24)[2]
         self._name, data = segment.name, segment.read_bytes()
         self._packed = {".gz": gzip.compress(data, 1)}
-        for ending, codec in ((".lz4", "lz4"), (".zst", "zstd"), (".bz2", "bz2")):
+        codecs: dict[str, Codec] = {".lz4": "lz4", ".zst": "zstd", ".bz2": "bz2"}
+        for ending, codec in codecs.items():
             sink = io.BytesIO()
             with pa.output_stream(sink, compression=codec) as stream:
                 stream.write(data)
@@ -423,7 +425,8 @@ class Archives(Kind):
         files = _small_files(corpora[0])
         for tar_format in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
             plain = _archive(files, tar_format)
-            for suffix, codec in (("", None), (".gz", "gzip"), (".lz4", "lz4"), (".zst", "zstd")):
+            codecs: dict[str, Codec | None] = {"": None, ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
+            for suffix, codec in codecs.items():
                 path = scratch / "made"
                 if codec is None:
                     path.write_bytes(plain)

@@ -67,7 +67,7 @@ def _schema(place: Path, format: str) -> pa.Schema:
     if format == "parquet":
         return read_parquet_table(place).schema
     if format == "delta":
-        return pa.schema(DeltaTable(str(place)).schema().to_arrow())
+        return pa.schema(DeltaTable(str(place)).schema().to_arrow())  # type: ignore[arg-type]  # of Arrow's C interface
     with closing(own_catalog(place.parent)) as catalog:
         table = catalog.load_table(_identifier(place))
         return arrow_schema(table.schema(), read_marks(table.properties[COLUMNS]))

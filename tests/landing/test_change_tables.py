@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
+from arrow_types import Order
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeConflictError, LakeError, UsageError
 from headwater.jobs.engine import Engine
@@ -93,7 +94,7 @@ def test_one_window_has_the_same_rows(engine: Engine, log: Log, tmp_path: Path) 
     whole, parts = LandingTarget(tmp_path / "whole"), LandingTarget(tmp_path / "parts")
     land(engine, DecodeRequest(str(log.wal), str(log.backup), "postgres"), whole)
     landed(engine, log, parts)
-    order = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq", "_change_type")]
+    order: Order = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq", "_change_type")]
     for name in ("public.orders", "public.event", "public.small"):
         single, many = (read_parquet_table(target.place / name).sort_by(order) for target in (whole, parts))
         shared = [column for column in single.column_names if column in many.column_names]

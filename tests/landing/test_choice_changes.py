@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from arrow_types import values_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import HeadwaterWarning, LakeError
 from headwater.jobs.engine import Engine
@@ -92,7 +93,7 @@ def test_a_mirror_that_leaves_the_choice_and_comes_back_has_what_was_missed(engi
             connection.execute("INSERT INTO shop.item VALUES (21, '0')")
             connection.execute("SELECT pg_switch_wal()")
         landed(engine, server.wal_directory, backup, target, tables=tables)
-    ids = read_parquet_table(target.place / "shop.item")["id"].to_pylist()
+    ids = values_of(read_parquet_table(target.place / "shop.item")["id"])
     assert sorted(ids) == [*range(1, 11), 20, 21]
 
 
@@ -109,7 +110,7 @@ def test_a_table_that_comes_into_the_choice(engine: Engine, tmp_path: Path) -> N
             landed(engine, server.wal_directory, backup, changes, tables=tables)
         assert read_parquet_table(changes.place / "shop.taken")["id"].to_pylist() == [2]
         landed(engine, server.wal_directory, backup, mirror, tables=tables)
-        assert sorted(read_parquet_table(mirror.place / "shop.taken")["id"].to_pylist()) == [1, 2]
+        assert sorted(values_of(read_parquet_table(mirror.place / "shop.taken")["id"])) == [1, 2]
         with server.connect() as connection:
             run(connection, f"{OUT['table']};\n{MISSED['table']};\n{BACK['table']}")
             connection.execute("SELECT pg_switch_wal()")
@@ -146,11 +147,11 @@ def test_a_table_that_one_transaction_changes_and_gives_a_chosen_name(
             held = sorted(row[0] for row in connection.execute(f"SELECT id FROM {name}").fetchall())
         request = {"tables": TablePatterns.parse(["shop.item", "shop.part", name])}
         landed(engine, server.wal_directory, backup, mirror, **request)
-        assert sorted(read_parquet_table(mirror.place / name)["id"].to_pylist()) == held
+        assert sorted(values_of(read_parquet_table(mirror.place / name)["id"])) == held
         if what in NAMES:
             landed(engine, server.wal_directory, backup, changes, **request)
-            assert sorted(read_parquet_table(changes.place / name)["id"].to_pylist()) == held
+            assert sorted(values_of(read_parquet_table(changes.place / name)["id"])) == held
             return
         with pytest.warns(HeadwaterWarning, match="what it had before has not landed"):
             landed(engine, server.wal_directory, backup, changes, **request)
-        assert read_parquet_table(changes.place / name)["id"].to_pylist() == [30]
+        assert values_of(read_parquet_table(changes.place / name)["id"]) == [30]

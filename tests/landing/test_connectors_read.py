@@ -71,11 +71,13 @@ def test_change_tables(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -
 def read_by_spark(spark: Any, place: Path) -> pa.Table:
     """Read a table, by its directory in the lake."""
     if (place / "_delta_log").exists():
-        return spark.read.format("delta").load(str(place)).toArrow()
+        rows: pa.Table = spark.read.format("delta").load(str(place)).toArrow()
+        return rows
     name = tuple(place.name.split(".", 1))
     with closing(own_catalog(place.parent)) as own:
         metadata = own.load_table(name).metadata_location
     namespace, table = place.parents[1].name, name[1]
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{namespace}")
     spark.sql(f"CALL lake.system.register_table(table => '{namespace}.{table}', metadata_file => '{metadata}')")
-    return spark.table(f"lake.{namespace}.{table}").toArrow()
+    registered: pa.Table = spark.table(f"lake.{namespace}.{table}").toArrow()
+    return registered

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from arrow_types import values_of
 from bad_input.running_command import running
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.parquet_table import read_parquet_table
@@ -41,9 +42,9 @@ def ids(target: Path, form: str = "parquet") -> list[int]:
     """Read the ids of all rows that have landed, as a reader of the table sees them."""
     place = target / "public.t"
     if form == "delta":
-        return DeltaTable(str(place)).to_pyarrow_table()["id"].to_pylist() if (place / "_delta_log").exists() else []
+        return values_of(DeltaTable(str(place)).to_pyarrow_table()["id"]) if (place / "_delta_log").exists() else []
     logs = place / "_headwater"
-    return read_parquet_table(place)["id"].to_pylist() if logs.exists() and any(logs.glob("*.json")) else []
+    return values_of(read_parquet_table(place)["id"]) if logs.exists() and any(logs.glob("*.json")) else []
 
 
 def has_landed(number: int, target: Path, form: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from arrow_types import values_of
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, HeadwaterError
@@ -212,7 +213,7 @@ def test_transactions_that_pg_xact_has_lost(engine: Engine, tmp_path: Path) -> N
         for copy in (online, stopped):
             whole = LandingTarget(tmp_path / f"whole {copy.name}", mode="current")
             landed(engine, server.wal_directory, copy, whole)
-            assert sorted(read_parquet_table(whole.place / "public.t")["id"].to_pylist()) == [1, 2, 3]
+            assert sorted(values_of(read_parquet_table(whole.place / "public.t")["id"])) == [1, 2, 3]
             file = copy / "pg_xact" / "0000"
             for damage in ("empty", "missing"):
                 file.write_bytes(b"") if damage == "empty" else file.unlink()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from arrow_types import values_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.jobs.engine import Engine
@@ -71,4 +72,4 @@ def test_a_column_that_goes_or_is_renamed(
         landed("fail")
     landed("evolve")
     landed("fail")
-    assert sorted(read_parquet_table(tmp_path / "lake/public.t")["old"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(values_of(read_parquet_table(tmp_path / "lake/public.t")["old"])) == [1, 2, 3, 4]

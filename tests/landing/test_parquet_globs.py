@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.dataset import dataset
 
+from arrow_types import values_of
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_schema import LakeColumn, LakeSchema
 from headwater.lakes.lake_table import DataFile, Landed, file_name
@@ -45,7 +46,8 @@ def by_python(place: Path, _spark: Any) -> pa.Table:
 
 def by_duckdb(place: Path, _spark: Any) -> pa.Table:
     with duckdb.connect() as session:
-        return session.sql(f"SELECT * FROM read_parquet('{place}/**/*.parquet')").to_arrow_table()
+        rows: pa.Table = session.sql(f"SELECT * FROM read_parquet('{place}/**/*.parquet')").to_arrow_table()
+        return rows
 
 
 def by_pyarrow(place: Path, _spark: Any) -> pa.Table:
@@ -53,12 +55,14 @@ def by_pyarrow(place: Path, _spark: Any) -> pa.Table:
 
 
 def by_spark(place: Path, spark: Any) -> pa.Table:
-    return spark.read.option("recursiveFileLookup", "true").parquet(str(place)).toArrow()
+    rows: pa.Table = spark.read.option("recursiveFileLookup", "true").parquet(str(place)).toArrow()
+    return rows
 
 
 def by_sparks_glob(place: Path, spark: Any) -> pa.Table:
     options = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}
-    return spark.read.options(**options).parquet(str(place)).toArrow()
+    rows: pa.Table = spark.read.options(**options).parquet(str(place)).toArrow()
+    return rows
 
 
 READERS: list[Callable[[Path, Any], pa.Table]] = [by_python, by_duckdb, by_pyarrow, by_spark, by_sparks_glob]
@@ -71,8 +75,8 @@ def test_only_rows_of_now(tmp_path: Path, spark: Any, read: Callable[[Path, Any]
         first = committed(table, 100, [1, 2], [])
         committed(table, 200, [1, 3], [first.path])
         written(table, 300, 4)  # in no commit yet
-        assert sorted(read(place, spark)["id"].to_pylist()) == [1, 3]
-    assert sorted(read_parquet_table(place, 1)["id"].to_pylist()) == [1, 2]
+        assert sorted(values_of(read(place, spark)["id"])) == [1, 3]
+    assert sorted(values_of(read_parquet_table(place, 1)["id"])) == [1, 2]
 
 
 def test_tables_of_before(tmp_path: Path) -> None:
@@ -87,13 +91,13 @@ def test_tables_of_before(tmp_path: Path) -> None:
     os.rename(place / second.path, log / "staged" / second.path)
     (log / "staged" / file_name(300)).write_bytes(b"torn")
     for version, ids in ((1, [1, 2]), (2, [1, 3]), (None, [1, 3])):
-        assert sorted(read_parquet_table(place, version)["id"].to_pylist()) == ids
+        assert sorted(values_of(read_parquet_table(place, version)["id"])) == ids
     with ParquetTable(place, SOURCE):
         pass
     assert [path.name for path in place.glob("**/*.parquet")] == [second.path]
     assert list((log / "staged").iterdir()) == []
     for version, ids in ((1, [1, 2]), (None, [1, 3])):
-        assert sorted(read_parquet_table(place, version)["id"].to_pylist()) == ids
+        assert sorted(values_of(read_parquet_table(place, version)["id"])) == ids
 
 
 @pytest.mark.parametrize("suffix", ["", ".removed"])

@@ -72,7 +72,8 @@ def spark(connected: Any) -> Any:
 
 def rows_of(spark: Any, target: LandingTarget, name: str) -> pa.Table:
     """Read a table, by its name in the catalog."""
-    return spark.table(sql_name(target, name)).toArrow()
+    rows: pa.Table = spark.table(sql_name(target, name)).toArrow()
+    return rows
 
 
 def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
@@ -398,7 +399,8 @@ def rows_of_files(spark: Any, catalog: Catalog, namespace: str, name: str, schem
             return None
         spark.catalog.refreshTable(f"lake.{namespace}.{table}")
         frame = spark.table(f"lake.{namespace}.{table}")
-    return frame.toArrow().cast(schema)
+    rows: pa.Table = frame.toArrow().cast(schema)
+    return rows
 
 
 def is_killed(work: Work, target: LandingTarget, environment: Mapping[str, str], step: int) -> bool:

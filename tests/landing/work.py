@@ -65,7 +65,7 @@ class Work:
         if mode not in self._whole:
             target = LandingTarget(self.places / mode, mode=mode)
             land(self.engine, DecodeRequest(str(self.wal), str(self.backup), "postgres"), target)
-            self._whole[mode] = {name: ordered(read(target, name)) for name in TABLES}
+            self._whole[mode] = {name: ordered(read_table(target.place / name, target.format)) for name in TABLES}
         return self._whole[mode]
 
     @cached_property

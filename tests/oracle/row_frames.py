@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from arrow_types import Order
 from headwater.pg.lsn import Lsn
 from oracle.contents import Content, HeldColumn, Row
 from oracle.doings import Doings, lasting_name
 from oracle.oracle import HeldTables, OracleRun
 from oracle.replay import Replay, ReplayError, RowChange, differences, plain, typed_value
 
-ORDER = [("_commit_lsn", "ascending"), ("_lsn", "ascending"), ("_seq", "ascending")]
+ORDER: Order = [("_commit_lsn", "ascending"), ("_lsn", "ascending"), ("_seq", "ascending")]
 UNFOLLOWED = {"unlogged", "dropped", "identity NOTHING", "without its id"}
 
 

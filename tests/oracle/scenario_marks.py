@@ -8,6 +8,8 @@ import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arrow_types import values_of
+
 SCENARIO_PREFIX = "oracle scenario"
 _LONGEST_MARK = 200
 
@@ -21,9 +23,9 @@ def part(messages: pa.Table, scenario: str) -> pa.Table:
     """Return the messages from a scenario's mark to the next mark."""
     data = messages.column("data")
     # Marks are short, and what is not need not be searched.
-    short = pc.indices_nonzero(pc.less(pc.binary_length(data), _LONGEST_MARK))
-    is_mark = pc.match_substring(data.take(short), SCENARIO_PREFIX.encode())
-    marks = short.take(pc.indices_nonzero(is_mark)).to_pylist()
+    short = pc.indices_nonzero(pc.less(pc.binary_length(data), pa.scalar(_LONGEST_MARK)))
+    is_mark = pc.match_substring(data.take(short), SCENARIO_PREFIX)
+    marks = values_of(short.take(pc.indices_nonzero(is_mark)))
     names = [data[at].as_py() for at in marks]
     at = next((i for i, name in enumerate(names) if name.endswith((b":" + scenario.encode(), scenario.encode()))), None)
     if at is None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from arrow_types import values_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
 from headwater.jobs.engine import Engine
@@ -212,8 +213,8 @@ def difference(run: Run, name: str, actual: pa.Table, scenario: str | None = Non
     """
     sent = sent_messages(run, name, scenario)
     actual = actual if scenario is None else part(actual, scenario)
-    lsns, xids, datas = (actual.column(name).to_pylist() for name in ("lsn", "xid", "data"))
-    pairs = zip(sent.column("lsn").to_pylist(), sent.column("data").to_pylist(), strict=True)
+    lsns, xids, datas = (values_of(actual.column(name)) for name in ("lsn", "xid", "data"))
+    pairs = zip(values_of(sent.column("lsn")), values_of(sent.column("data")), strict=True)
     rest = _without_repeated(pairs, datas) if run.plugins[name][0] == "pgoutput" else pairs
     ours = chain(zip(lsns, xids, strict=True), repeat((0, 0)))
     expected = ((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(rest, ours, strict=False))

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from arrow_types import values_of
 from headwater import DatabaseChoice, DecodeRequest, Output, decode, decode_outputs
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
@@ -267,7 +268,7 @@ CHANGE = re.compile(rb"table public\.t: (INSERT|UPDATE|DELETE): id\[integer\]:(\
 def _check_contents(messages: pa.Table, first: dict[int, str], last: dict[int, str]) -> None:
     """Check that changes, applied to what a database had from its template, make what its table holds."""
     rows = dict(first)
-    for change in filter(None, map(CHANGE.match, messages.column("data").to_pylist())):
+    for change in filter(None, map(CHANGE.match, values_of(messages.column("data")))):
         if change[1] == b"DELETE":
             del rows[int(change[2])]
         else:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.demo.embedded_postgres import ServerPrograms, find_programs
@@ -90,7 +91,7 @@ def asked(run: PeerRun, way: str) -> DecodeRequest:
 def check(engine: Engine, run: PeerRun, way: str) -> None:
     """Fail with the first difference between the connector's events and ours."""
     with decode(engine, asked(run, way)) as result:
-        lines = [line.decode() for line in joined(result.tables()).column("data").to_pylist()]
+        lines = [line.decode() for line in values_of(joined(result.tables()).column("data"))]
     ours = [of_ours(line) for line in lines if f'"{END}"' not in line]
     theirs = [of_connector(line) for line in run.events[way]]
     for number, (expected, other) in enumerate(zip(theirs, ours, strict=False)):
@@ -124,7 +125,7 @@ def test_windows_say_together_what_one_says(random_events: PeerRun, way: str) ->
     """With the state as a file holds it in between; of the last one as another session begins with it."""
     request = asked(random_events, way)
     whole = one_window(request, None)
-    ends = whole.messages.column("lsn").to_pylist()[:: len(whole.messages) // 4]
+    ends = values_of(whole.messages.column("lsn"))[:: len(whole.messages) // 4]
     pieces = list(folded(request, ends[1:]))
     rest = one_window(replace(request, start=ends[-1]), pieces[-1].value.in_new_session)
     assert pa.concat_tables([*(piece.messages for piece in pieces), rest.messages]).equals(whole.messages)
@@ -156,7 +157,7 @@ def test_schema_changes(major: int, tmp_path: Path) -> None:
     request = DecodeRequest(
         wal=str(run.wal), catalog=str(run.backup), database=DATABASE, plugin="debezium", options=options
     )
-    lines = one_window(request, None).messages.column("data").to_pylist()
+    lines = values_of(one_window(request, None).messages.column("data"))
     ours, theirs = ([json.loads(line) for line in texts] for texts in (lines, run.events["tables"]))
     head = theirs[0]
     for event in ours:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from arrow_types import values_of
 from headwater import DecodeRequest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from oracle.folding import one_window
@@ -82,7 +83,7 @@ def test_events_make_the_tables(tmp_path: Path) -> None:
         wal=str(tmp_path / "pg_wal"), catalog=str(backup), database="postgres", plugin="debezium", options=OPTIONS
     )
     messages = one_window(request, None).messages
-    events = [json.loads(line) for line in messages.column("data").to_pylist()]
+    events = [json.loads(line) for line in values_of(messages.column("data"))]
     assert sum(counts_of(events)) > STEPS // 4
     assert {row["id"]: row["t"] for row in replayed(events, "shop.public.wide").values()} == wide
     epoch = date(1970, 1, 1)

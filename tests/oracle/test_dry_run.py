@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from arrow_types import values_of
 from headwater.cli.publication import ExplainFlags, explain_command
 from headwater.cli.shared_flags import SourceFlags
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
@@ -64,7 +65,7 @@ def test_counts_of_random_workloads(threaded_run: DecodedRun, name: str) -> None
         assert stream.error.message in report.error
         return
     assert report.error is None
-    sizes = [len(data) for data in stream.messages.column("data").to_pylist()]
+    sizes = [len(data) for data in values_of(stream.messages.column("data"))]
     assert (report.messages, report.bytes) == (len(sizes), sum(sizes))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from psycopg.types.string import ByteaBinaryLoader
 
+from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
@@ -71,4 +72,4 @@ def test_messages_beyond_the_limit(engine: Engine, tmp_path: Path, major: int, t
     assert first_difference(expected, actual) is None
     # 14 forgets how the relations are published, not that they are announced.
     announced = min(announced, 2) if major == 14 else announced
-    assert sum(data[:1] == b"R" for data in expected.column("data").to_pylist()) == announced
+    assert sum(data[:1] == b"R" for data in values_of(expected.column("data"))) == announced

@@ -73,5 +73,5 @@ def _said_by(stream: Stream, lsn: int) -> int:
     if lsn == stream.end:
         return len(stream.messages)
     lsns, data = stream.messages.column("lsn").to_numpy(), stream.messages.column("data")
-    is_commit = pc.starts_with(data, b"C").to_numpy()
+    is_commit = pc.starts_with(data, "C").to_numpy()
     return int(np.max(np.flatnonzero(is_commit & (lsns <= lsn)), initial=-1)) + 1

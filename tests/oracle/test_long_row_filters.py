@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
@@ -138,7 +139,7 @@ def messages(connection: Any, publication: str) -> list[tuple[int, int, bytes]]:
 def test_a_long_filter_lets_the_same_rows_pass(server: Server, engine: Engine, kind: str, publication: str) -> None:
     begins = [lsn for lsn, _, data in server.sent[publication] if lsn >= server.start[kind] and data[:1] == b"B"]
     expected = messages_table(message for message in server.sent[publication] if message[0] >= begins[0])
-    assert sum(data[:1] == b"I" for data in expected.column("data").to_pylist()) > 200
+    assert sum(data[:1] == b"I" for data in values_of(expected.column("data"))) > 200
     with decode(engine, server.request(kind, publication)) as result:
         actual = joined(result.tables())
     assert first_difference(expected, actual) is None, first_difference(expected, actual)

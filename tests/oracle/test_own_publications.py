@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
@@ -223,7 +224,7 @@ def test_without_parentheses_and_on_other_plugins(server: Server, engine: Engine
     options = (("skip-empty-xacts", "1"), ("include-xids", "0"))
     request = replace(server.request, plugin="test_decoding", options=options, publish=texts)
     with decode(engine, request) as result:
-        lines = [data.decode() for data in joined(result.tables()).column("data").to_pylist()]
+        lines = [data.decode() for data in values_of(joined(result.tables()).column("data"))]
     changes = [line for line in lines if not line.startswith(("BEGIN", "COMMIT"))]
     assert changes[0] == "table public.t: INSERT: id[integer]:1"
     of_k = (line for line in changes if line.startswith("table public.k: INSERT"))

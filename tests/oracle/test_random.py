@@ -83,5 +83,5 @@ def _check_rich(decoded: DecodedRun, count: int) -> None:
     messages = decoded.run.streams["test_decoding"].messages
     assert len(messages) > count
     assert sum(decoded.run.errors.values()) < len(messages) / 5
-    for word in (b"TRUNCATE", b"DELETE", b"unchanged-toast-datum", b"message: transactional: 0"):
+    for word in ("TRUNCATE", "DELETE", "unchanged-toast-datum", "message: transactional: 0"):
         assert pc.any(pc.match_substring(messages.column("data"), word)).as_py(), word

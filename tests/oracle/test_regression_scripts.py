@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from arrow_types import values_of
 from headwater.demo.stream_comparison import Difference
 from headwater.jobs.engine import Engine
 from oracle.decoded_run import kept_on_failure
@@ -51,7 +52,7 @@ def test_walsenders(engine: Engine, scripts_run: Run, name: str) -> None:
 def _script(messages: pa.Table, mismatch: Difference) -> str:
     """Return the script in which two streams part."""
     data = messages.slice(0, mismatch.position).column("data")
-    marks = pc.indices_nonzero(pc.match_substring(data, SCRIPT.encode())).to_pylist()
+    marks = values_of(pc.indices_nonzero(pc.match_substring(data, SCRIPT)))
     return repr(data[marks[-1]].as_py()) if marks else "no script"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from arrow_types import values_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import PluginError
@@ -122,8 +123,8 @@ def check_own_publication(run: Run) -> None:
     """Check that one's own publication streams what passes in the blocks of all else, if blocks may be empty."""
     run.plugins["own"] = "test_decoding", (("stream-changes", "1"),)
     request = replace(request_of(run, "own"), publish=("t WHERE (a > 10)",))
-    ours = Counter(one_window(request, None).messages.column("data").to_pylist())
-    every = Counter(one_window(request_of(run, "own"), None).messages.column("data").to_pylist())
+    ours = Counter(values_of(one_window(request, None).messages.column("data")))
+    every = Counter(values_of(one_window(request_of(run, "own"), None).messages.column("data")))
     assert all(count == every[text] for text, count in ours.items() if text.startswith(("opening", "closing")))
     assert 0 < sum(count for text, count in ours.items() if text.startswith("streaming change")) < 40
     skipping = replace(request, options=(("stream-changes", "1"), ("skip-empty-xacts", "1")))

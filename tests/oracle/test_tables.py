@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
@@ -134,7 +135,7 @@ def test_patterns_that_match_nothing(engine: Engine, window: Window) -> None:
     for pattern in ("public.nobody", "shop.order", "pg_catalog.*", "visits"):
         with pytest.raises(CatalogError, match="no table matches"):
             window.decode(engine, "test_decoding", (), f"shop.orders,{pattern}")
-    dropped = window.decode(engine, "test_decoding", (), "public.visits").column("data").to_pylist()
+    dropped = values_of(window.decode(engine, "test_decoding", (), "public.visits").column("data"))
     assert [line.split(b":")[:2] for line in dropped if line.startswith(b"table")] == [
         [b"table public.visits", b" INSERT"],
         [b"table public.visits", b" TRUNCATE"],

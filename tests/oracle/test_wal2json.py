@@ -136,5 +136,5 @@ def test_scenarios_are_rich(json_run: DecodedRun) -> None:
 
 def _check(run: OracleRun) -> None:
     data = run.streams["wal2json, objects"].messages.column("data")
-    for word in (b'"action":"T"', b'"action":"D"', b'"transactional":false', b'"identity"', b'"value":null'):
+    for word in ('"action":"T"', '"action":"D"', '"transactional":false', '"identity"', '"value":null'):
         assert pc.any(pc.match_substring(data, word)).as_py(), word

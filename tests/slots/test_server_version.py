@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from arrow_types import values_of
 from bad_input.servers import copy_wal, make_slot, run, small_server
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS, version_named
@@ -83,7 +84,7 @@ def rows_of_first_block(command: Command, tmp_path: Path, *flags: object) -> tup
     out = tmp_path / f"{len(list(tmp_path.iterdir()))}.parquet"
     status, _, errors = command("decode", *flags, "-q", "--out", out)
     assert status == 0, errors
-    return _rows_of_first_block(pq.read_table(out).column("data").to_pylist()), errors
+    return _rows_of_first_block(values_of(pq.read_table(out).column("data"))), errors
 
 
 def rows_in_memory(release: str) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from arrow_types import values_of
 from bad_input.running_command import running
 from headwater.pg.lsn import Lsn
 from headwater.slots.kept_state import lsn_of_name
@@ -172,7 +173,7 @@ def test_a_kept_state_begins_a_session(command: Command, server_run: ServerRun, 
     done(command, "decode", "--slot", slot, "-q", "--out", outs[1])
     actual, expected = (pq.read_table(out) for out in outs)
     assert actual == expected
-    assert [data[:1] for data in actual.column("data").to_pylist()[:3]] == [b"B", b"R", b"I"]
+    assert [data[:1] for data in values_of(actual.column("data"))[:3]] == [b"B", b"R", b"I"]
 
 
 def test_what_a_kept_state_cannot_serve(command: Command, server_run: ServerRun, tmp_path: Path) -> None:

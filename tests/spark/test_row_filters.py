@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
@@ -117,7 +118,7 @@ def test_files_of_many_slices(spark: Any, log: Log, monkeypatch: pytest.MonkeyPa
         assert len(result.files) > 3
     assert first_difference(log.expected, messages) is None, first_difference(log.expected, messages)
     changes = sum(COUNTS.values())
-    assert (result.messages, result.bytes) == (len(messages), sum(map(len, messages.column("data").to_pylist())))
+    assert (result.messages, result.bytes) == (len(messages), sum(map(len, values_of(messages.column("data")))))
     assert (result.changes, result.filtered) == (changes, WANTED - changes)
 
 

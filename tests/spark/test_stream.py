@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from pyspark.sql.types import StructType
 
+from arrow_types import values_of
 from headwater.cli.shared_flags import SessionFlags, SourceFlags
 from headwater.cli.slot import AdvanceFlags, CreateFlags, advance_command, create_command, described
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find_programs
@@ -322,7 +323,7 @@ def reader(**options: str) -> HeadwaterStreamReader:
 
 def data_of(made: HeadwaterStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
     batches = [batch for partition in made.partitions(start, end) for batch in made.read(partition)]
-    return [bytes(data) for batch in batches for data in batch.column("data").to_pylist()]
+    return [bytes(data) for batch in batches for data in values_of(batch.column("data"))]
 
 
 def is_still(latest: dict[str, Any], offset: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psycopg
@@ -68,7 +68,7 @@ def _is_taken_back(column: ColumnType) -> bool:
     return column.type.name not in NOT_TAKEN_BACK and all(_is_taken_back(part) for part in column.parts)
 
 
-def _read(column: ColumnType, payloads: Sequence[bytes], session: SessionSettings, *, with_null: bool) -> pa.Array:
+def _read(column: ColumnType, payloads: Sequence[bytes], session: SessionSettings, *, with_null: bool) -> pa.Array[Any]:
     """Read values as an Arrow array; half of them lie in the arena."""
     count = len(payloads)
     lengths = np.array([len(payload) for payload in payloads], np.int32)
@@ -85,21 +85,22 @@ def _read(column: ColumnType, payloads: Sequence[bytes], session: SessionSetting
     return read
 
 
-def _plain(read: pa.Array) -> list[Any]:
+def _plain(read: pa.Array[Any]) -> list[Any]:
     """Return Python's values; moments as numbers, as Python's have a range of their own."""
     return [_value(scalar) for scalar in read]
 
 
-def _value(scalar: pa.Scalar) -> Any:
+def _value(scalar: pa.Scalar[Any]) -> Any:
     if not scalar.is_valid:
         return None
     if isinstance(scalar, pa.ExtensionScalar):
-        return scalar.value.as_py()
+        return None if scalar.value is None else scalar.value.as_py()
     if isinstance(scalar, pa.ListScalar):
+        assert scalar.values is not None
         return _plain(scalar.values)
     if isinstance(scalar, pa.StructScalar):
         return [_value(part) for part in scalar.values()]
-    return scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    return cast(Any, scalar).value if pa.types.is_temporal(scalar.type) else scalar.as_py()
 
 
 def _refused(column: ColumnType, payload: bytes, session: SessionSettings) -> None:
@@ -195,12 +196,16 @@ def _interval(micros: int) -> str:
     return f"interval '{sign}{hours} hours {sign}{rest // 1_000_000} seconds {sign}{rest % 1_000_000} microseconds'"
 
 
+def _has_zone(column: ColumnType) -> bool:
+    return bool(cast("pa.TimestampType[Any, Any]", column.arrow).tz)
+
+
 _RANGES = {f"{name}multirange": f"{name}range" for name in ("int4", "int8", "num", "date", "ts", "tstz")}
 _MOMENTS: dict[Form, Callable[[Any, ColumnType], str]] = {
     Form.DATE: lambda value, _: f"(date '1970-01-01' + ({value}))",
     Form.TIME: lambda value, _: f"(time '00:00' + {_interval(value)})",
     Form.TIMESTAMP: lambda value, column: (
-        f"({'timestamptz' if column.arrow.tz else 'timestamp'} '1970-01-01{'+00' if column.arrow.tz else ''}' + "
+        f"({'timestamptz' if _has_zone(column) else 'timestamp'} '1970-01-01{'+00' if _has_zone(column) else ''}' + "
         f"interval '{value // 86_400_000_000} days' + {_interval(value % 86_400_000_000)})"
     ),
     Form.INTERVAL: lambda value, _: f"(interval '{value[0]} mons {value[1]} days' + {_interval(value[2])})",

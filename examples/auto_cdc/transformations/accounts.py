@@ -17,7 +17,7 @@ OWN += ["_before_is_key", "_before"]
 
 
 def source() -> DataFrame:
-    """The table's changes, as they come."""
+    """Give the table's changes, as they come."""
     options = {name: spark.conf.get(f"spark.headwater.{name}") for name in ("wal", "backup", "table")}
     changes = spark.readStream.format("headwater").option("path", options["wal"]).option("catalog", options["backup"])
     return changes.option("tables", options["table"]).load()
@@ -29,7 +29,7 @@ columns = {field.name: field.dataType.simpleString() for field in source().schem
 
 @dp.temporary_view
 def feed() -> DataFrame:
-    """The table's changes, one a row and key."""
+    """Give the table's changes, one a row and key."""
     moves = (f.col("_op") == "update") & (f.col(f"_before.{KEY}") != f.col(KEY))
     old = f.struct(
         f.lit("delete").alias("_change_type"),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -180,7 +181,7 @@ def _counts_table(counts: list[TableCounts]) -> Table:
 
 def _sample(lines: pa.Table) -> Text:
     """Return the transaction of the shop that shows most kinds of change, one line each."""
-    column = lines.column("data").to_pylist()
+    column = cast("list[bytes]", lines.column("data").to_pylist())
     best, best_kinds = (0, 0), 0
     begins = [at for at, line in enumerate(column) if line.startswith(b"BEGIN")]
     for begin, end in zip(begins, [*begins[1:], len(column)], strict=True):

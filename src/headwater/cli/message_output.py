@@ -119,6 +119,10 @@ class _Late:
             self._lines.early(file.path)
 
 
+def _new_file(path: Path) -> pa.OSFile:
+    return pa.OSFile(os.fsencode(path), "wb")  # type: ignore[arg-type]  # bytes too: names need not be UTF-8
+
+
 class _Parquet:
     """A Parquet file of ``lsn, xid, data``; the first file of messages says what kind of data."""
 
@@ -145,7 +149,7 @@ class _Parquet:
 
     def _open(self, schema: pa.Schema) -> Any:
         if self._writer is None:
-            self._file = pa.OSFile(os.fsencode(self._path), "wb")
+            self._file = _new_file(self._path)
             self._writer = parquet_writer(self._file, schema)
         return self._writer
 
@@ -166,7 +170,7 @@ class PartFiles:
 
     def finish(self, result: DecodeResult) -> None:
         if not self._count:
-            with pa.OSFile(os.fsencode(self._next()), "wb") as sink:
+            with _new_file(self._next()) as sink:
                 parquet_writer(sink, message_schema(result.is_text)).close()
         if self._marks_end:
             (self._directory / "_SUCCESS").touch()

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import buffer_numbers
+
 OTHER = "of no table"
 
 
@@ -40,13 +42,12 @@ def count_changes(messages: pa.Table) -> list[TableCounts]:
     Args:
         messages: a stream of pgoutput with the column ``data`` of type large_binary.
     """
-    column = messages.column("data").combine_chunks()
-    data = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    data = messages.column("data").combine_chunks()
     if len(data) == 0:
         return []
     _, offset_buffer, byte_buffer = data.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64)[data.offset : data.offset + len(data) + 1]
-    content = np.frombuffer(byte_buffer, np.uint8)
+    offsets = buffer_numbers(offset_buffer, np.int64)[data.offset : data.offset + len(data) + 1]
+    content = buffer_numbers(byte_buffer, np.uint8)
     kinds = content[offsets[:-1]]
     names = _names(content, offsets, kinds)
     return [*_about_tables(content, offsets, kinds, names), _about_none(offsets, kinds)]

@@ -6,14 +6,15 @@ message that differs is shown, with the messages before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SCHEMA = pa.schema([("lsn", pa.int64()), ("xid", pa.int64()), ("data", pa.large_binary())])
+_COLUMNS: Sequence[tuple[str, pa.DataType]] = [("lsn", pa.int64()), ("xid", pa.int64()), ("data", pa.large_binary())]
+SCHEMA = pa.schema(_COLUMNS)
 CONTEXT = 4
 SHOWN_BYTES = 400
 
@@ -49,7 +50,9 @@ class Difference:
 def messages_table(messages: Iterable[tuple[int, int, bytes]]) -> pa.Table:
     """Make a stream from rows of (lsn, xid, data)."""
     columns = list(zip(*messages, strict=True)) or [(), (), ()]
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:

@@ -98,6 +98,7 @@ def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
 
 def _sorted(rows: pa.Table) -> pa.Table:
     """Return rows in the order of their changes, of an update the old one first."""
-    places = rows.select(_ORDER).append_column(_BEHIND, pc.not_equal(rows["_change_type"], "update_preimage"))
-    keys = [(name, "ascending") for name in (*_ORDER, _BEHIND)]
-    return rows.take(pc.sort_indices(places, sort_keys=keys))
+    places = rows.select(_ORDER).append_column(
+        _BEHIND, pc.not_equal(rows["_change_type"], pa.scalar("update_preimage"))
+    )
+    return rows.take(pc.sort_indices(places, sort_keys=[(name, "ascending") for name in (*_ORDER, _BEHIND)]))

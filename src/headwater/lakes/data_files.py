@@ -183,7 +183,7 @@ def _is_leaf(type: pa.DataType) -> bool:
     return not (pa.types.is_list(type) or pa.types.is_struct(type))
 
 
-def _leaves(schema: pa.Schema) -> Iterator[tuple[int, pa.Field]]:
+def _leaves(schema: pa.Schema) -> Iterator[tuple[int, pa.Field[Any]]]:
     """Yield columns with the number of their first leaf in a file."""
     leaf = 0
     for field in schema:
@@ -217,7 +217,7 @@ def _bound(statistics: list[Any], name: str, choose: Callable[[Iterable[Any]], A
     return uuid.UUID(bytes=bound) if type == pa.uuid() else bound
 
 
-def _has_nan(column: pa.ChunkedArray) -> bool:
+def _has_nan(column: pa.ChunkedArray[Any]) -> bool:
     return bool(pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py())
 
 

@@ -190,7 +190,7 @@ class DeltaLakeTable(LakeTable):
                 file=str(self.place),
                 hint="land another server, or another database, to another place",
             )
-        return Landed(version, pa.schema(self._table.schema().to_arrow()), self._source)
+        return Landed(version, _schema(self._table), self._source)
 
 
 class DeltaFormat(LakeFormat):
@@ -227,7 +227,7 @@ class DeltaFormat(LakeFormat):
         from deltalake import DeltaTable
 
         with _told(place):
-            return pa.schema(DeltaTable(_address(place), version=version).schema().to_arrow())
+            return _schema(DeltaTable(_address(place), version=version))
 
 
 def _opened(place: Path) -> DeltaTable | None:
@@ -239,6 +239,10 @@ def _opened(place: Path) -> DeltaTable | None:
         place.mkdir(parents=True, exist_ok=True)
         return None
     return DeltaTable(address)
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]  # any schema of Arrow's C interface
 
 
 def _address(place: Path) -> str:

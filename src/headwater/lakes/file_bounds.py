@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -90,8 +90,11 @@ def has_place(type: pa.DataType) -> bool:
     return type == pa.uuid() or not (pa.types.is_nested(type) or isinstance(type, pa.BaseExtensionType))
 
 
-def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def comparable(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return values as Arrow compares them."""
     if values.type == pa.uuid():
-        return pa.chunked_array([chunk.storage for chunk in values.chunks], pa.binary(16))
+        storage = [cast("pa.ExtensionArray[Any]", chunk).storage for chunk in values.chunks]
+        # The stubs lack this type.
+        plain: pa.ChunkedArray[Any] = pa.chunked_array(storage, pa.binary(16))  # type: ignore[call-overload]
+        return plain
     return values

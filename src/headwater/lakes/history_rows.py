@@ -7,6 +7,7 @@ rewrite_data_files): then who merges changes looks at the valid ones alone, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +31,7 @@ def read_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
     Args:
         path: of the file; columns: which; None for all.
     """
-    return pq.read_table(path, columns=columns, partitioning=None)
+    return pq.read_table(path, columns=None if columns is None else list(columns), partitioning=None)
 
 
 def valid_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -60,7 +61,7 @@ def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table([_column(rows, field) for field in schema], schema=schema)
 
 
-def _column(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
+def _column(rows: pa.Table, wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
     if wanted.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(len(rows), wanted.type)])
     values = rows[wanted.name]

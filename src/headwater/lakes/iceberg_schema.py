@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -49,12 +49,15 @@ def arrow_schema(schema: Schema, marks: Mapping[str, str]) -> pa.Schema:
     return pa.schema([_marked(field.with_type(_short(field.type)), marks) for field in arrow])
 
 
-def _marked(field: pa.Field, marks: Mapping[str, str]) -> pa.Field:
+def _marked(field: pa.Field[Any], marks: Mapping[str, str]) -> pa.Field[Any]:
     mark = marks.get(_id(field))
-    return field if mark is None else field.with_metadata({**field.metadata, COLUMN_MARK: mark.encode()})
+    if mark is None:
+        return field
+    return field.with_metadata(dict([*(field.metadata or {}).items(), (COLUMN_MARK, mark.encode())]))
 
 
-def _id(field: pa.Field) -> str:
+def _id(field: pa.Field[Any]) -> str:
+    assert field.metadata is not None
     return str(field.metadata[b"PARQUET:field_id"].decode())
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -424,7 +424,7 @@ def _value(value: Any, type: PrimitiveType) -> Any:
     """Return a bound as Python has it; None for a day that it has not."""
     if not isinstance(value, int) or isinstance(type, IntegerType | LongType | BooleanType):
         return value
-    arrow = schema_to_pyarrow(type)
+    arrow = cast("pa.DataType", schema_to_pyarrow(type))
     stored = pa.int32() if pa.types.is_date32(arrow) else pa.int64()
     try:
         return pa.scalar(value, stored).cast(arrow).as_py()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -63,7 +64,7 @@ class LakeSchema:
     columns: tuple[LakeColumn, ...]
 
     @property
-    def fields(self) -> list[pa.Field]:
+    def fields(self) -> list[pa.Field[Any]]:
         """The columns as fields of the table, that say whose they are."""
         marks = ({COLUMN_MARK: _mark(self.oid, column)} for column in self.columns)
         return [
@@ -79,11 +80,11 @@ class LakeSchema:
         """
         marks = [(field, (field.metadata or {}).get(COLUMN_MARK)) for field in schema]
         try:
-            places = [(field, *mark.decode().split(".", 2)) for field, mark in marks if mark is not None]
+            places = [(field, mark.decode().split(".", 2)) for field, mark in marks if mark is not None]
             columns = tuple(
-                LakeColumn(field.name, int(number), field.type, *source) for field, _, number, *source in places
+                LakeColumn(field.name, int(number), field.type, *source) for field, (_, number, *source) in places
             )
-            (oid,) = {int(oid) for _, oid, *_ in places} or {0}
+            (oid,) = {int(oid) for _, (oid, *_) in places} or {0}
         except ValueError as error:
             raise LakeError(f"the columns of a table in the lake are not as headwater marks them: {error}") from None
         return cls(oid, columns)

@@ -23,7 +23,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -308,7 +308,7 @@ def _listed(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
-def _field(name: str, type: pa.DataType, marks: Mapping[str, str]) -> pa.Field:
+def _field(name: str, type: pa.DataType, marks: Mapping[str, str]) -> pa.Field[Any]:
     return pa.field(name, type, metadata={COLUMN_MARK: marks[name].encode()} if name in marks else None)
 
 

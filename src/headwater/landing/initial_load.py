@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -361,13 +361,13 @@ class HeapRows:
         )
         return self._framed(list(typed.rows.columns), tid)
 
-    def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
+    def _framed(self, columns: list[pa.Array[Any]], tid: Int64s) -> pa.Table:
         """Return rows with the columns of changes."""
         count, same = len(tid), np.zeros(len(tid), np.int32)
         lsn = pa.array(np.full(count, self._lsn, np.int64))
         described = {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
         described |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
-        offsets = pa.array(np.zeros(count + 1, np.int32))
+        offsets = pa.array(np.zeros(count + 1, np.int32), pa.int32())
         described["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
         described["_is_key"] = pa.array(np.zeros(count, np.bool_))
         oids = pa.array(np.full(count, self._schema.oid, np.int64))

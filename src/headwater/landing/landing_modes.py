@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -230,7 +231,12 @@ class Mirror(Mode):
         )
 
     def _form(
-        self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Array]
+        self,
+        name: str,
+        source: SourceTable,
+        table: LakeTable,
+        columns: LandedColumns,
+        fills: Mapping[int, pa.Array[Any]],
     ) -> MirrorForm:
         assert source.story is not None
         is_partitioned = source.last.kind == "p"
@@ -321,7 +327,7 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
     return tuple(names[numbers[name]] for name in identity.columns)
 
 
-def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array]:
+def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array[Any]]:
     """Return the values that rows from before have in columns that were added, by their numbers."""
     own = {column.number: column for column in columns.typed.columns}
     return {

@@ -22,6 +22,7 @@ import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from shutil import rmtree
+from typing import Any
 
 import pyarrow as pa
 
@@ -331,7 +332,7 @@ def replace_marker(landing: Landing) -> Written:
     """Return a row of a table of changes: those after it are of another table of the source."""
     source, gone = landing.source, landing.source.replaces
     assert gone is not None
-    columns = {
+    columns: dict[str, pa.Array[Any]] = {
         "_change_type": pa.array([REPLACE]),
         "_commit_lsn": pa.array([gone.lsn]),
         "_lsn": pa.array([min(source.first, gone.lsn)]),

@@ -14,18 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import buffer_numbers, large_binary_array
 from headwater.errors import DecodingError, PluginError
 
 GROUP = "headwater.types"
 
-TextForm: TypeAlias = Callable[[pa.LargeBinaryArray], pa.Array]
+TextForm: TypeAlias = Callable[[pa.LargeBinaryArray], "pa.Array[Any] | pa.ChunkedArray[Any]"]
 """Makes texts (of any Arrow type for strings or bytes, in the database's encoding) of as many values, as they are
 stored: detoasted, without varlena headers; none of them is null, neither is any text."""
 
@@ -94,7 +95,7 @@ def print_added(output: str, values: pa.LargeBinaryArray, place: str, *, binary:
         made = form(values)
         if isinstance(made, pa.ChunkedArray):
             made = made.combine_chunks()
-        texts = made.cast(pa.large_binary())
+        texts = cast("pa.LargeBinaryArray", made.cast(pa.large_binary()))
     except Exception as error:
         raise DecodingError(f'type "{output}" of {GROUP} failed for {place}: {type(error).__name__}') from error
     if len(texts) != len(values) or texts.null_count:
@@ -119,14 +120,11 @@ def replace_values(
         uint8[] the new buffer, int64[n+1] where its pieces begin.
     """
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    pieces = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    )
+    pieces = large_binary_array(offsets, text)
     replaced = pc.replace_with_mask(pieces, pa.array(chosen), texts)
     _, ends, data = replaced.buffers()
-    starts = np.frombuffer(ends, np.int64)[: len(lengths) + 1].copy()
-    bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return bytes_of[: starts[-1]].copy(), starts
+    starts = buffer_numbers(ends, np.int64)[: len(lengths) + 1].copy()
+    return buffer_numbers(data, np.uint8)[: starts[-1]].copy(), starts
 
 
 def chosen_values(
@@ -135,6 +133,4 @@ def chosen_values(
     """Return the pieces of a buffer at some offsets, of some lengths: large_binary[k]."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(text[places])]
-    )
+    return large_binary_array(offsets, text[places])

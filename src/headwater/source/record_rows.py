@@ -6,8 +6,9 @@ Times in descriptions are in UTC. Bytes of names that are no UTF-8 are replaced,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +70,7 @@ def record_batches(frames: Frames, segment_size: int, choice: RecordChoice, majo
             for record in islice(records, len(positions))
         ]
         types, main_lengths, descriptions, blocks = zip(*words, strict=True)
-        columns = [
+        columns: list[Iterable[Any]] = [
             frames.lsns[positions],
             frames.end_lsns[positions],
             records_outline.prev[positions],

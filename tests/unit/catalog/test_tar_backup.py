@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from arrow_types import Codec
 from headwater.catalog.copy.data_directory import open_tree
 from headwater.catalog.copy.server_settings import read_server_settings
 from headwater.errors import CatalogError
@@ -29,10 +30,10 @@ FILES = {
     "postgresql.conf": b"include 'base.conf'\ninclude_dir 'conf.d'",
     "base.conf": b"bytea_output = escape",
 }
-FORMS = {"": None, ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
+FORMS: dict[str, Codec | None] = {"": None, ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
 
 
-def archive(path: Path, files: dict[str, bytes], codec: str | None = None) -> Path:
+def archive(path: Path, files: dict[str, bytes], codec: Codec | None = None) -> Path:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, data in files.items():
@@ -123,7 +124,7 @@ def header_with_size(kind: bytes, size: int) -> bytes:
 def test_sizes_that_cannot_be(tmp_path: Path, suffix: str, kind: bytes, size: int) -> None:
     whole = archive(tmp_path / "whole", FILES).read_bytes()
     path = tmp_path / f"base.tar{suffix}"
-    with pa.output_stream(str(path), compression=FORMS[suffix]) as sink:
+    with pa.output_stream(str(path), compression=FORMS[suffix]) as sink:  # type: ignore[arg-type]  # or None
         sink.write(header_with_size(kind, size) + whole)
     with pytest.raises(CatalogError, match=r"could not read archive: .") as caught:
         open_tree(tmp_path).read("base/5/1259")
@@ -138,7 +139,7 @@ def test_a_header_that_is_not_whole_is_not_the_end(tmp_path: Path, suffix: str, 
     at = data.index(b"base/5/16401")
     changed = {"broken": data[:at] + b"c" + data[at + 1 :], "cut before": data[:at], "cut inside": data[: at + 100]}
     path = tmp_path / f"base.tar{suffix}"
-    with pa.output_stream(str(path), compression=FORMS[suffix]) as sink:
+    with pa.output_stream(str(path), compression=FORMS[suffix]) as sink:  # type: ignore[arg-type]  # or None
         sink.write(changed[how])
     with pytest.raises(CatalogError, match=r"could not read archive: .") as caught:
         open_tree(tmp_path)

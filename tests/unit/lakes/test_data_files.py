@@ -7,6 +7,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,7 +62,7 @@ def test_bounds_of_uuids(tmp_path: Path) -> None:
         pa.array([b"a", b"b"]),
     ],
 )
-def test_columns_without_bounds(tmp_path: Path, values: pa.Array) -> None:
+def test_columns_without_bounds(tmp_path: Path, values: pa.Array[Any]) -> None:
     file = write_data_file(pa.table({"x": values, "y": [1, 2]}), str(tmp_path), "x.parquet")
     assert (file.lower, file.upper) == ({"y": 1}, {"y": 2})
 
@@ -69,7 +70,7 @@ def test_columns_without_bounds(tmp_path: Path, values: pa.Array) -> None:
 def test_several_groups_of_rows(tmp_path: Path) -> None:
     count = (1 << 20) + 5
     numbers = pa.array(range(count)).take(pa.array(range(count - 1, -1, -1)))
-    late = pc.if_else(pc.less(numbers, 3), numbers, None)
+    late = pc.if_else(pc.less(numbers, pa.scalar(3)), numbers, None)
     file = write_data_file(pa.table({"n": numbers, "late": late}), str(tmp_path), "x.parquet")
     assert (file.lower, file.upper) == ({"n": 0, "late": 0}, {"n": count - 1, "late": 2})
     assert file.nulls == {"n": 0, "late": count - 3}
@@ -80,7 +81,8 @@ def test_small_batches_share_groups_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, groups: int
 ) -> None:
     monkeypatch.setattr(data_files, "_ROW_GROUP_BYTES", limit)
-    schema = pa.schema({"n": pa.int64(), "name": pa.string()})
+    columns: dict[str, pa.DataType] = {"n": pa.int64(), "name": pa.string()}
+    schema = pa.schema(columns)
     names: list[list[str | None]] = [["a", "b", "a"], ["b", "c", "b"], ["c", None, "d"]]
     batches = [
         pa.table({"n": [3 * place, 3 * place + 1, 3 * place + 2], "name": pa.array(own).dictionary_encode()})

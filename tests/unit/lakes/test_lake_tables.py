@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from arrow_types import values_of
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.delta_table import DeltaLakeTable
@@ -67,7 +68,7 @@ def add(table: LakeTable, lsn: int, lake: LakeSchema = ONE, **columns: list[obje
     """Write a file, and commit it."""
     schema = table.file_schema(arrow(lake))
     count = len(next(iter(columns.values())))
-    given = {"_lsn": [lsn] * count, **columns}
+    given: dict[str, list[object]] = {"_lsn": [lsn] * count, **columns}
     name = f"part-{lsn:016X}.parquet"
     path = Path(table.staging) / name
     pq.write_table(pa.table({field.name: given[field.name] for field in schema}, schema), path)
@@ -159,7 +160,7 @@ def test_places_of_any_name(tmp_path: Path, open_table: Open, read: Read, name: 
         with open_table(place) as table:
             add(table, lsn, id=[lsn])
     assert os.listdir(tmp_path) == [name]
-    assert sorted(read(place)["id"].to_pylist()) == [100, 200]
+    assert sorted(values_of(read(place)["id"])) == [100, 200]
 
 
 @pytest.mark.parametrize("name", ["a%20place", "back\\slash", "new\nline"])
@@ -209,7 +210,7 @@ def test_a_commit_that_was_not_placed_is_completed(tmp_path: Path) -> None:
         staged = Path(table.staging)
         os.replace(place / f"part-{100:016X}.parquet", staged / f"part-{100:016X}.parquet")
         (staged / "part-orphan.parquet").write_bytes(b"torn")
-    assert read_parquet_table(place)["id"].to_pylist() == [1]
+    assert values_of(read_parquet_table(place)["id"]) == [1]
     with open_parquet(place):
         assert os.listdir(staged) == []
     assert [path.name for path in place.glob("*.parquet")] == [f"part-{100:016X}.parquet"]
@@ -222,7 +223,7 @@ def test_a_long_log_is_read_from_its_last_whole_manifest(tmp_path: Path) -> None
             add(table, number, id=[number])
     for number in range(1, WHOLE_EVERY):
         (place / "_headwater" / f"{number:020}.json").unlink()
-    assert sorted(read_parquet_table(place)["id"].to_pylist()) == list(range(1, WHOLE_EVERY + 3))
+    assert sorted(values_of(read_parquet_table(place)["id"])) == list(range(1, WHOLE_EVERY + 3))
     with open_parquet(place) as table:
         assert table.landed.commit_lsn == WHOLE_EVERY + 2
 

@@ -153,12 +153,17 @@ ROW = st.tuples(
     st.none() | st.lists(VALUES, max_size=2),
     st.none() | st.builds(lambda x, y: {"x": x, "y": y}, VALUES, st.none() | st.sampled_from([0.0, -0.0, 1.5])),
 )
-TYPES = (pa.int32(), pa.string(), pa.list_(pa.int64()), pa.struct([("x", pa.int16()), ("y", pa.float64())]))
+TYPES: tuple[pa.DataType, ...] = (
+    pa.int32(),
+    pa.string(),
+    pa.list_(pa.int64()),
+    pa.struct([("x", pa.int16()), ("y", pa.float64())]),
+)
 
 
 @given(st.lists(ROW, max_size=20))
 def test_rows_have_one_code_where_they_are_equal(rows: list[tuple[Any, ...]]) -> None:
-    columns = [pa.chunked_array([[row[at] for row in rows]], type) for at, type in enumerate(TYPES)]
+    columns = [pa.chunked_array([pa.array([row[at] for row in rows], type)]) for at, type in enumerate(TYPES)]
     codes = row_codes(columns, len(rows)).tolist()
     texts = [repr(row) for row in rows]  # tells -0.0 from 0.0
     assert len(set(zip(codes, texts, strict=True))) == len(set(codes)) == len(set(texts))

@@ -51,7 +51,7 @@ def test_each_change_meets_the_files_that_it_may_concern(
     assert not touches_all or set(paths) == set(files)
 
 
-def _is_in(value: int, above: pa.Scalar | None, upto: pa.Scalar | None) -> bool:
+def _is_in(value: int, above: pa.Scalar[Any] | None, upto: pa.Scalar[Any] | None) -> bool:
     return (above is None or value > above.as_py()) and (upto is None or value <= upto.as_py())
 
 

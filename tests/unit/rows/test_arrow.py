@@ -7,6 +7,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import struct
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arrow_types import values_of
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import DecodingError
 from headwater.rows.columns import _parse
@@ -70,7 +72,7 @@ def typed(
 
 def column_of(
     column: Column, datums: list[bytes | None], session: SessionSettings | None = None, *, misfits: str = "error"
-) -> pa.Array:
+) -> pa.Array[Any]:
     schema = make_schema(column)
     made = Slice()
     for datum in datums:
@@ -120,14 +122,14 @@ def test_images_map_names_to_text() -> None:
     row_images.before.validate(full=True)
     row_images.after.validate(full=True)
     assert [1, 3, 4, 5, 6] == row_images.rows.tolist()
-    assert row_images.before.to_pylist() == [
+    assert values_of(row_images.before) == [
         None,
         [("key", "1")],
         [("id", "1"), ("note", None)],
         [("id", "5"), ("note", None)],
         None,
     ]
-    assert row_images.after.to_pylist() == [
+    assert values_of(row_images.after) == [
         [("id", "1"), ("note", "a")],
         [("key", "2"), ("flag", None)],
         [("id", "1"), ("note", None)],
@@ -150,7 +152,7 @@ def test_images_take_unchanged_values_from_the_old_tuple() -> None:
     made.update(form_tuple(schema.columns, [number, None]))
     row_images = images(run(made, schema), made.items(), [schema])
     after = [[("id", "1"), ("big", "old")], [("id", "1")], [("id", "1")], [("id", "1"), ("big", None)]]
-    assert after == row_images.after.to_pylist()
+    assert after == values_of(row_images.after)
     assert [[], ["big"], ["big"], []] == row_images.unchanged.to_pylist()
 
 
@@ -160,7 +162,7 @@ def test_virtual_columns_are_in_neither_form() -> None:
     made = Slice()
     made.insert(form_tuple(schema.columns, [struct.pack("<i", 1), None]))
     cells = run(made, schema)
-    assert [[("id", "1")]] == images(cells, made.items(), [schema]).after.to_pylist()
+    assert [[("id", "1")]] == values_of(images(cells, made.items(), [schema]).after)
     assert ["id"] == typed(made, TypedTable(schema)).rows.schema.names
 
 
@@ -173,7 +175,7 @@ def test_no_changes_at_all() -> None:
     assert 0 == typed(made, TypedTable(schema)).rows.num_rows
     made.delete(None)
     cells = run(made, schema)
-    assert [None] == images(cells, made.items(), [schema]).before.to_pylist()
+    assert [None] == values_of(images(cells, made.items(), [schema]).before)
     assert [{"c1": None, "c2": None}] == typed(made, TypedTable(schema)).rows.to_pylist()
 
 
@@ -193,7 +195,7 @@ def test_rows_are_new_tuples_or_deleted_ones_and_unchanged_values_come_from_the_
     typed_rows = typed(made, table)
     assert {"id": [1, 2, 3, 3, 3], "big": ["a", "from old", None, None, None]} == typed_rows.rows.to_pydict()
     old = [None, {"id": 1, "big": "from old"}, None, {"id": 3, "big": None}, None]
-    assert old == typed_rows.before.to_pylist()
+    assert old == values_of(typed_rows.before)
     assert [[], [], ["big"], [], []] == typed_rows.unchanged.to_pylist()
     some = typed(made, table, rows=np.array([3, 0]))
     assert {"id": [3, 1], "big": [None, "a"]} == some.rows.to_pydict()
@@ -327,7 +329,7 @@ def test_what_spark_cannot_hold_is_an_error_null_or_text(column: Column, datum: 
     assert 0x1040 == caught.value.lsn
     assert text.decode() not in caught.value.message.replace(f"holds {what}", "")
     assert [None, None] == column_of(column, [None, datum], misfits=NULL).to_pylist()
-    actual = column_of(column, [None, datum], misfits=STRING).to_pylist()
+    actual = values_of(column_of(column, [None, datum], misfits=STRING))
     assert actual[0] is None
     assert text.decode().removesuffix(" BC") == actual[1].removesuffix(" BC")
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from arrow_types import values_of
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.rows.columns.column_types import NULL, STRING
@@ -102,7 +103,7 @@ def test_a_table_without_columns() -> None:
     typed_rows = typed(made, [schema], TypedTable(schema))
     assert (2, [{}, None], [[], []]) == (
         typed_rows.rows.num_rows,
-        typed_rows.before.to_pylist(),
+        values_of(typed_rows.before),
         typed_rows.unchanged.to_pylist(),
     )
 

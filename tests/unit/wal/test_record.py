@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Literal
 
 import numpy as np
 import pyarrow
@@ -146,7 +147,7 @@ def test_an_image_that_does_not_decompress_is_an_error(info: int, data: bytes) -
 
 @pytest.mark.parametrize("size", [BLCKSZ - 1, BLCKSZ + 1, 0])
 @pytest.mark.parametrize(("codec", "info"), [("lz4_raw", 0x0A), ("zstd", 0x12)])
-def test_an_image_of_another_length_is_an_error(codec: str, info: int, size: int) -> None:
+def test_an_image_of_another_length_is_an_error(codec: Literal["lz4_raw", "zstd"], info: int, size: int) -> None:
     data = pyarrow.compress(bytes(size), codec=codec, asbytes=True)
     with pytest.raises(RecordError, match=r"could not decompress|wrong size"):
         Image(data, 0, 0, info, 1).page()

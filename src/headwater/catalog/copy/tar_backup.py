@@ -25,12 +25,12 @@ import re
 import tarfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import pyarrow as pa
 
@@ -43,7 +43,9 @@ from headwater.wal.segments.unpacking import ArrowStream
 
 PIECE_BYTES = 1 << 20
 
-_CODECS = {b"\x1f\x8b": "gzip", b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
+Codec = Literal["gzip", "lz4", "zstd"]
+
+_CODECS: Mapping[bytes, Codec] = {b"\x1f\x8b": "gzip", b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
 _ARCHIVE = re.compile(r"(?P<what>base|\d+)\.tar(?:\.gz|\.lz4|\.zst)?")
 _SEGMENT = re.compile(r"\.\d+$")
 _TAR_MAGIC = b"ustar"
@@ -73,7 +75,7 @@ class Archive:
 
     path: Path
     folder: str
-    codec: str | None
+    codec: Codec | None
 
 
 def base_archive(directory: Path) -> Path | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,7 +52,7 @@ class FileRows:
     are_killed: bool
     is_told: bool
 
-    def column(self, wanted: pa.Field) -> pa.ChunkedArray:
+    def column(self, wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         """Return a column of the mirror.
 
         Raises:
@@ -73,12 +73,12 @@ class FileRows:
         """Tell whether the file has a column: none that came after it."""
         return name in self.rows.column_names or name in pq.read_schema(self.path).names
 
-    def _held(self, name: str) -> pa.ChunkedArray:
+    def _held(self, name: str) -> pa.ChunkedArray[Any]:
         if name in self.rows.column_names:
             return self.rows[name]
         return self.form.valid(self.path, [name])[name]
 
-    def _widened(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+    def _widened(self, values: pa.ChunkedArray[Any], wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         """Return a column that has another type now; rows that are there still have not been rewritten."""
         if values.type == wanted.type:
             return values
@@ -87,7 +87,7 @@ class FileRows:
             return values.cast(wanted.type)
         raise self._cannot_become(values.type, wanted)
 
-    def _converted(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+    def _converted(self, values: pa.ChunkedArray[Any], wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         """Return values in the type that took them over as they were stored, without a rewrite."""
         if self.are_killed:
             return self._as_key(values, wanted)
@@ -99,7 +99,7 @@ class FileRows:
             return values.cast(wanted.type)
         raise self._cannot_become(values.type, wanted)
 
-    def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+    def _as_key(self, values: pa.ChunkedArray[Any], wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         """Return the values that changes from before a rewrite have in a column that the rewrite gave another type."""
         if not self.is_told:
             return pa.chunked_array([pa.nulls(len(values), wanted.type)])
@@ -108,7 +108,7 @@ class FileRows:
         except pa.ArrowException:
             raise self._cannot_become(values.type, wanted) from None
 
-    def _cannot_become(self, type: pa.DataType, wanted: pa.Field) -> LakeError:
+    def _cannot_become(self, type: pa.DataType, wanted: pa.Field[Any]) -> LakeError:
         return LakeError(
             f"{self.form.column(wanted.name)} has become {wanted.type}, its rows have {type}, and the server has not "
             "written them anew",
@@ -116,10 +116,10 @@ class FileRows:
         )
 
 
-def _digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _digits(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return decimals as text with all digits: Arrow writes few of them far after the point as 1E-10."""
     texts = values.cast(pa.string())
-    is_odd = pc.match_substring(texts, "E")
+    is_odd = cast("pa.ChunkedArray[pa.BooleanScalar]", pc.match_substring(texts, "E"))
     if not pc.any(is_odd).as_py():
         return texts
     digits = [None if value is None else f"{value:f}" for value in values.filter(is_odd).to_pylist()]
@@ -127,7 +127,7 @@ def _digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([printed])
 
 
-def _printed(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _printed(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return values as text."""
     if pa.types.is_decimal(values.type):
         return _digits(values)

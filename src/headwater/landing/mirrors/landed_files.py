@@ -98,6 +98,6 @@ def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Tab
     """Return the driver's notes of a file that a task has written."""
     if not form.is_staged:
         return Written(table, file, last)
-    is_truncate = pc.any(pc.equal(rows[STAGED["_change_type"]], "truncate")).as_py()
-    is_rewritten = pc.any(pc.not_equal(rows[STAGED["_heap"]], 0)).as_py()
+    is_truncate = pc.any(pc.equal(rows[STAGED["_change_type"]], pa.scalar("truncate"))).as_py()
+    is_rewritten = pc.any(pc.not_equal(rows[STAGED["_heap"]], pa.scalar(0))).as_py()
     return Written(table, file, last, bool(is_truncate or is_rewritten), Staged.of(rows).moves_unchanged)

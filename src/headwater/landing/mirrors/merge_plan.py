@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -41,8 +42,8 @@ class Group:
         files: the mirror's.
     """
 
-    above: pa.Scalar | None
-    upto: pa.Scalar | None
+    above: pa.Scalar[Any] | None
+    upto: pa.Scalar[Any] | None
     files: tuple[DataFile, ...]
 
 
@@ -52,7 +53,7 @@ def is_small(file: DataFile) -> bool:
 
 
 def groups(
-    files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, touches_all: bool, tasks: int = 1
+    files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray[Any], *, touches_all: bool, tasks: int = 1
 ) -> list[Group]:
     """Return the groups of a mirror.
 
@@ -91,17 +92,17 @@ class _Grouping:
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
     values: NDArray[np.int64]
-    scalars: pa.Array
+    scalars: pa.Array[Any]
     touches_all: bool
     share: int
 
     @classmethod
     def of(
-        cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray, touches_all: bool, share: int
+        cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray[Any], touches_all: bool, share: int
     ) -> _Grouping:
         """Give numbers to the values."""
         bounds = [file.lower[key] for file in files] + [file.upper[key] for file in files]
-        shown = pc.unique(comparable(values.drop_null()))
+        shown = cast("pa.Array[Any]", pc.unique(comparable(values.drop_null())))  # of chunks, too, an array
         known = comparable(pa.chunked_array([_bounds(bounds, values.type)]))
         ranks = pc.rank(pa.chunked_array([*known.chunks, shown]), tiebreaker="dense").to_numpy().astype(np.int64)
         lower, upper, changed = ranks[: len(files)], ranks[len(files) : len(bounds)], ranks[len(bounds) :]
@@ -111,14 +112,14 @@ class _Grouping:
             lower=lower[order],
             upper=upper[order],
             values=changed[by_value],
-            scalars=shown.take(pa.array(by_value)),
+            scalars=shown.take(by_value),
             touches_all=touches_all,
             share=share,
         )
 
     def groups(self) -> Iterator[Group]:
         """Yield the blocks that are touched, as many together as a task takes."""
-        above: pa.Scalar | None = None
+        above: pa.Scalar[Any] | None = None
         files: list[DataFile] = []
         first = done = 0
         for end, block in self._territories():
@@ -174,8 +175,8 @@ class _Grouping:
         return touched
 
 
-def _bounds(values: Sequence[object], type: pa.DataType) -> pa.Array:
+def _bounds(values: Sequence[object], type: pa.DataType) -> pa.Array[Any]:
     """Return bounds as values of a column, which may have become wider since."""
     if type == pa.uuid():
-        return pa.ExtensionArray.from_storage(type, pa.array([value.bytes for value in values], pa.binary(16)))  # type: ignore[attr-defined]
+        return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value.bytes for value in values], pa.binary(16)))  # type: ignore[attr-defined]
     return pa.array(values, type)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,7 @@ from headwater.lakes.history_rows import (
     TO_LSN,
     TO_TIME,
     ended_rows,
+    read_rows,
 )
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
@@ -98,8 +100,8 @@ class Merge:
     table: int
     form: MirrorForm
     changes: tuple[str, ...]
-    above: pa.Scalar | None
-    upto: pa.Scalar | None
+    above: pa.Scalar[Any] | None
+    upto: pa.Scalar[Any] | None
     files: tuple[tuple[str, str], ...]
     small: frozenset[str]
     last: int
@@ -209,11 +211,11 @@ def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
 
 
 def _is(rows: pa.Table, type: str) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], type).to_numpy()
+    mask: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], pa.scalar(type)).to_numpy()
     return mask
 
 
-def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+def _numbers(column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     numbers: NDArray[np.int64] = column.to_numpy()
     return numbers
 
@@ -225,7 +227,7 @@ def staged_rows(paths: Sequence[str], columns: Sequence[str] | None = None) -> p
         paths: of the files; one at least.
         columns: which; None for all.
     """
-    return pa.concat_tables([pq.read_table(path, columns=columns, partitioning=None) for path in paths])
+    return pa.concat_tables([read_rows(path, columns) for path in paths])
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class _Merging:
             end = first + int(pq.read_metadata(path).num_rows)
             own = self.picks[np.searchsorted(self.picks, first) : np.searchsorted(self.picks, end)] - first
             if len(own):
-                parts.append(pq.read_table(path, partitioning=None).take(pa.array(own)))
+                parts.append(pq.read_table(path, partitioning=None).take(own))
             first = end
         return pa.concat_tables(parts)
 
@@ -270,12 +272,12 @@ class _Merging:
             is_own &= self._in_range(self.staged.rows[self.form.key[0]])
         return np.flatnonzero(is_own)
 
-    def _in_range(self, values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    def _in_range(self, values: pa.ChunkedArray[Any]) -> NDArray[np.bool_]:
         inside = np.ones(len(values), np.bool_)
         values = comparable(values)
         for bound, compare in ((self.merge.above, pc.greater), (self.merge.upto, pc.less_equal)):
             if bound is not None:
-                inside &= pc.fill_null(compare(values, bound), True).to_numpy()
+                inside &= compare(values, bound).fill_null(True).to_numpy()
         return inside
 
     def run(self) -> Merged:
@@ -360,7 +362,7 @@ class _Merging:
             )
         return row_codes(columns, rows, are_dense=self.form.identity.is_whole)
 
-    def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray) -> LakeError:
+    def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray[Any]) -> LakeError:
         at = int(np.argmax(values.is_null().to_numpy()))
         return LakeError(
             f"{self.form.column(name)} is part of its key, and null in a change",
@@ -434,18 +436,19 @@ class _Merging:
     ) -> pa.Table:
         """Fill in the values that updates did not write again."""
         lists = changes[STAGED["_unchanged"]].combine_chunks()
-        names = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
+        names: list[Any] = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
         rows_of = self._found_rows(folded, old)
         for name in names:
             unchanged = np.zeros(len(folded.end), np.bool_)
             flat = pc.list_flatten(lists)
-            parents = pc.list_parent_indices(lists).to_numpy()[pc.equal(flat, name).to_numpy(zero_copy_only=False)]
+            is_named = pc.equal(flat, pa.scalar(name)).to_numpy(zero_copy_only=False)
+            parents = pc.list_parent_indices(lists).to_numpy()[is_named]
             unchanged[old + parents] = True
             source = sources(unchanged, rows_of)[rows]
             if ((source < 0) & unchanged[rows]).any():
                 raise LakeError(f"an unchanged value of {self.form.column(name)} has no row that it is in")
             column = merged.schema.get_field_index(name)
-            merged = merged.set_column(column, merged.schema.field(column), merged[column].take(pa.array(at[source])))
+            merged = merged.set_column(column, merged.schema.field(column), merged[column].take(at[source]))
         return merged
 
     def _found_rows(self, folded: Folded, old: int) -> NDArray[np.int64]:
@@ -465,8 +468,11 @@ class _Merging:
         arrays = []
         for field in self.form.schema:
             name = given.get(field.name, field.name)
-            there = name in changes.column_names
-            arrays.append(changes[name].cast(field.type) if there else pa.nulls(len(changes), field.type))
+            arrays.append(
+                changes[name].cast(field.type)
+                if name is not None and name in changes.column_names
+                else pa.nulls(len(changes), field.type)
+            )
         return pa.table(arrays, schema=self.form.schema)
 
     def _whole(self, path: str) -> pa.Table:
@@ -490,9 +496,10 @@ class _Merging:
             return bool(self.kills)
         return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
 
-    def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array:
+    def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array[Any]:
         """Return numbers of rows, in the order of their keys."""
-        keys, chosen = [name for name in self.form.key if has_place(self.form.schema.field(name).type)], pa.array(which)
+        keys = [name for name in self.form.key if has_place(self.form.schema.field(name).type)]
+        chosen = pa.array(which, pa.int64())
         if not keys or not len(which):
             return chosen
         # By names of their own: pyarrow takes a sort key that begins with a dot or a bracket for a path into structs.
@@ -502,14 +509,14 @@ class _Merging:
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
         """Return versions that have ended, with what ended them."""
         at = np.flatnonzero(which)
-        rows, place = merged.take(pa.array(at)), end[at]
+        rows, place = merged.take(at), end[at]
         lsns, times = self._commits(place, self._relations(rows))
         for name, values in ((TO_LSN, lsns), (TO_TIME, times)):
             number = rows.schema.get_field_index(name)
             rows = rows.set_column(number, rows.schema.field(number), pa.chunked_array([values]))
         return rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
 
-    def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+    def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array[Any], pa.Array[Any]]:
         """Return LSNs and times of the commits of places at which rows of relations ended."""
         rows, gone = self.staged.rows, self.form.gone
         commits = _numbers(rows[STAGED["_commit_lsn"]])
@@ -520,7 +527,7 @@ class _Merging:
             row[is_there & ((relation == departure.relation) | (not self.form.is_partitioned))] = len(commits) + number
         lsns = np.append(commits, np.array([departure.lsn for departure in gone], np.int64))
         times = pa.concat_arrays([*rows[STAGED["_commit_time"]].chunks, commit_times(gone)])
-        return pa.array(lsns[row]), times.take(pa.array(row))
+        return pa.array(lsns[row]), times.take(row)
 
     def _files(self, rows: pa.Table) -> list[DataFile]:
         return list(write_files(rows, self.form.staging, self.merge.last))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ PARTITION = pa.field("_partition_oid", pa.int64())
 """Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
 
 
-def own_fields(*, has_history: bool, is_partitioned: bool) -> tuple[pa.Field, ...]:
+def own_fields(*, has_history: bool, is_partitioned: bool) -> tuple[pa.Field[Any], ...]:
     """Return columns of a mirror that are none of the source's, before those."""
     return (*(VALID_FIELDS if has_history else ()), *((PARTITION,) if is_partitioned else ()))
 
@@ -53,7 +54,7 @@ class MirrorForm:
     staging: str
     has_history: bool
     gone: tuple[Departure, ...] = ()
-    fills: Mapping[str, pa.Array] = field(default_factory=dict)
+    fills: Mapping[str, pa.Array[Any]] = field(default_factory=dict)
     becomes: Mapping[str, str] = field(default_factory=dict)
     retyped: Mapping[str, Retyped] = field(default_factory=dict)
     rewritten: tuple[Rewritten, ...] = ()

@@ -19,7 +19,7 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.history_rows import FROM_LSN, TO_LSN, TO_TIME, ended_rows, in_columns, read_rows, valid_rows
 from headwater.lakes.lake_table import file_name
 from headwater.landing.mirrors.merge_task import Merged, Moved
-from headwater.landing.tables.attached_rows import Departure, Handover, commit_times
+from headwater.landing.tables.attached_rows import Departure, Handover, commit_times, in_all_rows
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,6 @@ class Ending:
         for name, value in ends.items():
             number = rows.schema.get_field_index(name)
             field = rows.schema.field(number)
-            column = pa.repeat(value.cast(field.type), len(rows)) if value.is_valid else pa.nulls(len(rows), field.type)
-            rows = rows.set_column(number, field, column)
+            rows = rows.set_column(number, field, in_all_rows(value, field.type, len(rows)))
         rows = rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
         return in_columns(rows, self.schema)

@@ -8,15 +8,18 @@ logged the old key.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import large_binary_array
+
 Codes = NDArray[np.int64]
 
 
-def row_codes(columns: Sequence[pa.ChunkedArray], rows: int, *, are_dense: bool = True) -> Codes:
+def row_codes(columns: Sequence[pa.ChunkedArray[Any]], rows: int, *, are_dense: bool = True) -> Codes:
     """Return int64[rows] a number for each row, dense from 0 on where columns differ at all.
 
     Args:
@@ -33,48 +36,48 @@ def row_codes(columns: Sequence[pa.ChunkedArray], rows: int, *, are_dense: bool 
     return codes
 
 
-def value_codes(values: pa.Array | pa.ChunkedArray) -> Codes:
+def value_codes(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Codes:
     """Return int64[n] a number for each value of one column."""
     array = _whole(values)
     if isinstance(array, pa.ExtensionArray):
         return value_codes(array.storage)
     if pa.types.is_floating(array.type):
         return _dictionary_codes(_bits(array))
-    if pa.types.is_struct(array.type):
+    if isinstance(array, pa.StructArray):
         return _masked(array, row_codes([pa.chunked_array([part]) for part in array.flatten()], len(array)))
     if pa.types.is_list(array.type):
-        return _list_codes(array)
+        return _list_codes(cast("pa.ListArray[Any]", array))
     return _dictionary_codes(array)
 
 
-def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _whole(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
     if not isinstance(values, pa.ChunkedArray):
         return values
     if not values.num_chunks:
-        return pa.nulls(0, values.type)
-    return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
+        nothing: pa.Array[Any] = pa.nulls(0, values.type)
+        return nothing
+    return values.chunks[0] if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
 
 
-def _bits(array: pa.Array) -> pa.Array:
+def _bits(array: pa.Array[Any]) -> pa.Array[Any]:
     """Return floating-point numbers as the integers of their bits."""
     return array.view(pa.int64() if array.type == pa.float64() else pa.int32())
 
 
-def _dictionary_codes(array: pa.Array) -> Codes:
+def _dictionary_codes(array: pa.Array[Any]) -> Codes:
     codes: Codes = array.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
     return codes
 
 
-def _list_codes(array: pa.ListArray) -> Codes:
+def _list_codes(array: pa.ListArray[Any]) -> Codes:
     """Take a list for the bytes of the codes of its elements."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     elements = value_codes(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
-    places = pa.py_buffer((offsets - offsets[0]) * 8)
-    buffers = [None, places, pa.py_buffer(elements.tobytes())]
-    return _masked(array, _dictionary_codes(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), buffers)))
+    places, content = (offsets - offsets[0]) * 8, np.ascontiguousarray(elements).view(np.uint8)
+    return _masked(array, _dictionary_codes(large_binary_array(places, content)))
 
 
-def _masked(array: pa.Array, codes: Codes) -> Codes:
+def _masked(array: pa.Array[Any], codes: Codes) -> Codes:
     """Return nulls apart from what lies below them."""
     if not array.null_count:
         return codes

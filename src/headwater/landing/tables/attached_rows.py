@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ class Departure:
     time: int | None = None
 
 
-def commit_times(moves: Sequence[Departure | Arrival]) -> pa.TimestampArray:
+def commit_times(moves: Sequence[Departure | Arrival]) -> pa.TimestampArray[Any, Any]:
     """Return when rows come or go; null where that is not known.
 
     Args:
@@ -103,7 +104,7 @@ class Handover:
     arrival: Arrival
     table: int
     names: tuple[tuple[str, str], ...]
-    fills: Mapping[str, pa.Array]
+    fills: Mapping[str, pa.Array[Any]]
     schema: pa.Schema
     staging: str
     relations: str = ""
@@ -142,7 +143,7 @@ class Handover:
         return write_data_file(self._staged(rows), self.staging, file_name(self.arrival.lsn), self.schema)
 
     def _staged(self, rows: pa.Table) -> pa.Table:
-        described = {
+        described: dict[str, pa.Scalar[Any]] = {
             "_change_type": pa.scalar("insert"),
             "_commit_lsn": pa.scalar(self.arrival.lsn),
             "_lsn": pa.scalar(self.arrival.lsn),
@@ -165,18 +166,26 @@ def _names(changes: StagedChanges) -> dict[int, str]:
     return {column.number: name for column, name in zip(changes.table.columns, changes.names, strict=True)}
 
 
-def _are_alike(field: pa.Field, other: pa.Field) -> bool:
+def _are_alike(field: pa.Field[Any], other: pa.Field[Any]) -> bool:
     return bool(field.type == other.type)
 
 
 def _column(
-    wanted: pa.Field, held: Mapping[str, pa.ChunkedArray], described: Mapping[str, pa.Scalar], rows: int
-) -> pa.ChunkedArray:
+    wanted: pa.Field[Any], held: Mapping[str, pa.ChunkedArray[Any]], described: Mapping[str, pa.Scalar[Any]], rows: int
+) -> pa.ChunkedArray[Any]:
     if wanted.name in held:
         return held[wanted.name].cast(wanted.type)
-    if wanted.name in described and described[wanted.name].is_valid:
-        return pa.chunked_array([pa.repeat(described[wanted.name].cast(wanted.type), rows)])
+    if wanted.name in described:
+        return pa.chunked_array([in_all_rows(described[wanted.name], wanted.type, rows)])
     return pa.chunked_array([pa.nulls(rows, wanted.type)])
+
+
+def in_all_rows(value: pa.Scalar[Any], type: pa.DataType, rows: int) -> pa.Array[Any]:
+    """Repeat a value, or null, in so many rows of a column."""
+    column: pa.Array[Any]
+    # The stubs ask for a scalar of one known type.
+    column = pa.repeat(value.cast(type), rows) if value.is_valid else pa.nulls(rows, type)  # type: ignore[call-overload]
+    return column
 
 
 def changes_besides(giver: str, taker: str, lsn: int) -> LakeError:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -143,7 +143,7 @@ class ChangeTable:
         rows = pa.concat_tables([part.rows for part in parts])
         if (np.diff(places) >= 0).all():
             return rows
-        return rows.take(pa.array(np.argsort(places, kind="stable")))
+        return rows.take(np.argsort(places, kind="stable"))
 
     def parts(self, rows: pa.Table) -> list[pa.Table]:
         """Return rows by the files that they go to."""
@@ -163,7 +163,12 @@ class ChangeTable:
         """Return the schema that says where columns are in rows of a relation."""
         return version
 
-    def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:  # noqa: ARG002
+    def _filled(
+        self,
+        columns: list[pa.Array[Any]],
+        schemas: Sequence[RelationSchema],  # noqa: ARG002
+        layout: Rows,  # noqa: ARG002
+    ) -> list[pa.Array[Any]]:
         """Return columns of new rows, with what rows have of columns that were added later."""
         return columns
 
@@ -176,7 +181,7 @@ class ChangeTable:
         """Tell of columns that get another type which rows are rewritten for that after them."""
         return {}
 
-    def framed(self, columns: Sequence[pa.Array], described: Mapping[str, pa.Array], rows: int) -> pa.Table:
+    def framed(self, columns: Sequence[pa.Array[Any]], described: Mapping[str, pa.Array[Any]], rows: int) -> pa.Table:
         """Return rows as they are written.
 
         Args:
@@ -185,7 +190,7 @@ class ChangeTable:
         """
         return framed({**described, **dict(zip(self.names, columns, strict=True))}, rows, self.schema)
 
-    def _more(self, located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> dict[str, pa.Array]:
+    def _more(self, located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> dict[str, pa.Array[Any]]:
         """Return more columns of rows, or of truncates."""
         return {"_relation_oid": _relations(located, chosen, truncates)}
 
@@ -239,7 +244,7 @@ class ChangeTable:
         chosen = np.array([truncate.item for truncate in truncates], np.int64)
         nothing = [pa.nulls(len(truncates), field.type) for field in self.table.arrow_schema]
         places = np.arange(len(truncates))
-        names = [
+        names: list[pa.Array[Any]] = [
             named([truncate.namespace or "" for truncate in truncates], places),
             named([truncate.name or "" for truncate in truncates], places),
         ]
@@ -254,10 +259,10 @@ class ChangeTable:
         chosen: Rows,
         types: NDArray[np.integer],
         is_key: pa.BooleanArray,
-        unchanged: pa.ListArray,
-        columns: list[pa.Array],
+        unchanged: pa.Array[Any],
+        columns: list[pa.Array[Any]],
         behind: int,
-        truncated: tuple[list[pa.Array], Rows, list[Told]] | None = None,
+        truncated: tuple[list[pa.Array[Any]], Rows, list[Told]] | None = None,
     ) -> _Placed:
         """Return rows with the columns of changes; `behind` orders those of one change."""
         names, numbers, truncates = truncated or (_names(located, chosen), located.numbers[chosen], [])
@@ -286,7 +291,7 @@ class StagedChanges(ChangeTable):
 
     name: str = ""
     members: frozenset[int] = frozenset()
-    fills: Mapping[int, pa.Array] = field(default_factory=dict)
+    fills: Mapping[int, pa.Array[Any]] = field(default_factory=dict)
     breaks: tuple[int, ...] = ()
     rewritten: tuple[Rewritten, ...] = ()
 
@@ -309,7 +314,7 @@ class StagedChanges(ChangeTable):
         spans = pairwise([0, *cuts, len(rows)])
         return [rows.slice(start, end - start) for start, end in spans if start < end]
 
-    def framed(self, columns: Sequence[pa.Array], described: Mapping[str, pa.Array], rows: int) -> pa.Table:
+    def framed(self, columns: Sequence[pa.Array[Any]], described: Mapping[str, pa.Array[Any]], rows: int) -> pa.Table:
         """See :class:`ChangeTable`; whatever the source's columns are called."""
         return super().framed(
             columns, {STAGED[name]: values for name, values in described.items() if name in STAGED}, rows
@@ -351,7 +356,9 @@ class StagedChanges(ChangeTable):
     def _as_read(self, version: RelationSchema) -> RelationSchema:
         return replace(version, oid=version.rewrite_of) if version.rewrite_of else version
 
-    def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:
+    def _filled(
+        self, columns: list[pa.Array[Any]], schemas: Sequence[RelationSchema], layout: Rows
+    ) -> list[pa.Array[Any]]:
         if not self.fills:
             return columns
         return [
@@ -360,8 +367,8 @@ class StagedChanges(ChangeTable):
         ]
 
     def _filled_column(
-        self, number: int, values: pa.Array, schemas: Sequence[RelationSchema], layout: Rows
-    ) -> pa.Array:
+        self, number: int, values: pa.Array[Any], schemas: Sequence[RelationSchema], layout: Rows
+    ) -> pa.Array[Any]:
         fill = self.fills.get(number)
         if fill is None:
             return values
@@ -370,16 +377,16 @@ class StagedChanges(ChangeTable):
         if not lacks.any():
             return values
         at = np.where(lacks, len(values), np.arange(len(values)))
-        return pa.concat_arrays([values, fill]).take(pa.array(at))
+        return pa.concat_arrays([values, fill]).take(at)
 
-    def _more(self, located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> dict[str, pa.Array]:
+    def _more(self, located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> dict[str, pa.Array[Any]]:
         schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[chosen]
         heaps = np.array([schema.oid if schema.rewrite_of else 0 for schema in schemas] or [0], np.int64)
         own = np.zeros(len(chosen), np.int64) if truncates or not len(chosen) else heaps[layout]
         return {"_relation": _relations(located, chosen, truncates), "_heap": pa.array(own)}
 
 
-def _relations(located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> pa.Array:
+def _relations(located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -> pa.Array[Any]:
     """Return OIDs of the relations that rows, or truncates, are of; of a rewritten heap that of the one before."""
     if truncates:
         return pa.array([truncate.oid for truncate in truncates], pa.int64())
@@ -388,7 +395,7 @@ def _relations(located: LocatedSlice, chosen: Rows, truncates: Sequence[Told]) -
     return pa.array(oids[layout] if len(chosen) else np.zeros(0, np.int64))
 
 
-def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArray:
+def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArray[Any, Any]:
     """Return names as a column.
 
     Args:
@@ -399,7 +406,7 @@ def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArra
     return pa.DictionaryArray.from_arrays(pa.array(numbers[which]), pa.array(list(number), pa.string()))
 
 
-def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.Table:
+def framed(columns: Mapping[str, pa.Array[Any]], rows: int, schema: pa.Schema) -> pa.Table:
     """Return rows of a change table.
 
     Args:
@@ -424,7 +431,7 @@ class _Placed:
     rows: pa.Table
 
 
-def _names(located: LocatedSlice, chosen: Rows) -> list[pa.Array]:
+def _names(located: LocatedSlice, chosen: Rows) -> list[pa.Array[Any]]:
     """Return the names that relations had."""
     schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[chosen]
     return [named([schema.namespace for schema in schemas], layout), named([schema.name for schema in schemas], layout)]

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import arrow_buffer
 from headwater.errors import HeadwaterError
 from headwater.jobs.value_files import writing
 from headwater.pipeline.slices._lines import LSN_AND_XID, join_lines
@@ -87,7 +88,7 @@ class MessageCounts:
 
 def message_table(path: str) -> pa.Table:
     """Return the messages of an Arrow file, mapped into memory."""
-    with pa.memory_map(os.fsencode(path)) as source:
+    with pa.memory_map(os.fsencode(path)) as source:  # type: ignore[arg-type]  # bytes too, as above
         return pa.ipc.open_file(source).read_all()
 
 
@@ -115,7 +116,7 @@ def _batch(messages: Messages, start: int, stop: int, is_text: bool) -> pa.Recor
     data = np.ascontiguousarray(messages.data[low:high])
     schema = message_schema(is_text)
     column = pa.Array.from_buffers(
-        schema.field("data").type, stop - start, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        schema.field("data").type, stop - start, [None, arrow_buffer(offsets), arrow_buffer(data)]
     )
     lsn, xid = _int64(messages.lsn[start:stop]), _int64(messages.xid[start:stop])
     return pa.RecordBatch.from_arrays([lsn, xid, column], schema=schema)
@@ -145,7 +146,7 @@ def check_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _first_invalid(column: pa.Array) -> int:
+def _first_invalid(column: pa.Array[Any]) -> int:
     """Find by halves the first value that makes its column invalid."""
     low, high = 0, len(column)
     while high - low > 1:
@@ -158,9 +159,9 @@ def _first_invalid(column: pa.Array) -> int:
     return low
 
 
-def _int64(values: NDArray[np.int64]) -> pa.Array:
+def _int64(values: NDArray[np.int64]) -> pa.Array[Any]:
     """Return the values as they lie in memory; ``pa.array`` would import pandas first, a quarter of a second."""
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, arrow_buffer(np.ascontiguousarray(values))])
 
 
 def write_messages(
@@ -185,7 +186,7 @@ def write_messages(
     messages, dependent = set_apart(messages)
     with writing(sink.name):
         if form is MessageForm.ARROW:
-            with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
+            with arrow_writer(sink, message_schema(is_text)) as writer:
                 for batch in message_batches(messages, is_text):
                     writer.write_batch(batch)
         elif form is MessageForm.PARQUET:
@@ -246,6 +247,11 @@ def _messages_of(group: Told) -> Messages:
     offsets = np.cumsum([0, *map(len, group.texts)])
     data = np.frombuffer(b"".join(group.texts), np.uint8)
     return Messages(np.array(group.lsn), np.array(group.xid), offsets, data)
+
+
+def arrow_writer(sink: BinaryIO, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
+    """Return a writer of an Arrow file for ``lsn, xid, data``; see :func:`parquet_writer`."""
+    return pa.ipc.new_file(sink, schema)  # type: ignore[arg-type]  # any open file will do
 
 
 def parquet_writer(sink: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -113,21 +114,21 @@ class RowForm:
         table = pa.Table.from_batches(batches_of_rows)
         if events:
             places = np.concatenate([rows, np.array([event.item for event in events], np.int64)])
-            table = table.take(pa.array(np.argsort(places, kind="stable")))
+            table = table.take(np.argsort(places, kind="stable"))
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else batches_of_rows[0]
 
     def _changes(self, located: LocatedSlice, rows: Rows) -> pa.RecordBatch:
         items, tuples = located.changes.items, located.located
         schemas = [use.schema for use in located.changes.relations]
-        layout = pa.array(items.layout[rows])
+        layout = pa.array(items.layout[rows], pa.int32())
         names = [pa.array([getattr(s, part) for s in schemas], pa.string()).take(layout) for part in _NAME_PARTS]
         common = [*_common(located, rows, located.numbers[rows], pa.array(items.kind[rows])), *names]
-        held = [old_is_key(tuples.old_first, items, rows)]
+        held: list[pa.Array[Any]] = [old_is_key(tuples.old_first, items, rows)]
         if self.marks_rows:
             natts = np.array([len(schema.columns) for schema in schemas], np.int64)
             marks = completeness(items, tuples.cells.kinds, (tuples.new_first, tuples.old_first), natts)
-            held.append(pa.array(WORDS).take(pa.array(marks[rows])))
+            held.append(pa.array(WORDS).take(marks[rows]))
         if self.has_ddl:
             held.append(pa.nulls(len(rows), pa.string()))
         if self.table is None:
@@ -168,12 +169,12 @@ def told_of(located: LocatedSlice) -> list[Told]:
     return events
 
 
-def _common(located: LocatedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -> list[pa.Array]:
+def _common(located: LocatedSlice, rows: Rows, numbers: Rows, kinds: pa.Array[Any]) -> list[pa.Array[Any]]:
     """Return the columns of every change up to its operation."""
     return [*place_columns(located, rows, numbers).values(), pa.array(_OPERATIONS).take(kinds)]
 
 
-def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str, pa.Array]:
+def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str, pa.Array[Any]]:
     """Return the places of changes, and their transactions: the columns ``_lsn`` to ``_origin``.
 
     Args:
@@ -192,14 +193,17 @@ def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str,
     }
 
 
-def moments(micros: NDArray[np.int64]) -> pa.TimestampArray:
+def moments(micros: NDArray[np.int64]) -> pa.TimestampArray[Any, Any]:
     """Return times in microseconds since 2000.
 
     A time that an origin has given and no timestamp can be is null, infinity too.
     """
     bounds = np.iinfo(np.int64)
     is_none = (micros > bounds.max - POSTGRES_EPOCH) | (micros == bounds.min)
-    return pa.array(micros + POSTGRES_EPOCH, mask=is_none).view(pa.timestamp("us", tz="UTC"))
+    return cast(
+        "pa.TimestampArray[Any, Any]",
+        pa.array(micros + POSTGRES_EPOCH, mask=is_none).view(pa.timestamp("us", tz="UTC")),
+    )
 
 
 def _origins(located: LocatedSlice, txn: NDArray[np.integer]) -> pa.StringArray:
@@ -209,7 +213,7 @@ def _origins(located: LocatedSlice, txn: NDArray[np.integer]) -> pa.StringArray:
         return pa.nulls(len(txn), pa.string())
     numbers, which = np.unique(origin, return_inverse=True)
     names = [_origin(located, int(number)) if number else None for number in numbers]
-    return pa.array(names, pa.string()).take(pa.array(which[txn]))
+    return pa.array(names, pa.string()).take(which[txn])
 
 
 def _origin(located: LocatedSlice, number: int) -> str:

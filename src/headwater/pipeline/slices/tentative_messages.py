@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from headwater.pipeline.slices.message_files import (
     MessageCounts,
     MessageForm,
     Told,
+    arrow_writer,
     message_schema,
     message_table,
     parquet_writer,
@@ -132,7 +133,7 @@ def _write_table(path: str, sink: BinaryIO, changes: Sequence[Told], form: Messa
             with parquet_writer(sink, message_schema(is_text)) as writer:
                 writer.write_table(pieces)
         else:
-            with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
+            with arrow_writer(sink, message_schema(is_text)) as writer:
                 writer.write_table(pieces)
 
 
@@ -142,7 +143,7 @@ def _pieces(table: pa.Table, changes: Sequence[Told]) -> Iterator[pa.Table]:
         yield table.slice(done, change.at - done)
         done = change.at + change.count if change.is_there else change.at
         if not change.is_there:
-            columns = list(change.lsn), list(change.xid), list(change.texts)
+            columns: tuple[list[Any], ...] = (list(change.lsn), list(change.xid), list(change.texts))
             yield pa.table(
                 [pa.array(column, field.type) for column, field in zip(columns, table.schema, strict=True)],
                 schema=table.schema,

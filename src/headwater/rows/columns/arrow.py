@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import as_strings, binary_array, bitmap
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import DecodingError
 from headwater.rows.columns import _parse
@@ -47,9 +49,9 @@ class Images:
     """
 
     rows: Rows
-    before: pa.MapArray
-    after: pa.MapArray
-    unchanged: pa.ListArray
+    before: pa.MapArray[Any, Any]
+    after: pa.MapArray[Any, Any]
+    unchanged: pa.ListArray[Any]
 
 
 def change_rows(items: Items) -> Rows:
@@ -65,7 +67,8 @@ def old_is_key(old_first: NDArray[np.int64], items: Items, rows: Rows) -> pa.Boo
         items: n of them.
         rows: int64[k] items.
     """
-    return pa.array(items.flags[rows] & OLD_IS_KEY != 0, mask=old_first[rows] < 0)
+    is_key: pa.BooleanArray = pa.array(items.flags[rows] & OLD_IS_KEY != 0, mask=old_first[rows] < 0)
+    return is_key
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
@@ -73,9 +76,9 @@ def no_rows(schema: pa.Schema) -> pa.Table:
     return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def repeated(value: pa.Array, rows: int) -> pa.Array:
+def repeated(value: pa.Array[Any], rows: int) -> pa.Array[Any]:
     """Repeat an array of one value, so often; not a scalar, as pyarrow (26) pickles none that has UUIDs in it."""
-    return value.take(pa.array(np.zeros(rows, np.int64)))
+    return value.take(np.zeros(rows, np.int64))
 
 
 def is_shown(column: Column) -> bool:
@@ -169,17 +172,22 @@ def _spread(cells: Cells, first: Rows, base: Rows, natts: Rows) -> _Spread:
     return _Spread(first < 0, row, base[row] + within, picks, cells.kind[picks], within)
 
 
-def _maps(cells: Cells, spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.MapArray:
+def _maps(cells: Cells, spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.MapArray[Any, Any]:
     """Make one map per tuple of the cells to keep; null where there is no tuple."""
-    keys = names.take(pa.array(spread.column[keep]))
+    keys = names.take(spread.column[keep])
     values = texts(cells, np.where(spread.kinds == TEXT, spread.picks, -1)[keep], lambda _: "an image")
     missing = np.append(spread.missing, False)
-    return pa.MapArray.from_arrays(pa.array(spread.offsets(keep), mask=missing), keys, values, IMAGE)
+    offsets = pa.array(spread.offsets(keep), mask=missing)
+    # The stubs lack a type beside keys and items.
+    maps: pa.MapArray[Any, Any] = pa.MapArray.from_arrays(offsets, keys, values, IMAGE)  # type: ignore[call-overload]
+    return maps
 
 
-def _name_lists(spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.ListArray:
+def _name_lists(spread: _Spread, keep: NDArray[np.bool_], names: pa.StringArray) -> pa.ListArray[Any]:
     """List the names of the cells to keep, one list per tuple."""
-    return pa.ListArray.from_arrays(spread.offsets(keep), names.take(pa.array(spread.column[keep])), type=NAMES)
+    return pa.ListArray.from_arrays(
+        pa.array(spread.offsets(keep), pa.int32()), names.take(spread.column[keep]), type=NAMES
+    )
 
 
 Place = Callable[[int], str]
@@ -207,9 +215,7 @@ def values(form: int, cells: Cells, picks: Rows, place: Place) -> pa.BinaryArray
         raise DecodingError(
             f"{place(0)} has more than 2 GB of values in one slice", hint="make slices smaller with partitionBytes"
         )
-    valid = pa.py_buffer(np.packbits(picks >= 0, bitorder="little"))
-    buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(picks), buffers)
+    return binary_array(bitmap(picks >= 0), offsets.astype(np.int32), out)
 
 
 def texts(cells: Cells, picks: Rows, place: Place) -> pa.StringArray:
@@ -218,7 +224,7 @@ def texts(cells: Cells, picks: Rows, place: Place) -> pa.StringArray:
     Raises:
         DecodingError: one is not, or all together are longer than 2 GB.
     """
-    strings = values(_parse.TEXTS, cells, picks, place).view(pa.string())
+    strings = as_strings(values(_parse.TEXTS, cells, picks, place))
     try:
         strings.validate(full=True)
     except pa.ArrowInvalid:
@@ -228,7 +234,7 @@ def texts(cells: Cells, picks: Rows, place: Place) -> pa.StringArray:
     return strings
 
 
-def first_refused(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
+def first_refused(array: pa.Array[Any], check: Callable[[pa.Array[Any]], object]) -> int:
     """Find the first element that a check, which refuses the whole array, raises ArrowInvalid for: its index."""
     low, high = 0, len(array)
     while high - low > 1:

@@ -11,7 +11,9 @@ of PostgreSQL's functions: a range has ``lower``, ``upper``, ``lower_inc``, ``up
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -178,7 +180,7 @@ _OF_LIMITED_RANGE = {
 """Forms of the server's own types whose Arrow form ``type_forms.py`` has."""
 
 _INTERVAL = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
-_UNSIGNED = {
+_UNSIGNED: Mapping[int, pa.DataType] = {
     codes.CODE_OID: pa.int64(),
     codes.CODE_UINT8: pa.decimal128(20, 0),
 }
@@ -197,7 +199,7 @@ _ASCII = frozenset(
 """Types whose text has no other characters, whatever the database's encoding is."""
 
 
-def list_of(element: pa.DataType) -> pa.ListType:
+def list_of(element: pa.DataType) -> pa.ListType[Any]:
     """Make a list as Spark names its elements."""
     return pa.list_(pa.field("element", element))
 

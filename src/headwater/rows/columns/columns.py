@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import arrow_buffer, as_strings, binary_array, bitmap
 from headwater.errors import DecodingError, RecordError
 from headwater.pg.encodings import UTF8
 from headwater.rows.columns import _columns
@@ -84,7 +85,7 @@ class Asked:
     with_escapes: bool = False
 
 
-def arrow_array(column: ColumnType, values: Values, asked: Asked) -> pa.Array:
+def arrow_array(column: ColumnType, values: Values, asked: Asked) -> pa.Array[Any]:
     """Read a column's values.
 
     Raises:
@@ -121,6 +122,11 @@ class _Reading:
     def validity(self) -> pa.Buffer | None:
         """The same for Arrow; None if all are."""
         return None if self.is_there.all() else bitmap(self.is_there)
+
+    @property
+    def fields(self) -> list[pa.Field[Any]]:
+        """The fields of a column that is a struct."""
+        return list(cast("pa.StructType", self.column.arrow))
 
     def where(self, at: int) -> tuple[str, int]:
         """Return the name of a value's column, and the LSN of its change."""
@@ -168,10 +174,10 @@ class _Reading:
             hint=HINT,
         )
 
-    def fixed(self, valid: NDArray[np.bool_], data: NDArray[np.generic]) -> pa.Array:
+    def fixed(self, valid: NDArray[np.bool_], data: NDArray[np.generic]) -> pa.Array[Any]:
         """Make an array of a fixed width."""
         validity = None if valid.all() else bitmap(valid)
-        return pa.Array.from_buffers(self.column.arrow, len(self), [validity, pa.py_buffer(np.ascontiguousarray(data))])
+        return pa.Array.from_buffers(self.column.arrow, len(self), [validity, arrow_buffer(np.ascontiguousarray(data))])
 
     def words(self, size: int) -> NDArray[np.uint8]:
         """Gather values of a fixed width: uint8[n * size]."""
@@ -190,8 +196,7 @@ class _Reading:
             )
         out = np.empty(int(offsets[-1]), np.uint8)
         _columns.gather_bytes(self.stored, offsets, out)
-        buffers = [self.validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        return pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers)
+        return binary_array(self.validity, offsets.astype(np.int32), out)
 
     def compact(self) -> Spans:
         """Gather the values that are there, one after the other in one piece of memory."""
@@ -202,20 +207,16 @@ class _Reading:
         return Spans(out, offsets[:-1][self.is_there], np.diff(offsets)[self.is_there])
 
 
-def bitmap(valid: NDArray[np.bool_]) -> pa.Buffer:
-    """Make Arrow's bits of what is valid."""
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def _words(read: _Reading) -> pa.Array:
+def _words(read: _Reading) -> pa.Array[Any]:
     return read.fixed(read.is_there, read.words(read.column.arrow.bit_width // 8))
 
 
-def _boolean(read: _Reading) -> pa.Array:
-    return pa.array(read.words(1) != 0, mask=~read.is_there)
+def _boolean(read: _Reading) -> pa.Array[Any]:
+    values: pa.BooleanArray = pa.array(read.words(1) != 0, mask=~read.is_there)
+    return values
 
 
-def _unsigned(read: _Reading) -> pa.Array:
+def _unsigned(read: _Reading) -> pa.Array[Any]:
     if pa.types.is_integer(read.column.arrow):
         return read.fixed(read.is_there, read.words(4).view(np.uint32).astype(np.int64))
     wide = np.zeros((len(read), 2), np.uint64)
@@ -238,27 +239,27 @@ def _moments(
 _BEYOND_1970 = "a moment later than 294247-01-10"
 
 
-def _date(read: _Reading) -> pa.Array:
+def _date(read: _Reading) -> pa.Array[Any]:
     target = read.column.target
     return read.fixed(*_moments(read, 4, _SHIFT_DAYS, target.first_day, target.last_day))
 
 
-def _time(read: _Reading) -> pa.Array:
+def _time(read: _Reading) -> pa.Array[Any]:
     out, fits = np.empty(len(read), np.int64), np.empty(len(read), np.uint8)
     status, _ = _columns.gather_moments(read.stored, 8, 0, np.array([0, _DAY - 1], np.int64), out, fits)
     read.check(status)
     return read.fixed(read.fitting(fits, {_columns.TOO_LATE: "24:00:00"}), out)
 
 
-def _timestamp(read: _Reading) -> pa.Array:
+def _timestamp(read: _Reading) -> pa.Array[Any]:
     target, shift = read.column.target, _SHIFT_DAYS * _DAY
     # PostgreSQL's timestamps reach 30 years further than 64 bits of microseconds since 1970.
     first, last = target.first_day * _DAY, min((target.last_day + 1) * _DAY - 1, (1 << 63) - 1 - shift)
     return read.fixed(*_moments(read, 8, shift, max(first, -(1 << 63)), last))
 
 
-def _decimal(read: _Reading) -> pa.Array:
-    most = 10**read.column.arrow.precision - 1
+def _decimal(read: _Reading) -> pa.Array[Any]:
+    most = 10 ** cast("pa.Decimal128Type[Any, Any]", read.column.arrow).precision - 1
     limit = np.array([most >> 32 * limb & 0xFFFFFFFF for limb in range(_LIMBS)], np.uint64)
     out, fits = np.empty((len(read), 2), np.uint64), np.empty(len(read), np.uint8)
     number, scale = np.empty(_LIMBS, np.uint64), read.column.scale
@@ -267,14 +268,14 @@ def _decimal(read: _Reading) -> pa.Array:
     return read.fixed(read.fitting(fits), out)
 
 
-def _money(read: _Reading) -> pa.Array:
+def _money(read: _Reading) -> pa.Array[Any]:
     wide = np.empty((len(read), 2), np.int64)
     wide[:, 0] = read.words(8).view(np.int64)
     wide[:, 1] = wide[:, 0] >> 63
     return read.fixed(read.is_there, wide)
 
 
-def _interval(read: _Reading) -> pa.Array:
+def _interval(read: _Reading) -> pa.Array[Any]:
     months, days, fits = np.empty(len(read), np.int32), np.empty(len(read), np.int32), np.empty(len(read), np.uint8)
     micros = np.empty(len(read), np.int64)
     has_infinite = read.asked.session.major >= _FIRST_WITH_INFINITE_INTERVALS
@@ -282,23 +283,23 @@ def _interval(read: _Reading) -> pa.Array:
     read.check(status)
     valid = read.fitting(fits)
     parts = [pa.array(part) for part in (months, days, micros)]
-    return pa.StructArray.from_arrays(parts, fields=list(read.column.arrow), mask=pa.array(~valid))
+    return pa.StructArray.from_arrays(parts, fields=read.fields, mask=pa.array(~valid))
 
 
 _FIRST_WITH_INFINITE_INTERVALS = 17
 
 
-def _uuid(read: _Reading) -> pa.Array:
+def _uuid(read: _Reading) -> pa.Array[Any]:
     words = read.words(16)
-    plain = pa.Array.from_buffers(pa.binary(16), len(read), [read.validity, pa.py_buffer(words)])
-    return pa.ExtensionArray.from_storage(read.column.arrow, plain)
+    plain = pa.Array.from_buffers(pa.binary(16), len(read), [read.validity, arrow_buffer(words)])
+    return pa.ExtensionArray.from_storage(pa.uuid(), plain)
 
 
-def _bytes(read: _Reading) -> pa.Array:
+def _bytes(read: _Reading) -> pa.Array[Any]:
     return read.binary()
 
 
-def _verbatim(read: _Reading) -> pa.Array:
+def _verbatim(read: _Reading) -> pa.Array[Any]:
     if pa.types.is_binary(read.column.arrow):
         return read.binary()
     session = read.asked.session
@@ -306,7 +307,7 @@ def _verbatim(read: _Reading) -> pa.Array:
     return _printed(read) if is_converted else _as_text(read, read.binary())
 
 
-def _printed(read: _Reading) -> pa.Array:
+def _printed(read: _Reading) -> pa.Array[Any]:
     asked, is_bytes = read.asked, pa.types.is_binary(read.column.arrow)
     session = asked.session.of_database if is_bytes else asked.session
     refused = ESCAPED if asked.with_escapes else NULLED if asked.with_null else REFUSING
@@ -316,7 +317,7 @@ def _printed(read: _Reading) -> pa.Array:
 
 def _as_text(read: _Reading, raw: pa.BinaryArray) -> pa.StringArray:
     """Turn bytes that must be UTF-8 into text."""
-    text = raw.view(pa.string())
+    text = as_strings(raw)
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
@@ -329,7 +330,7 @@ def _as_text(read: _Reading, raw: pa.BinaryArray) -> pa.StringArray:
     return text
 
 
-def _added(read: _Reading) -> pa.Array:
+def _added(read: _Reading) -> pa.Array[Any]:
     printed = printed_column(read.stored, read.column.type, read.asked.session, read.where, exact=True)
     return read_back(_as_text(read, printed), read.column, read.asked.with_null, read.where)
 
@@ -392,16 +393,16 @@ def _unpacked(
     return arena
 
 
-def _offsets(counts: NDArray[np.int64]) -> pa.Buffer:
-    return pa.py_buffer(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
 
-def _lists(read: _Reading, valid: NDArray[np.bool_], counts: NDArray[np.int64], inner: pa.Array) -> pa.Array:
-    buffers = [None if valid.all() else bitmap(valid), _offsets(counts)]
+def _lists(read: _Reading, valid: NDArray[np.bool_], counts: NDArray[np.int64], inner: pa.Array[Any]) -> pa.Array[Any]:
+    buffers = [None if valid.all() else bitmap(valid), arrow_buffer(_offsets(counts))]
     return pa.Array.from_buffers(read.column.arrow, len(read), buffers, children=[inner])
 
 
-def _list(read: _Reading) -> pa.Array:
+def _list(read: _Reading) -> pa.Array[Any]:
     dimensions, lower = np.empty(len(read), np.int32), np.empty(len(read), np.int32)
     read.check(_columns.array_shapes(read.stored, dimensions, lower))
     odd = (dimensions > 1) | (lower != 1)
@@ -414,7 +415,7 @@ def _list(read: _Reading) -> pa.Array:
     return _lists(read, read.is_there, parts.counts, arrow_array(read.column.parts[0], parts.all, read.asked))
 
 
-def _struct(read: _Reading) -> pa.Array:
+def _struct(read: _Reading) -> pa.Array[Any]:
     parts = _taken_apart(read)
     attributes = read.column.type.attributes
     shown = [number for number, attribute in enumerate(attributes) if attribute.type is not None]
@@ -423,17 +424,17 @@ def _struct(read: _Reading) -> pa.Array:
     for number, part in zip(shown, read.column.parts, strict=True):
         inner = parts.take(first[read.is_there] + number)
         arrays.append(_spread(arrow_array(part, inner, read.asked), read.is_there))
-    return pa.StructArray.from_arrays(arrays, fields=list(read.column.arrow), mask=pa.array(~read.is_there))
+    return pa.StructArray.from_arrays(arrays, fields=read.fields, mask=pa.array(~read.is_there))
 
 
-def _spread(array: pa.Array, is_there: NDArray[np.bool_]) -> pa.Array:
+def _spread(array: pa.Array[Any], is_there: NDArray[np.bool_]) -> pa.Array[Any]:
     """Put nulls between an array's values."""
     if is_there.all():
         return array
     return array.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
 
 
-def _range(read: _Reading) -> pa.Array:
+def _range(read: _Reading) -> pa.Array[Any]:
     flags = np.empty(len(read), np.uint8)
     read.check(_columns.range_flags(read.stored, flags))
     parts = _taken_apart(read)
@@ -441,13 +442,13 @@ def _range(read: _Reading) -> pa.Array:
     return _spread(ranges, read.is_there)
 
 
-def _multirange(read: _Reading) -> pa.Array:
+def _multirange(read: _Reading) -> pa.Array[Any]:
     parts, values = _taken_apart(read), read.compact()
     counts = parts.counts // 2
     flags = np.empty(int(counts.sum()), np.uint8)
     if _columns.multirange_flags(values, counts[read.is_there], flags) != _columns.DONE:
         read.malformed(int(np.argmax(read.is_there)))
-    ranges = replace(read, column=replace(read.column, arrow=read.column.arrow.value_type))
+    ranges = replace(read, column=replace(read.column, arrow=cast("pa.ListType[Any]", read.column.arrow).value_type))
     return _lists(read, read.is_there, counts, _ranges(ranges, flags, parts))
 
 
@@ -465,19 +466,20 @@ def _ranges(read: _Reading, flags: NDArray[np.uint8], parts: _Parts) -> pa.Struc
     for bound, there in zip(bounds, has_bound, strict=True):
         lost[~is_empty] |= there & bound.is_null().to_numpy(zero_copy_only=False)[~is_empty]
     inclusive = [pa.array(flags & bit != 0) for bit in (_LOWER_INC, _UPPER_INC)]
-    fields = list(read.column.arrow)
-    return pa.StructArray.from_arrays([*bounds, *inclusive, pa.array(is_empty)], fields=fields, mask=pa.array(lost))
+    return pa.StructArray.from_arrays(
+        [*bounds, *inclusive, pa.array(is_empty)], fields=read.fields, mask=pa.array(lost)
+    )
 
 
-def _vector(read: _Reading) -> pa.Array:
+def _vector(read: _Reading) -> pa.Array[Any]:
     offsets, size = np.empty(len(read) + 1, np.int32), int(read.stored.length[read.is_there].sum(dtype=np.int64))
     out = np.empty(size, np.uint8)
     read.check(_columns.gather_vectors(read.stored, offsets, out, 4))
-    inner = pa.Array.from_buffers(pa.float32(), int(offsets[-1]), [None, pa.py_buffer(out)])
-    return pa.Array.from_buffers(read.column.arrow, len(read), [read.validity, pa.py_buffer(offsets)], children=[inner])
+    inner = pa.Array.from_buffers(pa.float32(), int(offsets[-1]), [None, arrow_buffer(out)])
+    return pa.Array.from_buffers(read.column.arrow, len(read), [read.validity, arrow_buffer(offsets)], children=[inner])
 
 
-def _variants(read: _Reading) -> pa.Array:
+def _variants(read: _Reading) -> pa.Array[Any]:
     session = read.asked.session
     if session.encoding != UTF8:
         raise DecodingError(
@@ -492,17 +494,17 @@ def _variants(read: _Reading) -> pa.Array:
     valid = read.fitting(fits)
     sides = ((written.value, written.value_ends), (written.metadata, written.metadata_ends))
     parts = [_binary(data, ends, read.is_there) for data, ends in sides]
-    return pa.StructArray.from_arrays(parts, fields=list(read.column.arrow), mask=pa.array(~valid))
+    return pa.StructArray.from_arrays(parts, fields=read.fields, mask=pa.array(~valid))
 
 
 def _binary(data: NDArray[np.uint8], ends: NDArray[np.int64], is_there: NDArray[np.bool_]) -> pa.BinaryArray:
     """Make an array of values one after the other, nothing where there are none."""
     lengths = np.zeros(len(is_there), np.int64)
     lengths[is_there] = np.diff(ends)
-    return pa.BinaryArray.from_buffers(pa.binary(), len(is_there), [None, _offsets(lengths), pa.py_buffer(data)])
+    return binary_array(None, _offsets(lengths), data)
 
 
-_READERS: dict[Form, Callable[[_Reading], pa.Array]] = {
+_READERS: dict[Form, Callable[[_Reading], pa.Array[Any]]] = {
     Form.WORDS: _words,
     Form.BOOLEAN: _boolean,
     Form.UNSIGNED: _unsigned,

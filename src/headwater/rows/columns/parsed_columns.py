@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.base.arrow_buffers import binary_array, bitmap, buffer_numbers
 from headwater.errors import DecodingError
 from headwater.option_names import option, ways
 from headwater.rows.columns import _parse
@@ -36,7 +37,7 @@ Misfit = Callable[[int], DecodingError]
 
 def read_back(
     texts: pa.StringArray, column: ColumnType, with_null: bool, where: Where, misfit: Misfit | None = None
-) -> pa.Array:
+) -> pa.Array[Any]:
     """Read values of a column from their text, in ISO style.
 
     Args:
@@ -62,7 +63,7 @@ class _Texts:
     where: Where
     misfit: Misfit | None
 
-    def array(self) -> pa.Array:
+    def array(self) -> pa.Array[Any]:
         """Read the values."""
         type = self.column.arrow
         if pa.types.is_string(type):
@@ -76,16 +77,16 @@ class _Texts:
         if pa.types.is_timestamp(type):
             return self._numbers(_parse.TIMESTAMPS, np.int64).view(type)
         if pa.types.is_boolean(type):
-            return pc.equal(self.texts, "t")
+            return pc.equal(self.texts, pa.scalar("t"))
         return self._cast(self._finite() if pa.types.is_decimal(type) else self.texts, type)
 
     def _spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the bytes, where each text begins, how long it is, and which are there: picks for ``_parse``."""
         count, first = len(self.texts), self.texts.offset
         _, ends, data = self.texts.buffers()
-        offsets = np.frombuffer(ends, np.int32)[first : first + count + 1].astype(np.int64)
+        offsets = buffer_numbers(ends, np.int32)[first : first + count + 1].astype(np.int64)
         there = self.texts.is_valid().to_numpy(zero_copy_only=False)
-        text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        text = buffer_numbers(data, np.uint8)
         return text, offsets[:-1], np.diff(offsets).astype(np.int32), np.where(there, np.arange(count), -1)
 
     def _bytes(self) -> pa.BinaryArray:
@@ -94,11 +95,9 @@ class _Texts:
         stopped = _parse.parse_values(_parse.BYTEA, data, start, length, picks, out, offsets)
         if stopped != _parse.DONE:
             self._refuse(int(stopped))
-        valid = pa.py_buffer(np.packbits(picks >= 0, bitorder="little"))
-        buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        return pa.BinaryArray.from_buffers(pa.binary(), len(picks), buffers)
+        return binary_array(bitmap(picks >= 0), offsets.astype(np.int32), out)
 
-    def _numbers(self, form: int, dtype: type[np.int32] | type[np.int64]) -> pa.Array:
+    def _numbers(self, form: int, dtype: type[np.int32] | type[np.int64]) -> pa.Array[Any]:
         data, start, length, picks = self._spans()
         out, fits = np.empty(len(picks), dtype=dtype), np.empty(len(picks), dtype=np.uint8)
         is_null = picks < 0
@@ -118,9 +117,10 @@ class _Texts:
             return self.texts
         first = pc.index(special, True).as_py()
         self._require_null(first, "NaN" if self.texts[first].as_py() == "NaN" else "infinity")
-        return pc.if_else(special, None, self.texts)
+        finite: pa.StringArray = pc.if_else(special, None, self.texts)
+        return finite
 
-    def _cast(self, array: pa.Array, type: pa.DataType) -> pa.Array:
+    def _cast(self, array: pa.Array[Any], type: pa.DataType) -> pa.Array[Any]:
         try:
             return array.cast(type)
         except pa.ArrowInvalid:

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import as_strings
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.option_names import option, ways
@@ -118,7 +120,7 @@ class TypedRows:
     rows: pa.RecordBatch
     has_old: NDArray[np.bool_]
     old: pa.StructArray
-    unchanged: pa.ListArray
+    unchanged: pa.ListArray[Any]
 
     @property
     def before(self) -> pa.StructArray:
@@ -179,12 +181,14 @@ def typed_columns(
     )
 
 
-def _name_lists(chosen: dict[str, NDArray[np.bool_]], rows: int) -> pa.ListArray:
+def _name_lists(chosen: dict[str, NDArray[np.bool_]], rows: int) -> pa.ListArray[Any]:
     """List for each row the names of the columns that are chosen in it."""
     names = list(chosen)
     row, column = np.nonzero(np.stack(list(chosen.values()), axis=1) if names else np.zeros((rows, 0), np.bool_))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int32)
-    return pa.ListArray.from_arrays(offsets, pa.array(names, pa.string()).take(pa.array(column)), type=NAMES)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(names, pa.string()).take(column), type=NAMES
+    )
 
 
 @dataclass(frozen=True)
@@ -217,10 +221,10 @@ class _Reader:
         """int64[k] of the rows."""
         return np.arange(len(self.rows))
 
-    def struct(self, arrays: list[pa.Array]) -> pa.StructArray:
+    def struct(self, arrays: list[pa.Array[Any]]) -> pa.StructArray:
         """Join columns to one array."""
         if not arrays:  # a table without columns
-            return pa.array([{}] * len(self.rows), self.table.arrow_struct)
+            return cast("pa.StructArray", pa.array([{}] * len(self.rows), self.table.arrow_struct))
         return pa.StructArray.from_arrays(arrays, fields=list(self.table.arrow_schema))
 
     def new(self, column: Column) -> tuple[Picks, int]:
@@ -245,7 +249,7 @@ class _Reader:
             [-1 if version_column is None else version_column.number - 1 for version_column in columns], dtype=np.int64
         )
 
-    def array(self, column: Column, picks: Picks) -> pa.Array:
+    def array(self, column: Column, picks: Picks) -> pa.Array[Any]:
         """Read a column's values, of whatever versions of the table they are."""
         type = self.table.type_of(column)
         columns = [self.table.column_in(column, version) for version in self.versions]
@@ -270,9 +274,9 @@ class _Reader:
             for leader, kind in zip(numbers, kinds, strict=True)
         ]
         which = np.searchsorted(numbers, np.where(is_there, group, numbers[0]))
-        return pa.concat_arrays(parts).take(pa.array(which * len(self.rows) + self.numbers))
+        return pa.concat_arrays(parts).take(which * len(self.rows) + self.numbers)
 
-    def _of_version(self, column: Column, type: ColumnType, source: Column | None, picks: Picks) -> pa.Array:
+    def _of_version(self, column: Column, type: ColumnType, source: Column | None, picks: Picks) -> pa.Array[Any]:
         """Read the values of rows in which the column had a certain type, or of no rows."""
         source_type = type if source is None or source is column else self.table.type_of(source)
         if source_type == type or (source_type.arrow == type.arrow and self._reads(source, column, type)):
@@ -290,7 +294,7 @@ class _Reader:
             return arrow_array(older, self._values(picks), self._asked(column))
         stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
         printed = printed_column(stored, base_type(source.type), self.session, where, exact=is_exact)
-        return read_back(printed.view(pa.string()), type, self.table.on_unrepresentable == NULL, where, misfit)
+        return read_back(as_strings(printed), type, self.table.on_unrepresentable == NULL, where, misfit)
 
     def _reads(self, source: Column | None, column: Column, type: ColumnType) -> bool:
         """Tell whether values of another type that the column had can be read as its own."""

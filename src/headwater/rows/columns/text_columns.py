@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.arrow_buffers import binary_array, bitmap, buffer_numbers
 from headwater.catalog.relation import TypeInfo
 from headwater.errors import DecodingError, UnsupportedTypeError, warn
 from headwater.option_names import option, ways
@@ -102,12 +103,11 @@ def _by_package(cells: LocatedCells, text: NDArray[np.uint8], type: TypeInfo, wh
     values = chosen_values(text, cells.starts[chosen], cells.lengths[chosen].astype(np.int64))
     texts = print_added(type.output, values, where(int(chosen[0]))[0])
     _, ends, data = texts.buffers()
-    offsets = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    offsets = buffer_numbers(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     cells.lengths[:] = 0
     cells.lengths[chosen] = np.diff(offsets)
     cells.starts[:] = np.cumsum(cells.lengths, dtype=np.int64) - cells.lengths
-    result = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return result[offsets[0] : offsets[-1]].copy()
+    return buffer_numbers(data, np.uint8)[offsets[0] : offsets[-1]].copy()
 
 
 def _converted(
@@ -126,7 +126,7 @@ def _converted(
         return texts
     at = np.arange(len(printed.kind))
     at[wrong] = len(at) + np.arange(len(wrong))
-    return pa.concat_arrays([texts, _escaped(text, starts[wrong], lengths[wrong])]).take(pa.array(at))
+    return pa.concat_arrays([texts, _escaped(text, starts[wrong], lengths[wrong])]).take(at)
 
 
 def _binary(printed: Cells, where: Where) -> pa.BinaryArray:
@@ -137,9 +137,7 @@ def _binary(printed: Cells, where: Where) -> pa.BinaryArray:
             hint="make slices smaller with partitionBytes",
         )
     offsets = np.append(printed.start, len(printed.text)).astype(np.int32)
-    validity = pa.py_buffer(np.packbits(printed.kind == TEXT, bitorder="little"))
-    data = pa.py_buffer(np.ascontiguousarray(printed.text))
-    return pa.BinaryArray.from_buffers(pa.binary(), len(printed.kind), [validity, pa.py_buffer(offsets), data])
+    return binary_array(bitmap(printed.kind == TEXT), offsets, np.ascontiguousarray(printed.text))
 
 
 def _escaped(text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]) -> pa.BinaryArray:
@@ -155,7 +153,7 @@ def _escaped(text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
     for place, shift in ((-2, 3), (-3, 6)):
         out[after[is_octal] + place] = (data[is_octal] >> shift & 7) + _ZERO
     offsets = np.concatenate([[0], after[ends - 1]]).astype(np.int32)
-    return pa.BinaryArray.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+    return binary_array(None, offsets, out)
 
 
 _BACKSLASH, _ZERO = 0x5C, 0x30

@@ -6,6 +6,8 @@ short; whoever keeps rows needs it once.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -21,7 +23,7 @@ from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import base_type
 
 
-def missing_value(column: Column, wanted: Column, table: TypedTable, session: SessionSettings) -> pa.Array:
+def missing_value(column: Column, wanted: Column, table: TypedTable, session: SessionSettings) -> pa.Array[Any]:
     """Make an array of the one value: pyarrow (26) pickles no scalar that has UUIDs in it.
 
     Args:

@@ -19,9 +19,9 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from headwater.base.overrides import override
 from headwater.base.system_errors import errors_as
@@ -42,7 +42,13 @@ CACHE_BYTES = 256 << 20
 _CACHE_FILES = 64
 _UNIT = 1 << 20
 _FINER_UNITS = (8192, 1)
-_ARROW_CODECS = {"gzip": "gzip", "lz4": "lz4", "zstd": "zstd", "bzip2": "bz2", "brotli": "brotli"}
+_ARROW_CODECS: Mapping[str, Literal["gzip", "lz4", "zstd", "bz2", "brotli"]] = {
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "zstd": "zstd",
+    "bzip2": "bz2",
+    "brotli": "brotli",
+}
 _TRUNCATED = "Truncated"
 
 
