@@ -1,4 +1,4 @@
-"""What the driver holds while it decodes 1, 4 and 8 GB of WAL: ``make bench-memory``.
+"""Memory that the driver holds while it decodes 1, 4 and 8 GB of WAL: ``make bench-memory``.
 
 Guards the promise that memory does not grow with the WAL. One server writes pgbench's transactions until there is WAL
 enough; each size of it is decoded by the command from the same start on, as a user would, into part files. The peak is

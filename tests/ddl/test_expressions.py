@@ -220,7 +220,7 @@ class Told:
 
 
 @pytest.fixture(scope="module", params=[*(pytest.param(m, marks=pytest.mark.slow) for m in (14, 15, 16, 17, 19)), 18])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def definitions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     definitions_by_name: dict[str, str] = {}
 
     def work(session: Any) -> None:
@@ -251,10 +251,10 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         )
 
 
-def test_definitions_are_told_as_the_server_tells_them(told: Told) -> None:
+def test_definitions_are_told_as_the_server_tells_them(definitions: Told) -> None:
     """But for white space: the server breaks the lines of CASE."""
-    assert len(told.server) == len(CONDITIONS) + len(INDEXED) + len(METHODS)
-    pairs = {name: (text, told.wal.get(name) or "nothing") for name, text in told.server.items()}
+    assert len(definitions.server) == len(CONDITIONS) + len(INDEXED) + len(METHODS)
+    pairs = {name: (text, definitions.wal.get(name) or "nothing") for name, text in definitions.server.items()}
     assert {name: pair for name, pair in pairs.items() if _bare(pair[0]) != _bare(pair[1])} == {}
 
 

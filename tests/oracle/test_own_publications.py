@@ -233,7 +233,7 @@ def test_without_parentheses_and_on_other_plugins(server: Server, engine: Engine
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "error", "message"),
     [
         ("k WHERE", UsageError, "no table of a publication"),
         ("k, t", UsageError, "not one table"),
@@ -254,6 +254,6 @@ def test_without_parentheses_and_on_other_plugins(server: Server, engine: Engine
         ("t WHERE (d < z)", PluginError, "not immutable"),
     ],
 )
-def test_refusals(server: Server, engine: Engine, text: str, error: type[HeadwaterError], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_refusals(server: Server, engine: Engine, text: str, error: type[HeadwaterError], message: str) -> None:
+    with pytest.raises(error, match=message):
         decode(engine, replace(server.request, publish=(text,)))

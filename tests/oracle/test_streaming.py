@@ -111,7 +111,7 @@ def test_another_session_streams_all_anew(engine: Engine, tmp_path: Path) -> Non
     with decode(engine, replace(request, end=middle), settings=RunSettings(keep=states.append)) as result:
         first = changes_by_xid(joined(result.tables()).to_pylist())
     anew = replace(states[-1], state=states[-1].state.in_new_session)
-    with decode(engine, replace(request, start=None), kept=anew) as result:
+    with decode(engine, replace(request, start=None), kept_state=anew) as result:
         messages = joined(result.tables()).to_pylist()
     again, expected = changes_by_xid(messages), changes_by_xid(at_once)
     ended = {line["xid"] for line in messages if line["data"].startswith((b"committing", b"COMMIT"))}

@@ -278,7 +278,7 @@ def test_wal_before_a_slots_restart_lsn_may_go(spark: Any, live: Live, tmp_path:
         expected = session.expected()
         stands = read_slot(slot)
         session.value("SELECT pg_replication_slot_advance(%s, %s)", session.name, str(Lsn(stands.confirmed_lsn)))
-        with decode(spark, request_of_slot(stands), kept=kept_in_slot(stands)) as result:
+        with decode(spark, request_of_slot(stands), kept_state=kept_in_slot(stands)) as result:
             rows = [row for table in result.tables() for row in table.to_pylist()]
         assert session.expected() == [(row["lsn"], row["xid"], row["data"]) for row in rows]
         assert rows

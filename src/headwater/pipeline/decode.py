@@ -79,14 +79,14 @@ def decode(
     request: DecodeRequest,
     form: MessageForm = MessageForm.ARROW,
     deliver: Deliver | None = None,
-    kept: KeptState | None = None,
+    kept_state: KeptState | None = None,
     settings: RunSettings = AS_USUAL,
 ) -> DecodeResult:
     """Decode a window of WAL of one database for one output.
 
     Args:
         request: what to decode; form, deliver: see :class:`Output`.
-        spark, kept, settings: as those of :func:`decode_outputs`.
+        spark, kept_state, settings: as those of :func:`decode_outputs`.
 
     Returns:
         the messages.
@@ -95,7 +95,7 @@ def decode(
         HeadwaterError: any reason not to decode; nothing is left then.
     """
     output = Output(request, form, lambda _: deliver)
-    decoded = decode_outputs(spark, [output], None, kept, settings)
+    decoded = decode_outputs(spark, [output], None, kept_state, settings)
     ((result,),) = decoded.databases.values()
     return result
 
@@ -104,7 +104,7 @@ def decode_outputs(
     spark: SparkSession | Engine,
     outputs: Sequence[Output],
     choice: DatabaseChoice | None = None,
-    kept: KeptState | None = None,
+    kept_state: KeptState | None = None,
     settings: RunSettings = AS_USUAL,
 ) -> Decoded:
     """Decode a window of WAL for one output or several, in one pass over it.
@@ -114,7 +114,7 @@ def decode_outputs(
         outputs: what is made of it, one at least.
         choice: of several databases of a cluster, each of which is decoded for every output; None for the one that the
             requests name.
-        kept: a state to go on from, in the catalog's place; of one database.
+        kept_state: a state to go on from, in the catalog's place; of one database.
         settings: the way it is done.
 
     Returns:
@@ -124,7 +124,7 @@ def decode_outputs(
         HeadwaterError: any reason not to decode for any of them; nothing is left then.
     """
     return decode_run(
-        engine_of(spark), open_run([output.request for output in outputs], choice, kept), outputs, settings
+        engine_of(spark), open_run([output.request for output in outputs], choice, kept_state), outputs, settings
     )
 
 

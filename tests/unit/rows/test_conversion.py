@@ -178,7 +178,7 @@ def test_a_message_that_cannot_be_sent_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("database", "client", "found", "expected"),
+    ("database", "client", "text", "expected"),
     [
         ("UTF8", "LATIN1", b"\xe8\xa1\xa8xyz", 'character with byte sequence 0xe8 0xa1 0xa8 in encoding "UTF8" has no'),
         ("UTF8", "LATIN1", b"\xe8\xa1", 'invalid byte sequence for encoding "UTF8": 0xe8 0xa1'),
@@ -188,8 +188,8 @@ def test_a_message_that_cannot_be_sent_is_named() -> None:
         ("WIN1252", "UTF8", b"\x81a", 'character with byte sequence 0x81 in encoding "WIN1252" has no'),
     ],
 )
-def test_errors_are_the_servers(database: str, client: str, found: bytes, expected: str) -> None:
-    assert conversion_error(database, client, found).startswith(expected)
+def test_errors_are_the_servers(database: str, client: str, text: bytes, expected: str) -> None:
+    assert conversion_error(database, client, text).startswith(expected)
 
 
 def test_names_of_encodings() -> None:
