@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headwater.catalog import fields
 from headwater.catalog.relation import ObjectNames
@@ -40,6 +40,9 @@ from headwater.rmgr.heap import TupleBytes
 Read = Callable[[int], Iterable[TupleBytes]]
 """Reads the visible rows of a catalog, by its OID."""
 
+Remember = Callable[[tuple[str, int], Callable[[int], Any]], Any]
+"""Gives the answer to a question that names a catalog by its OID; the function builds the answer of the OID."""
+
 _ICU_LACKS = frozenset({"SQL_ASCII", "EUC_JIS_2004", "MULE_INTERNAL", "LATIN10", "KOI8U", "EUC_TW"})
 
 
@@ -57,13 +60,15 @@ class Namer:
 
     Args:
         read: reads the rows of each catalog.
+        remember: answers a question about a catalog as it did before, or builds the answer, while its rows stay.
         path: OIDs of the schemas that are searched, in order.
         major: PostgreSQL's major version.
         encoding: the database's encoding.
     """
 
-    def __init__(self, read: Read, path: Iterable[int], major: int, encoding: str) -> None:
+    def __init__(self, read: Read, remember: Remember, path: Iterable[int], major: int, encoding: str) -> None:
         self._read = read
+        self._remember = remember
         self._major = major
         self._encoding = encoding
         self._rows = CatalogRows(major, encoding)
@@ -185,6 +190,11 @@ class Namer:
         return names | {oid: f"{names[element]}[]" for oid, element in elements.items() if element in names}
 
     def _functions(self) -> list[_Object]:
+        """Read the rows of ``pg_proc``, once for all types that name functions: there are thousands."""
+        functions: list[_Object] = self._remember(("functions", PG_PROC), self._read_functions)
+        return functions
+
+    def _read_functions(self, _: int) -> list[_Object]:
         layout = catalog_layout(self._major, PG_PROC)
         reader = layout.reader("oid", "proname", "pronamespace")
         functions = []

@@ -421,7 +421,8 @@ class HistoricCatalog:
         """Return the texts as which a type's OIDs print; None if a catalog that the names rest on is not known."""
         if not all(map(self._store.has_rows, CATALOGS_NAMED[oid])):
             return None
-        return Namer(self._whole, self._search_path(), self._store.origin.major, self._store.origin.encoding).names(oid)
+        origin = self._store.origin
+        return Namer(self._whole, self._remember, self._search_path(), origin.major, origin.encoding).names(oid)
 
     def _whole(self, catalog: int) -> list[TupleBytes]:
         """Return all visible rows of a catalog."""

@@ -8,8 +8,8 @@ An entry point of the group ``headwater.plugins`` is a plugin that renders whole
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from importlib.metadata import entry_points
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 
 from headwater.errors import PluginError
 from headwater.plugins.api import PluginContext, SlicePlugin
@@ -23,9 +23,18 @@ MakePlugin = Callable[[Sequence[tuple[str, str | None]], PluginContext], SlicePl
 """Makes a plugin of its options and the session."""
 
 
+@cache
+def _points() -> dict[str, EntryPoint]:
+    """Return the plugins that are installed, by name; looking through all packages takes long, and they stay."""
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        points.setdefault(point.name, point)
+    return points
+
+
 def plugin_names() -> list[str]:
     """Return the names of the plugins that are installed."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
+    return sorted(_points())
 
 
 def load_plugin(name: str) -> MakePlugin:
@@ -38,7 +47,7 @@ def load_plugin(name: str) -> MakePlugin:
         PluginError: no plugin of that name, or what is found is none.
         UntrustedPathError: another user could have put the file there.
     """
-    for point in entry_points(group=GROUP, name=name):
+    if (point := _points().get(name)) is not None:
         loaded = point.load()
         if isinstance(loaded, type) and issubclass(loaded, SlicePlugin):
             return loaded
