@@ -67,16 +67,16 @@ def streamed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMED_STREAMS)
-@pytest.mark.parametrize("scenario", NAMES)
+@pytest.mark.parametrize("script", NAMES)
 def test_streamed_scenario(
-    streamed: StreamedScenarios, scenario: str, name: str, record_property: Callable[[str, object], None]
+    streamed: StreamedScenarios, script: str, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     run = streamed.run
     if name not in run.plugins:
         pytest.skip(f"PostgreSQL {run.major} has no such option")
     actual = streamed.decoded(name)
-    record_property(COMPARED, [run.major, streamed.version, scenario, name, len(sent_messages(run, name, scenario))])
-    mismatch = difference(run, name, actual, scenario)
+    record_property(COMPARED, [run.major, streamed.version, script, name, len(sent_messages(run, name, script))])
+    mismatch = difference(run, name, actual, script)
     if mismatch is not None:
         pytest.fail(f"{name} on {run.major}\n{mismatch}\n{run.wal}", pytrace=False)
 
