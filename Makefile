@@ -8,6 +8,9 @@ SOURCES := src tests tools bench
 # In the order of the rungs: else the files with few tests, which are the long ones, come last, and one process ends alone.
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
+# Compiled modules are kept: else each process that a test starts would compile the whole package.
+export PYTHONDONTWRITEBYTECODE :=
+
 SPARKS := 4.1 4.2 4.3
 ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-test_decoding]" \

@@ -22,6 +22,7 @@ from failure_texts import FailureTexts
 from headwater import option_names
 from headwater.base.cache_places import SERVER_CACHE_VARIABLE, server_cache
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from left_to_test_all import LIST, mark_left_tests, read_list
 from packaged_servers import is_packaged
 from run_directory import run_directory
 from spent_seconds import SPENT, SpentSeconds, read_budgets, rung_of
@@ -103,6 +104,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FailureTexts())
     config.stash[SECONDS] = SpentSeconds()
     config.pluginmanager.register(config.stash[SECONDS])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that are left to the long run before pytest deselects by marks."""
+    unused = mark_left_tests(items, read_list())
+    if unused and config.getoption("--all-rungs") and not config.getoption("--all-majors"):
+        raise pytest.UsageError(f"{LIST.name} names tests that are not there: {', '.join(unused)}")
 
 
 def rungs() -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.base.kernels import _closure, _imported
+from headwater.base.kernels import _closure, _source
 
 PACKAGE = Path(headwater.__file__).parent
 
@@ -150,7 +150,7 @@ def test_the_same_sources_elsewhere_share_it(tmp_path: Path) -> None:
 
 def test_the_name_of_a_cache_covers_what_machine_code_is_made_of() -> None:
     """Kernels and what they call, and how they are compiled; not errors, nor where the cache is."""
-    names = {path.relative_to(PACKAGE).as_posix() for path in _closure("headwater.wal.records._frames")}
+    names = {os.path.relpath(path, PACKAGE) for path in _closure("headwater.wal.records._frames")}
     assert {"wal/records/_frames.py", "wal/records/_position.py", "base/kernels.py"} <= names
     assert names.isdisjoint({"errors.py", "caches.py", "trusted_paths.py", "temporary_directories.py"})
 
@@ -217,6 +217,6 @@ def test_imports_of_a_file_are_found() -> None:
                 module = str(node.module).split(".")[1:]
                 names = [module, *([*module, alias.name] for alias in node.names)]
                 expected |= {PACKAGE.joinpath(*name).with_suffix(".py") for name in names}
-        assert {imported for imported in _imported(path) if imported.is_file()} == {
+        assert set(map(Path, _source(str(path)).imported)) == {
             imported for imported in expected if imported.is_file()
         }, path

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import headwater
@@ -59,8 +60,10 @@ def imports(path: Path) -> set[str]:
     return modules & MODULES.keys()
 
 
-# What the package itself imports, it imports when it is asked for the name.
-IMPORTS = {name: imports(path) if name != PACKAGE.name else set() for name, path in MODULES.items()}
+@cache
+def imports_by_module() -> dict[str, set[str]]:
+    """Map each module to those it imports; what the package itself imports, it does when it is asked for the name."""
+    return {name: imports(path) if name != PACKAGE.name else set() for name, path in MODULES.items()}
 
 
 def room_of(module: str) -> str:
@@ -74,7 +77,7 @@ def test_every_folder_is_a_room() -> None:
 
 def test_rooms_import_only_upwards() -> None:
     wrong = []
-    for module, others in IMPORTS.items():
+    for module, others in imports_by_module().items():
         number = ROOMS.index(room_of(module))
         wrong += [f"{module} imports {other}" for other in others if ROOMS.index(room_of(other)) > number]
     assert wrong == []
@@ -82,7 +85,7 @@ def test_rooms_import_only_upwards() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Modules are taken away that import none that is left; what remains goes round in a circle."""
-    left = dict(IMPORTS)
+    left = dict(imports_by_module())
     while free := [module for module, others in left.items() if not others & left.keys() - {module}]:
         for module in free:
             del left[module]
@@ -116,7 +119,7 @@ def test_jobs_and_spark_know_nothing_of_postgresql() -> None:
     known = {"", "base", "jobs", "spark"}
     strays = {
         (module, other)
-        for module, others in IMPORTS.items()
+        for module, others in imports_by_module().items()
         if room_of(module) in ("jobs", "spark")
         for other in others
     }
@@ -147,7 +150,7 @@ WITH_KERNELS_OF_ROWS = {"rows", "filters", "existing"}
 def test_only_kernels_import_kernels_of_other_rooms() -> None:
     """A kernel that another room needs is public beside it, under a name; rooms of one folder are one here."""
     strays = []
-    for module, others in IMPORTS.items():
+    for module, others in imports_by_module().items():
         kernels = {other for other in others if is_kernel_file(other) and floor_of(other) != floor_of(module)}
         strays += [f"{module}: {kernel}" for kernel in kernels if not is_kernel_file(module)]
     assert strays == []

@@ -21,6 +21,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -37,42 +38,54 @@ from headwater.errors import HeadwaterError, warn
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_THIS_FILE = Path(__file__)
-_PACKAGE = _THIS_FILE.parents[1]
+_THIS_FILE = __file__
+_PACKAGE = os.path.dirname(os.path.dirname(_THIS_FILE))
 _IMPORT = re.compile(rb"^[ \t]*from (headwater(?:\.\w+)+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 _NAME = re.compile(rb"(\w+)(?: as \w+)?")
 
 
-@cache
-def _closure(module: str) -> frozenset[Path]:
+@dataclass(frozen=True)
+class _Source:
+    """A file of the package: a digest of its name and text, and the files that it imports."""
+
+    digest: bytes
+    imported: tuple[str, ...]
+
+
+def _closure(module: str) -> set[str]:
     """Return the files of a module and of all Headwater modules it imports, without those that this module imports."""
-    files: set[Path] = set()
-    waiting = [_PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")]
+    files: set[str] = set()
+    waiting = {os.path.join(_PACKAGE, *module.split(".")[1:]) + ".py"}
     while waiting:
         path = waiting.pop()
-        if path not in files and path.is_file():
-            files.add(path)
-            waiting += _imported(path) if path != _THIS_FILE else ()
-    return frozenset(files)
+        files.add(path)
+        if path != _THIS_FILE:
+            waiting.update(_source(path).imported)
+            waiting -= files
+    return files
 
 
 @cache
-def _imported(path: Path) -> tuple[Path, ...]:
-    """Return the paths that modules would have that a file imports names from, or imports as names.
+def _source(path: str) -> _Source:
+    """Read a file, and find the files of modules that it imports names from, or imports as names.
 
     Every process asks at its start, and parsing all these files would take it half a second: the statements are found
     by their form, which the formatter keeps.
     """
-    names = []
-    for module, several, single in _IMPORT.findall(_text(path)):
-        parts = module.split(b".")[1:]
-        names += [parts, *([*parts, name] for name in _NAME.findall(several or single))]
-    return tuple(_PACKAGE.joinpath(*map(bytes.decode, name)).with_suffix(".py") for name in names)
+    with open(path, "rb") as file:
+        text = file.read()
+    imported = []
+    for module, several, single in _IMPORT.findall(text):
+        folder = os.path.join(_PACKAGE, *module.decode().split(".")[1:])
+        names = (os.path.join(folder, name.decode()) for name in _NAME.findall(several or single))
+        imported += [f"{name}.py" for name in (folder, *names)]
+    digest = hashlib.sha256(os.path.relpath(path, _PACKAGE).encode() + text).digest()
+    return _Source(digest, tuple(filter(_is_file, imported)))
 
 
 @cache
-def _text(path: Path) -> bytes:
-    return path.read_bytes()
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path)
 
 
 @cache
@@ -84,7 +97,7 @@ def cache_directory(module: str) -> Path:
     """
     digest = hashlib.sha256(f"{numba.__version__} {numba.config.CPU_NAME} {numba.config.BOUNDSCHECK}".encode())
     for path in sorted(_closure(module)):
-        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + _text(path))
+        digest.update(_source(path).digest)
     return _trusted_cache() / digest.hexdigest()[:16]
 
 

@@ -33,10 +33,10 @@ def column(layout: CatalogLayout, data: TupleBytes, name: str) -> bytes | None:
     body, at = data.body, 0
     if data.infomask & HEAP_HASNULL and len(data.tail) * 8 <= wanted:
         raise CatalogError(f"row of {layout.name} ends inside its null bitmap")
+    if _is_null(data, wanted):
+        return None
     for number, attribute in enumerate(layout.columns[: wanted + 1]):
         if _is_null(data, number):
-            if number == wanted:
-                return None
             continue
         if attribute.length > 0 or at >= len(body) or body[at] == 0:
             at = align_up(at, attribute.align)

@@ -26,12 +26,13 @@ def compress(data: bytes) -> bytes:
 
 
 def longest_match(data: bytes, at: int) -> tuple[int, int]:
-    best = (0, 0)
-    for start in range(max(0, at - 4095), at):
-        length = 0
-        while at + length < len(data) and length < 273 and data[start + length] == data[at + length]:
-            length += 1
-        best = max(best, (length, at - start))
+    """Find the length of the longest match, and how far back its first occurrence lies."""
+    best, start = (0, 0), max(0, at - 4095)
+    for length in range(3, min(273, len(data) - at) + 1):
+        start = data.find(data[at : at + length], start, at + length - 1)
+        if start < 0:
+            break
+        best = (length, at - start)
     return best
 
 

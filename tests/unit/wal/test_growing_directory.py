@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,18 @@ def filled(segments: int) -> WalWriter:
     return writer
 
 
-SOME = filled(4)
+@cache
+def four() -> WalWriter:
+    """Write four segments, once a process."""
+    return filled(4)
 
 
 def test_what_is_not_needed_is_not_looked_at(tmp_path: Path) -> None:
     """But for the segment that the needed one follows: the state may stand at its very end."""
-    SOME.save(tmp_path)
+    four().save(tmp_path)
     growing = GrowingDirectory(str(tmp_path))
     assert [s.number for s in growing.look(3 * MIB + 8).segments] == [1, 2, 3, 4]
-    (tmp_path / SOME.name(1)).write_bytes(b"rubbish")
+    (tmp_path / four().name(1)).write_bytes(b"rubbish")
     (tmp_path / "00000002.history").write_text(f"1\t0/{5 * MIB:X}\tno reason\n")
     looked = growing.look(3 * MIB + 8)
     assert [s.number for s in looked.segments] == [3, 4]
@@ -38,19 +42,19 @@ def test_what_is_not_needed_is_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_has_nothing_further_yet(tmp_path: Path) -> None:
-    SOME.save(tmp_path)
+    four().save(tmp_path)
     growing = GrowingDirectory(str(tmp_path))
     assert growing.look(5 * MIB).stop_lsn == 5 * MIB
     assert growing.look(7 * MIB).stop_lsn == 5 * MIB
 
 
 def test_a_segment_that_is_being_copied_is_not_there_yet(tmp_path: Path) -> None:
-    SOME.save(tmp_path)
-    growing, last = GrowingDirectory(str(tmp_path)), tmp_path / SOME.name(4)
+    four().save(tmp_path)
+    growing, last = GrowingDirectory(str(tmp_path)), tmp_path / four().name(4)
     for size in (0, 8192, MIB - 1):
         os.truncate(last, size)
         assert [s.number for s in growing.look(None).segments] == [1, 2, 3]
-    os.truncate(tmp_path / SOME.name(2), 8192)
+    os.truncate(tmp_path / four().name(2), 8192)
     with pytest.raises(SegmentError, match="wrong size"):
         growing.look(None)
 

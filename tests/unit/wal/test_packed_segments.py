@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,23 @@ def filled(segments: int, timeline: int = 1) -> WalWriter:
     return writer
 
 
-SOME = filled(4)
-LSNS = [lsn for lsn, _, _ in SOME.records]
+@cache
+def four() -> WalWriter:
+    """Write four segments, once a process."""
+    return filled(4)
+
+
+def lsns() -> list[int]:
+    """List where the records of four segments begin."""
+    return [lsn for lsn, _, _ in four().records]
+
+
 HISTORY = "00000002.history"
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return SOME.save(tmp_path_factory.mktemp("plain"))
+    return four().save(tmp_path_factory.mktemp("plain"))
 
 
 def read(path: Path | WalSource) -> Frames:
@@ -48,9 +58,9 @@ def test_the_same_records_come_out(plain: Path, tmp_path: Path, name: str) -> No
     wal = WalDirectory.scan(ARCHIVES[name](plain, tmp_path))
     assert [segment.number for segment in wal.segments] == [1, 2, 3, 4]
     assert len(wal.segments.runs) <= 2
-    assert read_frames(wal, MIB).lsns.tolist() == LSNS
+    assert read_frames(wal, MIB).lsns.tolist() == lsns()
     assert read_frames(wal, 3 * MIB, 3 * MIB + 9000).lsns.tolist() == [
-        lsn for lsn in LSNS if 3 * MIB <= lsn < 3 * MIB + 9000
+        lsn for lsn in lsns() if 3 * MIB <= lsn < 3 * MIB + 9000
     ]
 
 
@@ -71,7 +81,7 @@ def test_a_history_is_read_in_all_forms(tmp_path: Path, name: str) -> None:
 def one_packed(plain: Path, archive: Path, number: int, suffix: str) -> Path:
     """Make a copy of the plain directory in which one segment is packed; its file."""
     shutil.copytree(plain, archive, dirs_exist_ok=True)
-    path = archive / SOME.name(number)
+    path = archive / four().name(number)
     packed = path.with_name(path.name + suffix)
     packed.write_bytes(PACKERS[suffix](path.read_bytes()))
     path.unlink()
@@ -80,19 +90,19 @@ def one_packed(plain: Path, archive: Path, number: int, suffix: str) -> Path:
 
 def test_plain_and_packed_segments_side_by_side(plain: Path, tmp_path: Path) -> None:
     one_packed(plain, tmp_path, 2, ".zst")
-    assert read(tmp_path).lsns.tolist() == LSNS
+    assert read(tmp_path).lsns.tolist() == lsns()
 
 
 def test_of_two_copies_the_plain_one_is_read_if_it_is_whole(plain: Path, tmp_path: Path) -> None:
     """``gzip`` removes the plain file when it is done, ``gunzip`` the packed one."""
     packed = one_packed(plain, tmp_path, 2, ".gz")
     whole = packed.read_bytes()
-    shutil.copy(plain / SOME.name(2), tmp_path)
+    shutil.copy(plain / four().name(2), tmp_path)
     packed.write_bytes(whole[:1000])
-    assert read(tmp_path).lsns.tolist() == LSNS
+    assert read(tmp_path).lsns.tolist() == lsns()
     packed.write_bytes(whole)
-    os.truncate(tmp_path / SOME.name(2), 5000)
-    assert read(tmp_path).lsns.tolist() == LSNS
+    os.truncate(tmp_path / four().name(2), 5000)
+    assert read(tmp_path).lsns.tolist() == lsns()
 
 
 def test_the_first_place_that_has_a_segment_is_read(plain: Path, tmp_path: Path) -> None:
@@ -100,22 +110,22 @@ def test_the_first_place_that_has_a_segment_is_read(plain: Path, tmp_path: Path)
     own = tmp_path / "pg_wal"
     own.mkdir()
     for number in (3, 4):
-        shutil.copy(plain / SOME.name(number), own)
-    for path in archive.glob(f"*/{SOME.name(4)}*"):
+        shutil.copy(plain / four().name(number), own)
+    for path in archive.glob(f"*/{four().name(4)}*"):
         path.unlink()
     wal = WalDirectory.scan(WalSource.of(archive, own))
     assert [Path(segment.path).is_relative_to(own) for segment in wal.segments] == [False, False, False, True]
-    assert read_frames(wal, MIB).lsns.tolist() == LSNS
+    assert read_frames(wal, MIB).lsns.tolist() == lsns()
     wal = WalDirectory.scan(WalSource.of(own, archive))
     assert [Path(segment.path).is_relative_to(own) for segment in wal.segments] == [False, False, True, True]
-    assert read_frames(wal, MIB).lsns.tolist() == LSNS
+    assert read_frames(wal, MIB).lsns.tolist() == lsns()
 
 
 def test_a_partial_segment_gives_way_to_a_whole_one_of_any_place(plain: Path, tmp_path: Path) -> None:
     partial = tmp_path / "partial"
     partial.mkdir()
-    (partial / f"{SOME.name(3)}.partial").write_bytes((plain / SOME.name(3)).read_bytes()[:8192].ljust(MIB, b"\0"))
-    assert read(WalSource.of(partial, plain)).lsns.tolist() == LSNS
+    (partial / f"{four().name(3)}.partial").write_bytes((plain / four().name(3)).read_bytes()[:8192].ljust(MIB, b"\0"))
+    assert read(WalSource.of(partial, plain)).lsns.tolist() == lsns()
 
 
 def test_a_file_that_changes_its_name_is_found_again(plain: Path, tmp_path: Path) -> None:
@@ -123,20 +133,20 @@ def test_a_file_that_changes_its_name_is_found_again(plain: Path, tmp_path: Path
     own, archive = tmp_path / "own", tmp_path / "archive"
     archive.mkdir()
     shutil.copytree(plain, own)
-    (own / SOME.name(4)).rename(own / f"{SOME.name(4)}.partial")
+    (own / four().name(4)).rename(own / f"{four().name(4)}.partial")
     wal = WalDirectory.scan(WalSource.of(own, archive))
-    (own / f"{SOME.name(1)}.gz").write_bytes(gzip.compress((own / SOME.name(1)).read_bytes(), 1))
-    (own / SOME.name(1)).unlink()
-    data = (own / SOME.name(2)).read_bytes()
-    (archive / SOME.name(2)[:16]).mkdir()
-    (archive / SOME.name(2)[:16] / f"{SOME.name(2)}-{hashlib.sha1(data).hexdigest()}").write_bytes(data)
-    (own / SOME.name(2)).rename(own / SOME.name(9))
-    (own / f"{SOME.name(4)}.partial").rename(own / SOME.name(4))
-    assert read_frames(wal, MIB).lsns.tolist() == LSNS
-    (own / SOME.name(3)).unlink()
+    (own / f"{four().name(1)}.gz").write_bytes(gzip.compress((own / four().name(1)).read_bytes(), 1))
+    (own / four().name(1)).unlink()
+    data = (own / four().name(2)).read_bytes()
+    (archive / four().name(2)[:16]).mkdir()
+    (archive / four().name(2)[:16] / f"{four().name(2)}-{hashlib.sha1(data).hexdigest()}").write_bytes(data)
+    (own / four().name(2)).rename(own / four().name(9))
+    (own / f"{four().name(4)}.partial").rename(own / four().name(4))
+    assert read_frames(wal, MIB).lsns.tolist() == lsns()
+    (own / four().name(3)).unlink()
     with pytest.raises(SegmentError, match="No such file") as caught:
         read_frames(wal, MIB)
-    assert caught.value.file == str(own / SOME.name(3))
+    assert caught.value.file == str(own / four().name(3))
     assert "wal_keep_size" in str(caught.value.hint)
 
 
@@ -189,8 +199,8 @@ def test_a_segment_of_another_size_in_a_packed_file(plain: Path, tmp_path: Path)
 
 def test_the_sha1_of_a_name_is_verified(plain: Path, tmp_path: Path) -> None:
     archive = ARCHIVES["pgBackRest.lz4"](plain, tmp_path)
-    path = next(archive.glob(f"*/{SOME.name(2)}-*"))
-    wrong = path.with_name(f"{SOME.name(2)}-{'0' * 40}.lz4")
+    path = next(archive.glob(f"*/{four().name(2)}-*"))
+    wrong = path.with_name(f"{four().name(2)}-{'0' * 40}.lz4")
     path.rename(wrong)
     with pytest.raises(SegmentError, match=r"another SHA-1 than its name says.*expected 0000") as caught:
         read(archive)
@@ -200,8 +210,8 @@ def test_the_sha1_of_a_name_is_verified(plain: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("suffix", "method"), [(".lzo", "lzo"), (".zip", "zip"), (".snappy", "snappy")])
 def test_methods_that_are_not_read_are_named(plain: Path, tmp_path: Path, suffix: str, method: str) -> None:
     shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
-    packed = tmp_path / f"{SOME.name(3)}{suffix}"
-    (tmp_path / SOME.name(3)).rename(packed)
+    packed = tmp_path / f"{four().name(3)}{suffix}"
+    (tmp_path / four().name(3)).rename(packed)
     wal = WalDirectory.scan(tmp_path)
     assert len(wal.covering(MIB, 3 * MIB)) == 2
     for attempt in (lambda: wal.covering(MIB), lambda: read_frames(wal, MIB)):
@@ -212,7 +222,7 @@ def test_methods_that_are_not_read_are_named(plain: Path, tmp_path: Path, suffix
 
 
 def test_only_methods_that_are_not_read(tmp_path: Path) -> None:
-    (tmp_path / f"{SOME.name(3)}.lzo").write_bytes(b"\x89LZO\0")
+    (tmp_path / f"{four().name(3)}.lzo").write_bytes(b"\x89LZO\0")
     with pytest.raises(SegmentError, match="compressed with lzo, which is not supported"):
         WalDirectory.scan(tmp_path)
 
@@ -260,7 +270,7 @@ def test_a_packed_segment_that_is_on_its_way_is_not_there_yet(plain: Path, tmp_p
     packed.write_bytes(whole)
     looked = growing.look(None)
     assert [segment.number for segment in looked.segments] == [1, 2, 3, 4]
-    assert end_of_log(looked) == SOME.position
+    assert end_of_log(looked) == four().position
     one_packed(plain, tmp_path, 2, suffix).write_bytes(whole[:100])
     with pytest.raises(TruncatedSegmentError):
         read_frames(growing.look(None), MIB)
@@ -276,11 +286,11 @@ def test_a_partial_segment_is_read_to_its_last_byte(plain: Path, tmp_path: Path,
     counts = []
     for size in (0, len(whole) // 5, len(whole) // 2, len(whole) - 1):
         partial.write_bytes(whole[:size])
-        lsns = read(tmp_path).lsns.tolist()
-        assert lsns == LSNS[: len(lsns)]
-        counts.append(len(lsns))
+        read_lsns = read(tmp_path).lsns.tolist()
+        assert read_lsns == lsns()[: len(read_lsns)]
+        counts.append(len(read_lsns))
     assert sorted(counts) == counts
-    assert counts[-1] == len(LSNS)
+    assert counts[-1] == len(lsns())
 
 
 def test_a_header_costs_a_piece_of_the_segment(tmp_path: Path) -> None:
@@ -300,10 +310,10 @@ def test_a_process_keeps_so_much(plain: Path, tmp_path: Path, monkeypatch: pytes
     archive = ARCHIVES["simple.zst"](plain, tmp_path)
     monkeypatch.setattr(unpacking, "CACHE_BYTES", 2 * MIB)
     unpacking._CACHE.clear()
-    assert read(archive).lsns.tolist() == LSNS
+    assert read(archive).lsns.tolist() == lsns()
     held = list(unpacking._CACHE._held.values())
     assert sum(cached.filled for cached in held[:-1]) <= 2 * MIB
     before = [cached.filled for cached in held]
-    assert read_frames(WalDirectory.scan(archive), 4 * MIB).lsns.tolist() == [lsn for lsn in LSNS if lsn >= 4 * MIB]
+    assert read_frames(WalDirectory.scan(archive), 4 * MIB).lsns.tolist() == [lsn for lsn in lsns() if lsn >= 4 * MIB]
     assert before[-1] == MIB
     assert unpacking._CACHE._held.popitem()[1] is held[-1]

@@ -151,10 +151,9 @@ class HistoricCatalog:
         """List the names of all publications, sorted."""
         return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
 
-    def tables(self) -> list[int]:
+    def tables(self) -> tuple[int, ...]:
         """List OIDs of the permanent tables, partitioned ones also, in order; catalogs are among them."""
-        rows = self._rows.classes(self._whole(PG_CLASS))
-        return sorted(row.oid for row in rows if row.persistence == "p" and row.kind in "rp")
+        return self._remember(("tables", "p"), self._find_tables)
 
     def unlogged_tables(self) -> list[tuple[str, str, str]]:
         """List schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
@@ -166,11 +165,9 @@ class HistoricCatalog:
         tables = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
         return [(schemas[row.namespace], row.name, row.persistence) for row in tables]
 
-    def partitions_without_wal(self) -> list[int]:
+    def partitions_without_wal(self) -> tuple[int, ...]:
         """List OIDs of the partitions with rows that are not in the WAL, in order: unlogged ones and foreign tables."""
-        rows = self._rows.classes(self._whole(PG_CLASS))
-        kinds = {("r", "u"), ("f", "p")}
-        return sorted(row.oid for row in rows if row.is_partition and (row.kind, row.persistence) in kinds)
+        return self._remember(("partitions", (("r", "u"), ("f", "p"))), self._find_partitions)
 
     def origin_name(self, origin: int) -> str | None:
         """Return a replication origin's name, None if there is none."""
@@ -288,6 +285,14 @@ class HistoricCatalog:
             return [version.data for version in timeline.rows[at]]
         fates = self._store.fates
         return [v.data for v in self._store.versions(dependency) if visible_to(v, self._lsn, self._own, fates)]
+
+    def _find_tables(self, persistence: str) -> tuple[int, ...]:
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        return tuple(sorted(row.oid for row in rows if row.persistence == persistence and row.kind in "rp"))
+
+    def _find_partitions(self, kinds: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        return tuple(sorted(row.oid for row in rows if row.is_partition and (row.kind, row.persistence) in kinds))
 
     def _find_by_filenode(self, place: tuple[int, int]) -> RelationSchema | None:
         tablespace, filenode = place
