@@ -1,4 +1,4 @@
-"""What the everyday run leaves to the long one is named by lines that mean what they say."""
+"""The list of tests that are left to the long run: its lines mean what they say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from left_to_test_all import LeftTests, mark_left_tests, read_list
 
 @dataclass
 class Item:
-    """What the marking reads of a test."""
+    """A test, as far as the marking reads it."""
 
     nodeid: str
     marks: list[Any] = field(default_factory=list)

@@ -157,12 +157,12 @@ class PlainBuffer:
             member.is_serialized = True
 
     def _stream(self, top: Txn, is_last: bool) -> None:
-        queued = sorted(
-            (change.lsn, number, change.origin)
-            for number, member in enumerate(top.family)
-            for change in member.spilled + member.memory
-        )
-        first, last, origin = (queued[0][0], queued[-1][0], queued[0][2]) if queued else (0, 0, 0)
+        queues = [sorted(member.spilled + member.memory, key=lambda change: change.lsn) for member in top.family]
+        queues = heap_of([queue for queue in queues if queue])
+        first, last, origin = 0, 0, 0
+        if queues:
+            first, origin = queues[0][0].lsn, queues[0][0].origin
+            last = max(queue[-1].lsn for queue in queues)
         place = self.now[0]
         self.blocks.append((top.xid, place, top.hi, self.now, not top.is_streamed, is_last, first, last, origin))
         for member in top.subs:
@@ -200,6 +200,21 @@ class PlainBuffer:
         if txn.is_streamed:
             self._stream(txn, is_last=True)
         self._forget(txn)
+
+
+def heap_of(queues: list[list[Change]]) -> list[list[Change]]:
+    """Make a heap of queues, the one that begins first on top, as binaryheap_build does."""
+    heap = list(queues)
+    for start in range(len(heap) // 2 - 1, -1, -1):
+        at = start
+        while 2 * at + 1 < len(heap):
+            # Of equal ones the left child goes up, and none above its parent.
+            best = min(range(2 * at + 1, min(2 * at + 3, len(heap))), key=lambda child: heap[child][0].lsn)
+            if heap[at][0].lsn <= heap[best][0].lsn:
+                break
+            heap[at], heap[best] = heap[best], heap[at]
+            at = best
+    return heap
 
 
 def _spill_order(top: Txn) -> list[Txn]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.base.value_codec import same
@@ -49,6 +49,7 @@ def rules_of(limit: int, immediate: bool) -> StreamRules:
 
 
 @settings(deadline=None, max_examples=300)
+@example(3451262, 5, 4, 1, 256, 130, False).via("a message ends where the change of another subtransaction begins")
 @given(
     st.integers(0, 1 << 62),
     st.integers(1, 6),

@@ -255,18 +255,52 @@ def truncate(top: Int, b: Buffer) -> None:
 
 
 @inline_kernel
-def _take_in(t: Int, block: Int, b: Buffer) -> None:
-    """Add a (sub)transaction's part to a block."""
+def _is_above(number: Int, other: Int) -> bool:
+    """Tell which of two queues with one LSN a new heap has on top (binaryheap_build): the first in preorder."""
+    low, high = min(number, other) + 1, max(number, other) + 1
+    level = np.int64(1)
+    while 2 * level <= low:
+        level *= 2
+    while high >= 2 * level:
+        high //= 2
+    return bool((number < other) == (low <= high))
+
+
+@inline_kernel
+def _take_in(t: Int, number: Int, top_number: Int, block: Int, b: Buffer) -> Int:
+    """Add a (sub)transaction's part to a block; return the number of the queue that the server begins with."""
     x, blocks = b.txns, b.blocks
-    if x[QUEUED, t] == 0:
-        return
-    if blocks[B_FIRST, block] == 0 or x[OLDEST, t] < blocks[B_FIRST, block]:
-        blocks[B_FIRST, block] = x[OLDEST, t]
-        blocks[B_ORIGIN, block] = x[ORIGIN_ID, t]
+    oldest, first = x[OLDEST, t], blocks[B_FIRST, block]
+    if first == 0 or oldest < first or (oldest == first and _is_above(number, top_number)):
+        blocks[B_FIRST, block], blocks[B_ORIGIN, block] = oldest, x[ORIGIN_ID, t]
+        top_number = number
     blocks[B_LAST, block] = max(blocks[B_LAST, block], x[NEWEST, t])
     # Of spilled changes, no more than this many are left in memory where the server looks.
     if x[SINCE, t] == 0 and (x[FLAGS, t] & SERIALIZED == 0 or x[QUEUED, t] <= RESTORED):
         x[SINCE, t] = blocks[B_PLACE, block]
+    return top_number
+
+
+@borrowing_kernel
+def _take_in_all(top: Int, block: Int, b: Buffer) -> None:
+    """Add what a toplevel transaction and its subtransactions have queued to a block.
+
+    The server has a queue for each that has queued something, the toplevel one's first, and the others' as these
+    became known (ReorderBufferIterTXNInit): the other way round than they are listed here.
+    """
+    x, number = b.txns, np.int64(b.txns[QUEUED, top] > 0)
+    sub = x[CHILD, top]
+    while sub != NONE:
+        number += x[QUEUED, sub] > 0
+        sub = x[NEXT, sub]
+    sub, top_number = x[CHILD, top], np.int64(0)
+    while sub != NONE:
+        if x[QUEUED, sub] > 0:
+            number -= 1
+            top_number = _take_in(sub, number, top_number, block, b)
+        sub = x[NEXT, sub]
+    if x[QUEUED, top] > 0:
+        _take_in(top, 0, top_number, block, b)
 
 
 @borrowing_kernel
@@ -282,11 +316,7 @@ def stream(top: Int, is_last: bool, b: Buffer) -> None:
     blocks[B_IS_FIRST, block] = x[FLAGS, top] & STREAMED == 0
     blocks[B_IS_LAST, block] = is_last
     blocks[B_FIRST, block], blocks[B_LAST, block], blocks[B_ORIGIN, block] = 0, 0, 0
-    _take_in(top, block, b)
-    sub = x[CHILD, top]
-    while sub != NONE:
-        _take_in(sub, block, b)
-        sub = x[NEXT, sub]
+    _take_in_all(top, block, b)
     truncate(top, b)
     x[FLAGS, top] |= STREAMED
     if x[SINCE, top] == 0:
