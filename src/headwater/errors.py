@@ -20,6 +20,8 @@
     │   ├── UnchangedValueError      it needs a TOAST value that the WAL does not have
     │   └── ExpressionError    the server's evaluation ends with this error, too
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
+    ├── ServerError            a PostgreSQL server refuses what it is asked
+    │   └── ConnectionLostError      it cannot be reached, or does not answer any more
     ├── SparkError             Spark does not start, or loses a task
     ├── LakeError              a table in the lake cannot be read or written
     │   ├── LakeConflictError  somebody else has written to it
@@ -224,6 +226,35 @@ class PluginError(HeadwaterError):
     def __reduce__(self) -> tuple[Any, ...]:
         again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint, sqlstate=self.sqlstate)
         return again, (self.message,), {"table": self.table}
+
+
+class ServerError(HeadwaterError):
+    """A PostgreSQL server refuses what it is asked.
+
+    Args:
+        message, lsn, file, hint: see :class:`HeadwaterError`.
+        sqlstate: five characters, as the server names the kind of error; None without one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lsn: int | None = None,
+        file: str | None = None,
+        hint: str | None = None,
+        sqlstate: str | None = None,
+    ) -> None:
+        super().__init__(message, lsn=lsn, file=file, hint=hint)
+        self.sqlstate = sqlstate
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again, arguments, state = super().__reduce__()
+        return again, arguments, {**state, "sqlstate": self.sqlstate}
+
+
+class ConnectionLostError(ServerError):
+    """A PostgreSQL server cannot be reached, or does not answer any more: trying again may help."""
 
 
 class SparkError(HeadwaterError):

@@ -13,12 +13,13 @@ from headwater.cli.flags import CommandGroup
 from headwater.cli.lake import compact_command, expire_command, lake_command
 from headwater.cli.land import land_command
 from headwater.cli.publication import publication_command
+from headwater.cli.receive import receive_command
 from headwater.cli.slot import slot_command
 from headwater.cli.waldump import waldump_command
 
 COMMANDS: tuple[click.Command, ...] = (
     *(decode_command, catalog_command, compact_command, ddl_command, expire_command, lake_command, land_command),
-    *(demo_command, publication_command, slot_command, waldump_command),
+    *(demo_command, publication_command, receive_command, slot_command, waldump_command),
 )
 
 cli = click.version_option(__version__, prog_name="headwater")(

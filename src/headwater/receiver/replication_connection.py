@@ -1,0 +1,272 @@
+"""A connection for physical replication: libpq's, by psycopg's ``pq``, one command or one stream at a time.
+
+In: a connection string as of psql; libpq finds the password file, the service file, certificates and variables of the
+environment. Out: rows of commands, and the messages of a stream, as bytes.
+
+Invariants: it belongs to one thread. While a stream runs nothing here waits but :meth:`ReplicationConnection.wait`.
+What the server refuses is a :class:`~headwater.errors.ServerError` with its SQLSTATE. An end of the connection is a
+:class:`~headwater.errors.ConnectionLostError`.
+
+PostgreSQL: libpqwalreceiver.c, streamutil.c, receivelog.c (14 to 19).
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from collections.abc import Sequence
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from headwater.errors import ConnectionLostError, HeadwaterError, ServerError, UsageError
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+Row = tuple[str | None, ...]
+
+INSTALL = "run: pip install 'headwater[server]'"
+APPLICATION = "headwater"
+
+_CONNECTION_CLASSES = ("08", "57P", "53")
+"""Classes of SQLSTATEs of which the next attempt may fare better: connection, shutdown, too many connections."""
+
+_PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+
+
+class ReplicationConnection:
+    """A connection of a walsender.
+
+    Args:
+        conninfo: libpq's connection string or URI; its database does not matter.
+
+    Attributes:
+        has_ended: the server has ended the stream that was started last, by an error or as its timeline was left.
+
+    Raises:
+        UsageError: the connection string is malformed.
+        ServerError: the server refuses the connection.
+        ConnectionLostError: there is no server.
+        HeadwaterError: psycopg is not installed.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._psycopg = _psycopg()
+        self.has_ended = False
+        self._connection: PGconn = self._connect(_for_replication(self._psycopg, conninfo))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def version(self) -> int:
+        """The server's version as a number, such as 160004."""
+        return int(self._connection.server_version)
+
+    @property
+    def major(self) -> int:
+        """PostgreSQL's major version."""
+        return self.version // 10000
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.finish()
+
+    def fileno(self) -> int:
+        """Return the socket, for select."""
+        return int(self._connection.socket)
+
+    def rows(self, command: str) -> list[Row]:
+        """Run a replication command, and return its rows.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        return self._rows_of(self._run(command))
+
+    def start_stream(self, command: str) -> list[Row] | None:
+        """Run START_REPLICATION.
+
+        Returns:
+            None as the stream has begun; else the rows that say where the timeline was left, as all of it was sent.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        result = self._run(command)
+        if result.status == self._psycopg.pq.ExecStatus.COPY_BOTH:
+            self._connection.nonblocking = 1
+            self.has_ended = False
+            return None
+        rows = self._rows_of(result)
+        self._finish()
+        return rows
+
+    def message(self) -> bytes | None:
+        """Take the next message of the stream, None if none is there yet, or the server has ended it (`has_ended`).
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        if (data := self._taken()) is None and not self.has_ended:
+            self._guarded(self._connection.consume_input)
+            data = self._taken()
+        return data
+
+    def wait(self, seconds: float, others: Sequence[int] = (), is_reading: bool = True) -> None:
+        """Wait until something can be read, or could not be sent before and now can, or for some time.
+
+        Args:
+            seconds: at most.
+            others: descriptors that end the waiting, too.
+            is_reading: whether the server's messages end it.
+        """
+        unsent = self._guarded(self._connection.flush)
+        own = [self.fileno()]
+        select.select([*(own if is_reading else ()), *others], own if unsent else [], [], max(seconds, 0))
+
+    def send(self, message: bytes) -> None:
+        """Send a message of ours, as soon as the socket takes it.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        self._guarded(self._connection.put_copy_data, message)
+        self._guarded(self._connection.flush)
+
+    def end_stream(self) -> list[Row]:
+        """End the stream that the server has ended, and return the rows that say where the timeline was left.
+
+        Raises:
+            ServerError: the server has ended it by an error.
+            ConnectionLostError: the connection is lost.
+        """
+        status = self._psycopg.pq.ExecStatus
+        self._connection.nonblocking = 0
+        result = self._guarded(self._connection.get_result)
+        if result is not None and result.status in (status.COPY_IN, status.COPY_BOTH):
+            self._guarded(self._connection.put_copy_end)
+            result = self._guarded(self._connection.get_result)
+        if result is None or result.status == status.COMMAND_OK:
+            self._finish()
+            return []
+        rows = self._rows_of(result)
+        self._finish()
+        return rows
+
+    def leave_stream(self) -> None:
+        """Tell the server that no more is wanted; what it has sent meanwhile is dropped with the connection."""
+        try:
+            self._guarded(self._connection.put_copy_end)
+            self._guarded(self._connection.flush)
+        except ServerError:
+            pass
+
+    def _connect(self, conninfo: bytes) -> PGconn:
+        connection: PGconn = self._psycopg.pq.PGconn.connect(conninfo)
+        if connection.status != self._psycopg.pq.ConnStatus.OK:
+            message = _one_line(connection.error_message)
+            connection.finish()
+            # libpq does not tell the SQLSTATE of a connection that was refused.
+            kind = ServerError if "FATAL:" in message and not _is_passing(message) else ConnectionLostError
+            raise kind(f"could not connect to the server: {message}")
+        return connection
+
+    def _run(self, command: str) -> PGresult:
+        return self._checked(self._guarded(self._connection.exec_, command.encode()))
+
+    def _rows_of(self, result: PGresult) -> list[Row]:
+        self._checked(result)
+        columns = range(result.nfields)
+        return [tuple(_text(result.get_value(row, column)) for column in columns) for row in range(result.ntuples)]
+
+    def _checked(self, result: PGresult) -> PGresult:
+        status = self._psycopg.pq.ExecStatus
+        if result.status in (status.FATAL_ERROR, status.BAD_RESPONSE, status.NONFATAL_ERROR):
+            self._refused(result)
+        return result
+
+    def _refused(self, result: PGresult) -> NoReturn:
+        field = self._psycopg.pq.DiagnosticField
+        sqlstate = _text(result.error_field(field.SQLSTATE))
+        message = _text(result.error_field(field.MESSAGE_PRIMARY)) or _one_line(result.error_message)
+        hint = _text(result.error_field(field.MESSAGE_HINT)) or _text(result.error_field(field.MESSAGE_DETAIL))
+        text = " ".join(message.split())
+        if sqlstate is None:
+            raise ConnectionLostError(f"the connection to the server is lost: {text}")
+        kind = ConnectionLostError if sqlstate.startswith(_CONNECTION_CLASSES) else ServerError
+        raise kind(f"the server says: {text}", hint=hint, sqlstate=sqlstate)
+
+    def _taken(self) -> bytes | None:
+        size, data = self._guarded(self._connection.get_copy_data, 1)
+        self.has_ended = size == -1
+        return bytes(data) if size > 0 else None
+
+    def _finish(self) -> None:
+        """Take the results that end a command."""
+        while (result := self._guarded(self._connection.get_result)) is not None:
+            self._checked(result)
+
+    def _guarded(self, call: Any, *arguments: Any) -> Any:
+        """Call libpq; what it reports is that the connection is lost."""
+        try:
+            return call(*arguments)
+        except self._psycopg.Error as error:
+            message = _one_line(str(error).encode()) or "the server closed the connection"
+            raise ConnectionLostError(f"the connection to the server is lost: {message}") from None
+
+
+def quoted(name: str) -> str:
+    """Quote a name for a replication command."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def hidden(conninfo: str) -> str:
+    """Return a connection string for messages, without passwords."""
+    text = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", conninfo)
+    return _PASSWORD.sub(r"\1***", text)
+
+
+def _for_replication(psycopg: ModuleType, conninfo: str) -> bytes:
+    """Make the connection string of a walsender for physical replication."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    try:
+        # As of conninfo_to_dict: parameters of the environment are libpq's to add.
+        own = conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        raise UsageError(f"invalid connection string: {_one_line(str(error).encode())}") from None
+    own |= {"replication": "true", "dbname": "replication"}
+    own.setdefault("fallback_application_name", APPLICATION)
+    return make_conninfo("", **own).encode()
+
+
+def _psycopg() -> ModuleType:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise HeadwaterError(f"a server's WAL needs the extra server: {error}", hint=INSTALL) from None
+    return psycopg
+
+
+def _is_passing(message: str) -> bool:
+    """Tell whether a server that refuses a connection may take the next: it starts, ends, or has too many."""
+    return any(
+        words in message
+        for words in ("the database system is", "too many clients", "connection slots", "standby connections exceeds")
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else bytes(value).decode("utf-8", "replace")
+
+
+def _one_line(message: bytes) -> str:
+    return " ".join(message.decode("utf-8", "replace").split())
