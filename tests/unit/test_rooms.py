@@ -31,8 +31,8 @@ WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "s
 ENGINES = {"jobs", "spark"}
 
 MOST_FILES = 25
-MANY = {"rmgr": 40, "filters": 30}
-"""Rooms with more files than that: one a resource manager, one a family of types."""
+MANY = {"rmgr": 40, "filters": 30, "cli": 35}
+"""Rooms with more files than that: one a resource manager, one a family of types, one a command."""
 
 
 def module_names() -> dict[str, Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from headwater.cli.flags import Paths, command, from_flag
+from headwater.cli.flags import PATH, command, from_flag
 from headwater.errors import UsageError
 
 
@@ -22,9 +22,9 @@ class ReceiveFlags:
         metavar="CONNINFO",
         help="Connection string or URI of a primary or a standby, as psql takes it; the role needs REPLICATION.",
     )
-    directory: Path = from_flag(
+    directory: str = from_flag(
         "--to",
-        type=Paths(path_type=Path, file_okay=False),
+        type=PATH,
         required=True,
         metavar="DIR",
         help="Directory of the segments; what it has is gone on with.",
@@ -72,7 +72,7 @@ def receive_command(flags: ReceiveFlags) -> None:
         raise UsageError("--create-slot needs the slot's name", hint="use --slot")
     request = ReceiveRequest(
         conninfo=flags.conninfo,
-        directory=flags.directory,
+        directory=Path(flags.directory),
         slot=flags.slot,
         creates_slot=flags.creates_slot,
         is_synchronous=flags.is_synchronous,

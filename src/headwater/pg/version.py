@@ -242,6 +242,13 @@ class Version:
     cuts_by_least_integer = _since(19, _NOVEMBER_2026)
     """``right`` with the least integer cuts all off, as with any that is far below zero; before, nothing."""
 
+    # What a walsender understands.
+
+    reads_replication_slots = _since(15)
+    """READ_REPLICATION_SLOT tells where a physical slot stands (repl_gram.y)."""
+    options_in_parentheses = _since(15)
+    """CREATE_REPLICATION_SLOT and BASE_BACKUP take a list of options, not words (repl_gram.y)."""
+
     @property
     def reads_no_digits_as_zero(self) -> bool:
         """Whether an empty number of a protocol version is 0; else it is no number."""

@@ -2,10 +2,10 @@
 
 In: a :class:`ReceiveRequest`. Out: files as of pg_receivewal (:mod:`headwater.receiver.received_files`).
 
-One round is a connection. It asks the server who it is, brings the history files that are missing, and streams from the
-beginning of the segment that the directory lacks next. When the server has left a timeline, the next one is streamed
-from the beginning of the segment in which it was left. What a round ends by decides what is done: a lost connection is
-tried again, each time later, up to :data:`MOST_SECONDS`; what the server refuses ends the run.
+One round is a connection. It asks the server who it is, and brings the history files that are missing. Then it streams
+from the beginning of the segment that the directory lacks next. When the server has left a timeline, the next one is
+streamed from the beginning of the segment in which it was left. What a round ends by decides what is done. A lost
+connection is tried again, each time later, up to :data:`MOST_SECONDS`. What the server refuses ends the run.
 
 Invariants: acknowledged is what is synced, never more. The server is answered by the thread that reads the socket,
 which waits for no disk. A server of another cluster, or one that is behind, is an error before a byte is written.
@@ -27,13 +27,11 @@ from pathlib import Path
 from headwater.base.system_errors import errors_as
 from headwater.errors import ConnectionLostError, SegmentError, ServerError, WalError
 from headwater.pg.lsn import Lsn
+from headwater.pg.version import VERSIONS
 from headwater.receiver.received_files import SegmentWriter, history_path, newest_received, system_of, write_history
 from headwater.receiver.replication_connection import ReplicationConnection, Row, hidden, quoted
 from headwater.receiver.stream_messages import WalData, parse_message, status_update
 from headwater.receiver.wal_writing import Wakeup, WalWriting
-
-OLDEST, NEWEST = 14, 19
-"""PostgreSQL's majors whose WAL is received."""
 
 FIRST_SECONDS, MOST_SECONDS = 1.0, 5.0
 """A lost connection is tried again after so long; then after twice that, at last at this distance."""
@@ -187,8 +185,9 @@ class WalReceiver:
             position = self._timeline(connection, server, position)
 
     def _check(self, connection: ReplicationConnection, server: Server) -> None:
-        if not OLDEST <= connection.major <= NEWEST:
-            raise ServerError(f"the server is PostgreSQL {connection.major}, expected {OLDEST} to {NEWEST}")
+        if connection.major not in VERSIONS:
+            expected = f"{min(VERSIONS)} to {max(VERSIONS)}"
+            raise ServerError(f"the server is PostgreSQL {connection.major}, expected {expected}")
         if self._system not in (None, server.system_identifier):
             raise ServerError(
                 f"the server is of the system {server.system_identifier}, expected {self._system} as before"
@@ -206,7 +205,8 @@ class WalReceiver:
         """Make the slot if that is asked for and it is missing; WAL is kept for it from now on."""
         if self._request.slot is None or not self._request.creates_slot:
             return
-        reserve = "(RESERVE_WAL)" if connection.major >= 15 else "RESERVE_WAL"
+        version = VERSIONS[connection.major]
+        reserve = "(RESERVE_WAL)" if version.options_in_parentheses else "RESERVE_WAL"
         try:
             connection.rows(f"CREATE_REPLICATION_SLOT {quoted(self._request.slot)} PHYSICAL {reserve}")
         except ServerError as error:
@@ -347,7 +347,7 @@ def slot_position(connection: ReplicationConnection, slot: str) -> Position | No
         ServerError: there is no such slot, or it is a logical one.
         ConnectionLostError: the connection is lost.
     """
-    if connection.major < 15:
+    if not VERSIONS[connection.major].reads_replication_slots:
         return None
     kind, restart, timeline = _only(connection.rows(f"READ_REPLICATION_SLOT {quoted(slot)}"), 3)
     if kind is None:
