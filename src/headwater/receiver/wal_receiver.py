@@ -351,7 +351,9 @@ def slot_position(connection: ReplicationConnection, slot: str) -> Position | No
         return None
     kind, restart, timeline = _only(connection.rows(f"READ_REPLICATION_SLOT {quoted(slot)}"), 3)
     if kind is None:
-        raise ServerError(f'replication slot "{slot}" does not exist', hint="use --create-slot", sqlstate="42704")
+        raise ServerError(
+            f'replication slot "{slot}" does not exist', hint=f"use {option('create-slot')}", sqlstate="42704"
+        )
     return Position(int(timeline), int(Lsn.parse(restart))) if restart and timeline else None
 
 
