@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from headwater.pg.lsn import Lsn
 from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
 from headwater.wal.records.frames import read_frames
 from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
+from sources.archives import ARCHIVES
 
 pytestmark = pytest.mark.server
 
@@ -254,6 +257,34 @@ def check_switch(server: EmbeddedPostgres, directory: Path) -> None:
     lsns = read_frames(received, received.start_lsn).lsns.tolist()
     assert lsns == read_frames(own, lsns[0], lsns[-1] + 1).lsns.tolist()
     assert lsns[0] < left < lsns[-1]
+
+
+@pytest.mark.parametrize("form", ["simple.gz", "pgBackRest.zst"])
+def test_what_the_server_has_removed_comes_from_an_archive(tmp_path: Path, form: str) -> None:
+    """Then streaming again; what is in neither is waited for, and told."""
+    wal, archive = tmp_path / "wal", tmp_path / "archive"
+    with small_server(16, wal_keep_size="0", max_wal_size="2MB", min_wal_size="2MB") as server:
+        receive(server, wal, lsn_of(server))
+        kept = tmp_path / "kept"
+        for _ in range(3):
+            run(server, FILL, "SELECT pg_switch_wal()")
+            shutil.copytree(server.wal_directory, kept, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*_*"))
+            run(server, "CHECKPOINT")
+        end = lsn_of(server)
+        empty = tmp_path / "empty"
+        empty.mkdir()
+        with Receiving(server, wal, archive=WalSource.of(empty)) as receiving:
+            receiving.wait_for_loss()
+        assert "has already been removed, and the archive has nothing further yet; trying again" in receiving.lost[0]
+        place = ARCHIVES[form](kept, archive)
+        receive(server, wal, end, archive=WalSource.of(place))
+        run(server, "CREATE TABLE t (a int)")
+        receive(server, wal, lsn_of(server), archive=WalSource.of(place))
+        names = sorted(name[:24] for name in contents(wal))
+        assert [int(name[16:], 16) for name in names] == list(range(int(names[0][16:], 16), lsn_of(server) // MIB + 1))
+        for name in set(names) & {path.name for path in kept.iterdir()}:
+            if int(name[16:], 16) < end // MIB:
+                assert (wal / name).read_bytes() == (kept / name).read_bytes()
 
 
 def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from headwater.cli.flags import PATH, command, from_flag
+from headwater.cli.flags import PATH, PLACE, command, from_flag
+from headwater.cli.shared_flags import storage_flag, storage_pairs
 from headwater.errors import UsageError
 
 
@@ -36,6 +38,14 @@ class ReceiveFlags:
     is_synchronous: bool = from_flag(
         "--synchronous", is_flag=True, help="Sync and acknowledge each write at once, for synchronous_standby_names."
     )
+    archive: Sequence[str] = from_flag(
+        "--archive",
+        type=PLACE,
+        multiple=True,
+        metavar="PATH|ADDRESS",
+        help="Archive of WAL, as --wal of other commands reads: has what the server has removed already.",
+    )
+    storage_options: Sequence[str] = storage_flag()
     end: str | None = from_flag("--end", metavar="LSN", help="Stop there; default: go on.")
     status_seconds: float = from_flag(
         "--status-interval",
@@ -67,6 +77,7 @@ def receive_command(flags: ReceiveFlags) -> None:
     from headwater.cli.signals import heeding_first
     from headwater.pg.lsn import Lsn
     from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
+    from headwater.wal.segments.addresses import wal_source
 
     if flags.creates_slot and flags.slot is None:
         raise UsageError("--create-slot needs the slot's name", hint="use --slot")
@@ -80,6 +91,7 @@ def receive_command(flags: ReceiveFlags) -> None:
         status_seconds=flags.status_seconds,
         timeout_seconds=flags.timeout_seconds,
         tries_again=not flags.no_loop,
+        archive=wal_source(flags.archive, storage_pairs(flags.storage_options), None) if flags.archive else None,
     )
 
     def show(reached: Reached) -> None:

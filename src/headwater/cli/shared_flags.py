@@ -60,6 +60,13 @@ exclude_flag = partial(
 window_flag = partial(
     from_flag, "--window-bytes", type=click.IntRange(1), default=1 << 30, show_default=True, metavar="BYTES"
 )
+storage_flag = partial(
+    from_flag,
+    "--storage-option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +88,7 @@ class WalFlags:
     timeline: int | None = from_flag(
         "--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."
     )
-    storage_options: Sequence[str] = from_flag(
-        "--storage-option",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
-    )
+    storage_options: Sequence[str] = storage_flag()
 
     def source(self, others: WalSource | None = None) -> WalSource:
         """Make the source of the WAL.
@@ -103,7 +105,7 @@ class WalFlags:
         if others is not None:
             addresses = addresses or [place.address for place in others.places]
             timeline = others.timeline if timeline is None else timeline
-        return wal_source(addresses, _storage_pairs(self.storage_options), timeline)
+        return wal_source(addresses, storage_pairs(self.storage_options), timeline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +251,7 @@ def session_settings(
     return (*pairs(settings, "--set"), *((name, value) for name, value in own if value is not None))
 
 
-def _storage_pairs(values: Sequence[str]) -> Pairs:
+def storage_pairs(values: Sequence[str]) -> Pairs:
     """Split options for a store; a value that may be a secret is in no message.
 
     Raises:

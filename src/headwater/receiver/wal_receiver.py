@@ -26,19 +26,22 @@ from pathlib import Path
 
 from headwater.base.system_errors import errors_as
 from headwater.errors import ConnectionLostError, SegmentError, ServerError, WalError
+from headwater.option_names import option
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
+from headwater.receiver.archived_segments import bring_segments
 from headwater.receiver.received_files import SegmentWriter, history_path, newest_received, system_of, write_history
 from headwater.receiver.replication_connection import ReplicationConnection, Row, hidden, quoted
 from headwater.receiver.stream_messages import WalData, parse_message, status_update
 from headwater.receiver.wal_writing import Wakeup, WalWriting
+from headwater.wal.segments.place import WalSource
 
 FIRST_SECONDS, MOST_SECONDS = 1.0, 5.0
 """A lost connection is tried again after so long; then after twice that, at last at this distance."""
 
 _SIZE = re.compile(r"(\d+)(B|kB|MB|GB)")
 _UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-_DUPLICATE_OBJECT = "42710"
+_DUPLICATE_OBJECT, _UNDEFINED_FILE = "42710", "58P01"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,7 @@ class ReceiveRequest:
         status_seconds: the server is told at least as often how far all is.
         timeout_seconds: a server that says nothing for so long is lost; 0 for never.
         tries_again: a lost connection is tried again.
+        archive: has segments that the server has removed already; None for none.
     """
 
     conninfo: str
@@ -66,6 +70,7 @@ class ReceiveRequest:
     status_seconds: float = 10.0
     timeout_seconds: float = 60.0
     tries_again: bool = True
+    archive: WalSource | None = None
 
 
 @dataclass(frozen=True)
@@ -144,8 +149,9 @@ class WalReceiver:
                 self._has_received = False
                 try:
                     with ReplicationConnection(self._request.conninfo) as connection:
-                        self._round(connection)
-                    return
+                        if self._round(connection):
+                            return
+                        continue
                 except ConnectionLostError as error:
                     if self._system is None or not self._request.tries_again or self._is_stopping:
                         raise
@@ -174,15 +180,33 @@ class WalReceiver:
         while not self._is_stopping and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))
 
-    def _round(self, connection: ReplicationConnection) -> None:
-        """Receive over one connection."""
+    def _round(self, connection: ReplicationConnection) -> bool:
+        """Receive over one connection; False if segments came from the archive, and the server is to be asked anew."""
         server = identify(connection)
         self._check(connection, server)
         self._make_slot(connection)
         position: Position | None = self._beginning(connection, server)
         while position is not None and not self._is_stopping:
             self._bring_histories(connection, position.timeline, max(server.timeline, position.timeline))
-            position = self._timeline(connection, server, position)
+            try:
+                position = self._timeline(connection, server, position)
+            except ServerError as error:
+                if error.sqlstate != _UNDEFINED_FILE or self._request.archive is None:
+                    raise
+                self._fill(self._request.archive, server, position, error)
+                return False
+        return True
+
+    def _fill(self, archive: WalSource, server: Server, position: Position, gone: ServerError) -> None:
+        """Bring what the server has removed from the archive; if that has nothing either, wait as a standby does."""
+        try:
+            count = bring_segments(archive, self._request.directory, server.timeline, position.lsn, server.segment_size)
+            reason = "the archive has nothing further yet"
+        except SegmentError as error:
+            count, reason = 0, error.one_line()
+        if count == 0:
+            self._lost(f"{gone.message}, and {reason}; trying again in {MOST_SECONDS:.0f} s")
+            self._pause(MOST_SECONDS)
 
     def _check(self, connection: ReplicationConnection, server: Server) -> None:
         if connection.major not in VERSIONS:
