@@ -81,3 +81,8 @@ def copy_wal(server: EmbeddedPostgres, target: Path) -> Path:
     """Copy ``pg_wal``."""
     shutil.copytree(server.wal_directory, target)
     return target
+
+
+def conninfo_of(server: EmbeddedPostgres) -> str:
+    """Return the connection string of a server."""
+    return " ".join(f"{name}='{word}'" for name, word in server.connection_info().items())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bad_input.servers import now, run, small_server, value
+from bad_input.servers import conninfo_of, now, run, small_server, value
 from bad_input.standbys import base_backup, catch_up, standby_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import ConnectionLostError, HeadwaterError, SegmentError, ServerError, UsageError
@@ -29,10 +29,6 @@ pytestmark = pytest.mark.server
 
 MIB = 1 << 20
 FILL = "SELECT pg_logical_emit_message(false, 'x', repeat('a', 700000)) FROM generate_series(1, 4)"
-
-
-def conninfo_of(server: EmbeddedPostgres) -> str:
-    return " ".join(f"{name}='{word}'" for name, word in server.connection_info().items())
 
 
 def lsn_of(server: EmbeddedPostgres, query: str = "pg_current_wal_lsn()") -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headwater import __version__
+from headwater.cli.backup import backup_command
 from headwater.cli.catalog import catalog_command
 from headwater.cli.ddl import ddl_command
 from headwater.cli.decode import decode_command
@@ -18,7 +19,16 @@ from headwater.cli.slot import slot_command
 from headwater.cli.waldump import waldump_command
 
 COMMANDS: tuple[click.Command, ...] = (
-    *(decode_command, catalog_command, compact_command, ddl_command, expire_command, lake_command, land_command),
+    *(
+        decode_command,
+        backup_command,
+        catalog_command,
+        compact_command,
+        ddl_command,
+        expire_command,
+        lake_command,
+        land_command,
+    ),
     *(demo_command, publication_command, receive_command, slot_command, waldump_command),
 )
 

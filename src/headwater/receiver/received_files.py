@@ -103,6 +103,18 @@ def history_path(directory: Path, timeline: int) -> Path:
     return directory / f"{timeline:08X}.history"
 
 
+def name_partial(directory: Path) -> None:
+    """Give the partial segment its name: what is behind its last record is zeros, as in a server's own directory.
+
+    Raises:
+        SegmentError: it cannot be renamed.
+    """
+    with errors_as(SegmentError, "rename WAL segment", directory):
+        for path in directory.glob(f"*{PARTIAL}"):
+            path.rename(path.with_name(path.name.removesuffix(PARTIAL)))
+        sync_directory(directory)
+
+
 class SegmentWriter:
     """A writer of the segments of a timeline, from the beginning of one on.
 

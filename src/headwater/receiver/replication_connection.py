@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import select
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -90,6 +90,53 @@ class ReplicationConnection:
         """
         return self._rows_of(self._run(command))
 
+    def begin(self, command: str) -> None:
+        """Send a command that has several results, which :meth:`next_rows` and :meth:`copied` take in their order.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        self._guarded(self._connection.send_query, command.encode())
+
+    def next_rows(self) -> list[Row]:
+        """Take the next result of a command, which has rows.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        result = self._guarded(self._connection.get_result)
+        if result is None:
+            raise ServerError("the server has ended its answer early")
+        return self._rows_of(result)
+
+    def copied(self) -> Iterator[bytes]:
+        """Take the next result of a command, which is data that the server copies out, in pieces as it comes.
+
+        Raises:
+            ServerError: the server refuses, or ends the data by an error.
+            ConnectionLostError: the connection is lost.
+        """
+        status = self._psycopg.pq.ExecStatus
+        result = self._guarded(self._connection.get_result)
+        if result is None or self._checked(result).status != status.COPY_OUT:
+            raise ServerError("the server copies nothing out, expected data")
+        while True:
+            size, data = self._guarded(self._connection.get_copy_data, 0)
+            if size < 0:
+                return
+            yield bytes(data)
+
+    def finish(self) -> None:
+        """Take the results that end a command.
+
+        Raises:
+            ServerError: the server has ended it by an error.
+            ConnectionLostError: the connection is lost.
+        """
+        while (result := self._guarded(self._connection.get_result)) is not None:
+            self._checked(result)
+
     def start_stream(self, command: str) -> list[Row] | None:
         """Run START_REPLICATION.
 
@@ -106,7 +153,7 @@ class ReplicationConnection:
             self.has_ended = False
             return None
         rows = self._rows_of(result)
-        self._finish()
+        self.finish()
         return rows
 
     def message(self) -> bytes | None:
@@ -155,10 +202,10 @@ class ReplicationConnection:
             self._guarded(self._connection.put_copy_end)
             result = self._guarded(self._connection.get_result)
         if result is None or result.status == status.COMMAND_OK:
-            self._finish()
+            self.finish()
             return []
         rows = self._rows_of(result)
-        self._finish()
+        self.finish()
         return rows
 
     def leave_stream(self) -> None:
@@ -208,11 +255,6 @@ class ReplicationConnection:
         size, data = self._guarded(self._connection.get_copy_data, 1)
         self.has_ended = size == -1
         return bytes(data) if size > 0 else None
-
-    def _finish(self) -> None:
-        """Take the results that end a command."""
-        while (result := self._guarded(self._connection.get_result)) is not None:
-            self._checked(result)
 
     def _guarded(self, call: Any, *arguments: Any) -> Any:
         """Call libpq; what it reports is that the connection is lost."""

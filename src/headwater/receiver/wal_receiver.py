@@ -44,6 +44,14 @@ _UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _DUPLICATE_OBJECT, _UNDEFINED_FILE = "42710", "58P01"
 
 
+@dataclass(frozen=True)
+class Position:
+    """The place from which WAL is received: a timeline, and the LSN at which a segment begins."""
+
+    timeline: int
+    lsn: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReceiveRequest:
     """A request to receive WAL.
@@ -59,6 +67,7 @@ class ReceiveRequest:
         timeout_seconds: a server that says nothing for so long is lost; 0 for never.
         tries_again: a lost connection is tried again.
         archive: has segments that the server has removed already; None for none.
+        begin: where an empty directory begins; None for where the slot stands, or the server is.
     """
 
     conninfo: str
@@ -71,6 +80,7 @@ class ReceiveRequest:
     timeout_seconds: float = 60.0
     tries_again: bool = True
     archive: WalSource | None = None
+    begin: Position | None = None
 
 
 @dataclass(frozen=True)
@@ -86,14 +96,6 @@ class Server:
     timeline: int
     flushed: int
     segment_size: int
-
-
-@dataclass(frozen=True)
-class Position:
-    """The place from which WAL is received: a timeline, and the LSN at which a segment begins."""
-
-    timeline: int
-    lsn: int
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,18 @@ class WalReceiver:
         self._request, self._report, self._lost = request, report, lost
         self._wakeup = Wakeup()
         self._is_stopping = False
+        self._end = request.end
         self._system: int | None = None
         self._has_received = False
 
     def stop(self) -> None:
         """Let it end, with all synced that it has received; may be called by any thread, and by a signal's handler."""
         self._is_stopping = True
+        self._wakeup.wake()
+
+    def end_at(self, lsn: int) -> None:
+        """Let it end once all is received up to an LSN; may be called by any thread."""
+        self._end = lsn
         self._wakeup.wake()
 
     def run(self) -> None:
@@ -247,8 +255,10 @@ class WalReceiver:
                     hint="ask the server that has been promoted",
                 )
             return Position(newest.timeline, newest.next_lsn(server.segment_size))
-        slot = slot_position(connection, self._request.slot) if self._request.slot is not None else None
-        position = slot or Position(server.timeline, server.flushed)
+        position = self._request.begin
+        if position is None and self._request.slot is not None:
+            position = slot_position(connection, self._request.slot)
+        position = position or Position(server.timeline, server.flushed)
         return Position(position.timeline, position.lsn - position.lsn % server.segment_size)
 
     def _bring_histories(self, connection: ReplicationConnection, oldest: int, newest: int) -> None:
@@ -304,7 +314,7 @@ class _Stream:
         return False
 
     def _is_over(self) -> bool:
-        end = self._request.end
+        end = self._receiver._end
         return self._receiver._is_stopping or (end is not None and self._position >= end)
 
     def _take_all(self, writing: WalWriting) -> None:
