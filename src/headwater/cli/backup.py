@@ -21,7 +21,7 @@ class BackupFlags:
         "--checkpoint", "fast", "spread", help="The server makes its checkpoint at once, or without haste."
     )
     label: str = from_flag("--label", default="headwater base backup", show_default=True, metavar="TEXT")
-    is_quiet: bool = from_flag("--quiet", "-q", is_flag=True, help="No progress on standard error.")
+    is_quiet: bool = from_flag("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 
 
 @command("backup", BackupFlags)

@@ -1,4 +1,4 @@
-"""What a backup's archives become: files of a data directory, or archives on disk; either way each file is summed up.
+"""A backup's archives as files of a data directory, or as archives on disk; either way each file is summed up.
 
 A tablespace's files lie in the directory itself, below ``pg_tblspc``, not where the server has them: links to there are
 left out. No path leads out of the directory.

@@ -28,8 +28,12 @@ Row = tuple[str | None, ...]
 INSTALL = "run: pip install 'headwater[server]'"
 APPLICATION = "headwater"
 
-_CONNECTION_CLASSES = ("08", "57P", "53")
-"""Classes of SQLSTATEs of which the next attempt may fare better: connection, shutdown, too many connections."""
+_PASSING = ("08", "57P", "53", "55006")
+"""Beginnings of SQLSTATEs of which the next attempt may fare better.
+
+Connection, shutdown, too many connections; a slot that is active, as the server has not noticed yet that who used it is
+gone.
+"""
 
 _PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
@@ -248,7 +252,7 @@ class ReplicationConnection:
         text = " ".join(message.split())
         if sqlstate is None:
             raise ConnectionLostError(f"the connection to the server is lost: {text}")
-        kind = ConnectionLostError if sqlstate.startswith(_CONNECTION_CLASSES) else ServerError
+        kind = ConnectionLostError if sqlstate.startswith(_PASSING) else ServerError
         raise kind(f"the server says: {text}", hint=hint, sqlstate=sqlstate)
 
     def _taken(self) -> bytes | None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from headwater.wal._crc import POLYNOMIAL
-from headwater.wal.checksum import crc32c
+from headwater.wal.checksum import CASTAGNOLI, crc32c
 
 PIECE = 1 << 20
 """Bytes that are summed up at a time."""
@@ -63,7 +62,7 @@ def _after(first: _Operator, second: _Operator) -> _Operator:
 def _over_bit_power(power: int) -> _Operator:
     """Carry a CRC over 2^power zero bits."""
     if power == 0:
-        return (POLYNOMIAL, *(1 << bit for bit in range(31)))
+        return (CASTAGNOLI, *(1 << bit for bit in range(31)))
     half = _over_bit_power(power - 1)
     return _after(half, half)
 

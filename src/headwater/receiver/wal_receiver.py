@@ -193,17 +193,20 @@ class WalReceiver:
         server = identify(connection)
         self._check(connection, server)
         self._make_slot(connection)
-        position: Position | None = self._beginning(connection, server)
-        while position is not None and not self._is_stopping:
+        following: Position | None = self._beginning(connection, server)
+        while (position := following) is not None and not self._is_stopping and not self._has_all(position):
             self._bring_histories(connection, position.timeline, max(server.timeline, position.timeline))
             try:
-                position = self._timeline(connection, server, position)
+                following = self._timeline(connection, server, position)
             except ServerError as error:
                 if error.sqlstate != _UNDEFINED_FILE or self._request.archive is None:
                     raise
                 self._fill(self._request.archive, server, position, error)
                 return False
         return True
+
+    def _has_all(self, position: Position) -> bool:
+        return self._end is not None and position.lsn >= self._end
 
     def _fill(self, archive: WalSource, server: Server, position: Position, gone: ServerError) -> None:
         """Bring what the server has removed from the archive; if that has nothing either, wait as a standby does."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.wal._crc import words_crc
+from headwater.wal._crc import POLYNOMIAL, words_crc
+
+CASTAGNOLI = POLYNOMIAL
+"""The polynomial, its bits reflected."""
 
 
 def crc32c(data: bytes) -> int:
