@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from deltalake import DeltaTable
 
 from arrow_types import values_of
 from bad_input.running_command import running
+from bad_input.servers import conninfo_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.parquet_table import read_parquet_table
 from landing.following import Source, end, following, scraped, until_said
@@ -71,6 +74,34 @@ def test_all_that_a_server_writes_lands(source: Source, tmp_path: Path, form: st
         process.until(partial(has_landed, 5000, target, form))
         end(process)
     assert sorted(ids(target, form)) == [*range(1, 4006), 5000]
+
+
+def test_the_run_receives_the_wal_itself(source: Source, tmp_path: Path) -> None:
+    """From the backup's start on, over a restart of the server, and again when it goes on."""
+    target, wal, server = tmp_path / "lake", tmp_path / "wal", source.server
+    flags = ("--from", conninfo_of(server), "--receive-slot", "lake")
+    source.run("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 4000) i")
+    with following(source, wal, target, *flags) as process:
+        process.until(lambda: len(ids(target)) == 4000)
+        server.stop()
+        server.start()
+        source.run("INSERT INTO t VALUES (4001, 'y')")
+        process.until(partial(has_landed, 4001, target, "parquet"))
+        output = end(process)
+    assert "the connection to the server is lost" in output
+    source.run("INSERT INTO t VALUES (4002, 'z')")
+    with following(source, wal, target, *flags) as process:
+        process.until(partial(has_landed, 4002, target, "parquet"))
+        end(process)
+    assert sorted(ids(target)) == list(range(1, 4003))
+
+
+def test_a_receiver_that_fails_ends_the_run(source: Source, tmp_path: Path) -> None:
+    words = ["land", "--wal", tmp_path / "wal", "--catalog", source.backup, "--to", tmp_path / "lake", "--follow"]
+    command = [Path(sys.executable).with_name("headwater"), *words, "--from", f"host={tmp_path}"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "headwater: could not connect to the server: " in done.stderr.splitlines()[-1]
 
 
 def test_json_and_metrics(source: Source, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headwater.lakes.landing_target import LandingTarget
     from headwater.landing.landing_pass import LandingResult
     from headwater.pipeline.windows.following import Following
+    from headwater.receiver.wal_receiver import ReceiveRequest
     from headwater.wal.segments.place import WalSource
 
 SOME_ARE_PAUSED = 3
@@ -159,6 +160,15 @@ class LandFlags:
         is_flag=True,
         help="Go on as the WAL grows. SIGINT or SIGTERM ends it behind the present window, a second one at once.",
     )
+    server: str | None = from_flag(
+        "--from",
+        metavar="CONNINFO",
+        help="With --follow: receive the WAL of this server, as headwater receive does, into the first --wal, from the "
+        "backup's start on.",
+    )
+    receive_slot: str | None = from_flag(
+        "--receive-slot", metavar="NAME", help="With --from: physical slot, made if it is missing."
+    )
     poll_seconds: float = from_flag(
         "--poll-seconds",
         type=click.FloatRange(0.01),
@@ -208,6 +218,12 @@ def land_command(flags: LandFlags) -> int:
 
     if flags.follow and flags.source.end is not None:
         raise UsageError("--follow goes on for ever, --end ends", hint="leave one of them out")
+    if flags.server is not None and not flags.follow:
+        raise UsageError(
+            "--from receives WAL as it is written", hint="use --follow, or headwater receive --end LSN first"
+        )
+    if flags.receive_slot is not None and flags.server is None:
+        raise UsageError("--receive-slot is of the server that --from names")
     request = flags.source.request(
         session_settings((), flags.rules.client_encoding, flags.source.server_version),
         tables=TablePatterns.parse(flags.tables, flags.exclude),
@@ -285,13 +301,39 @@ def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None
     """Follow the log until a signal comes, if it is to be followed."""
     from headwater.cli.signals import heeding_first
     from headwater.pipeline.windows.following import Following, Stopping
+    from headwater.receiver.received_beside import received_beside
 
     if not flags.follow:
         yield None
         return
     stopping = Stopping()
-    with heeding_first(stopping.tell), Following(source, stopping, flags.poll_seconds) as following:
-        yield following
+    with ExitStack() as stack:
+        stack.enter_context(heeding_first(stopping.tell))
+        if flags.server is not None:
+            request = _received(flags.server, source, flags)
+            stack.enter_context(received_beside(request, stopping.tell))
+        yield stack.enter_context(Following(source, stopping, flags.poll_seconds))
+
+
+def _received(server: str, source: WalSource, flags: LandFlags) -> ReceiveRequest:
+    """Make the request of WAL that goes into the first place; the other places are an archive of it."""
+    from headwater.pipeline.requests.named_catalog import taken_at
+    from headwater.receiver.wal_receiver import Position, ReceiveRequest
+    from headwater.wal.segments.place import WalSource
+
+    first, *others = source.places
+    if not first.is_local:
+        raise UsageError(f'WAL is received into a directory, not into the store "{first.address}"')
+    place = None if flags.source.catalog is None else taken_at(flags.source.catalog)
+    Path(first.address).mkdir(0o700, parents=True, exist_ok=True)
+    return ReceiveRequest(
+        conninfo=server,
+        directory=Path(first.address),
+        slot=flags.receive_slot,
+        creates_slot=flags.receive_slot is not None,
+        archive=WalSource(tuple(others)) if others else None,
+        begin=None if place is None else Position(*place),
+    )
 
 
 def summary(result: LandingResult) -> str:

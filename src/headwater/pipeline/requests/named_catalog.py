@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.errors import UsageError
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.kept_state import KeptState
@@ -49,3 +50,19 @@ def state_of_server(catalog: str) -> KeptState | None:
         CatalogError: it is not available.
     """
     return export_catalog(catalog) if is_server(catalog) else None
+
+
+def taken_at(catalog: str) -> tuple[int, int]:
+    """Return the timeline and the LSN from which on a catalog needs WAL.
+
+    Raises:
+        CatalogError: it is no catalog.
+        SlotError: its file is damaged.
+        UsageError: the name is that of a server.
+    """
+    state = state_in_file(catalog)
+    if state is not None:
+        origin = state.state.catalog.origin
+        return origin.timeline, origin.start_lsn
+    directory = DataDirectory(catalog)
+    return directory.timeline, directory.start_lsn
