@@ -22,6 +22,7 @@
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     ├── ServerError            a PostgreSQL server refuses what it is asked
     │   └── ConnectionLostError      it cannot be reached, or does not answer any more
+    ├── SessionError           a client that is served is refused, as the server would
     ├── SparkError             Spark does not start, or loses a task
     ├── LakeError              a table in the lake cannot be read or written
     │   ├── LakeConflictError  somebody else has written to it
@@ -255,6 +256,23 @@ class ServerError(HeadwaterError):
 
 class ConnectionLostError(ServerError):
     """A PostgreSQL server cannot be reached, or does not answer any more: trying again may help."""
+
+
+class SessionError(HeadwaterError):
+    """A client that is served asks for what is refused, with the SQLSTATE that the server gives.
+
+    Args:
+        message: as the server words it.
+        sqlstate: five characters.
+        detail: the server's DETAIL, or None; hint: its HINT, or None.
+    """
+
+    def __init__(self, message: str, sqlstate: str, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.sqlstate, self.detail = sqlstate, detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.sqlstate, self.detail, self.hint), {"table": self.table}
 
 
 class SparkError(HeadwaterError):

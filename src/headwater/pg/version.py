@@ -248,6 +248,8 @@ class Version:
     """READ_REPLICATION_SLOT tells where a physical slot stands (repl_gram.y)."""
     options_in_parentheses = _since(15)
     """CREATE_REPLICATION_SLOT and BASE_BACKUP take a list of options, not words (repl_gram.y)."""
+    alters_replication_slots = _since(17)
+    """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
     copies_archives_in_one = _since(15)
     """BASE_BACKUP sends all archives in one stream, each whole; before, a stream an archive, without its end."""
 
