@@ -168,6 +168,14 @@ def command(server: EmbeddedPostgres, directory: Path, *words: str) -> Iterator[
         process.communicate()
 
 
+def wait_for_receivers(server: EmbeddedPostgres, count: int) -> None:
+    """Wait until so many receivers stream."""
+    with server.connect() as connection:
+        query = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+        while connection.execute(query).fetchone() != (count,):
+            connection.execute("SELECT pg_sleep(0.01)")
+
+
 def wait_for_all(server: EmbeddedPostgres, lsn: int) -> None:
     """Wait until all receivers, of which there is one at least, have told the server that all is written to an LSN."""
     with server.connect() as connection:
@@ -221,6 +229,7 @@ def test_a_promotion_is_followed(tmp_path: Path, major: int) -> None:
         run(primary, FILL)
         with standby_of(primary, base_backup(primary, tmp_path / "backup")) as standby:
             with Receiving(standby, ours) as receiving, pg_receivewal(standby, theirs, "--synchronous"):
+                wait_for_receivers(standby, 2)
                 run(primary, FILL, "SELECT pg_switch_wal()", FILL, "CREATE TABLE t (a int)")
                 catch_up(standby, now(primary))
                 run(standby, "SELECT pg_promote()", FILL, "SELECT pg_switch_wal()")

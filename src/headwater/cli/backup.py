@@ -20,6 +20,7 @@ class BackupFlags:
     checkpoint: str = from_choice(
         "--checkpoint", "fast", "spread", help="The server makes its checkpoint at once, or without haste."
     )
+    no_slot: bool = from_flag("--no-slot", is_flag=True, help="Without a temporary slot that keeps WAL meanwhile.")
     label: str = from_flag("--label", default="headwater base backup", show_default=True, metavar="TEXT")
     is_quiet: bool = from_flag("-q", "--quiet", is_flag=True, help="No progress on standard error.")
 
@@ -44,6 +45,7 @@ def backup_command(flags: BackupFlags) -> None:
         is_compressed=flags.is_compressed,
         is_fast=flags.checkpoint == "fast",
         label=flags.label,
+        has_slot=not flags.no_slot,
     )
     with step_progress(flags.is_quiet) as report:
         backup = take_backup(request, report)

@@ -3,9 +3,9 @@
 In: a :class:`BackupRequest`. Out: a directory that ``--catalog`` takes. It has the files of the data directory, or its
 archives as tar, and in ``pg_wal`` the WAL from the backup's start to its end.
 
-The WAL is received over a second connection, from the moment the server says where the backup starts: so the server
-need not keep any. Each file is summed up as it comes and compared with the manifest. All is synced under another name
-before it gets its own.
+The WAL is received over a second connection, from where the server says that the backup starts. A temporary slot, made
+before, keeps it there until then. Each file is summed up as it comes and compared with the manifest. All is synced under
+another name before it gets its own.
 
 Invariants: the directory is whole, or not there.
 
@@ -14,6 +14,7 @@ PostgreSQL: basebackup.c, basebackup_copy.c (14 to 19); pg_basebackup.c does the
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import threading
 from collections.abc import Callable
@@ -52,6 +53,7 @@ class BackupRequest:
         is_compressed: archives are compressed with gzip.
         is_fast: the server makes its checkpoint at once.
         label: the backup's.
+        has_slot: a temporary slot keeps the WAL on the server until it is here.
     """
 
     conninfo: str
@@ -60,6 +62,7 @@ class BackupRequest:
     is_compressed: bool = False
     is_fast: bool = True
     label: str = "headwater base backup"
+    has_slot: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,12 @@ def _taken(request: BackupRequest, part: Path, report: Progress) -> Backup:
         if connection.major not in VERSIONS:
             expected = f"{min(VERSIONS)} to {max(VERSIONS)}"
             raise ServerError(f"the server is PostgreSQL {connection.major}, expected {expected}")
-        connection.begin(backup_command(connection.major, request))
-        start, timeline = _place(connection.next_rows())
-        tablespaces = connection.next_rows()
-        total = sum(int(row[2] or 0) for row in tablespaces)
-        with _Wal(request.conninfo, part / _WAL, Position(timeline, start)) as wal:
+        with _Wal(request, part / _WAL) as wal:
+            connection.begin(backup_command(connection.major, request))
+            start, timeline = _place(connection.next_rows())
+            wal.begin_at(Position(timeline, start))
+            tablespaces = connection.next_rows()
+            total = sum(int(row[2] or 0) for row in tablespaces)
             sums = _copied(connection, request, part, tablespaces, lambda done: report("base backup", done, total))
             end, _ = _place(connection.next_rows())
             connection.finish()
@@ -169,17 +173,33 @@ def _place(rows: list[Row]) -> tuple[int, int]:
 
 
 class _Wal:
-    """The WAL of a backup, received by a thread."""
+    """The WAL of a backup, received by a thread; a temporary slot keeps it on the server from before the backup on."""
 
-    def __init__(self, conninfo: str, directory: Path, begin: Position) -> None:
-        request = ReceiveRequest(conninfo=conninfo, directory=directory, begin=begin, tries_again=False)
-        self._directory, self._receiver = directory, WalReceiver(request)
+    def __init__(self, request: BackupRequest, directory: Path) -> None:
+        slot = f"headwater_backup_{secrets.token_hex(8)}" if request.has_slot else None
+        receive = ReceiveRequest(
+            conninfo=request.conninfo,
+            directory=directory,
+            slot=slot,
+            creates_slot=request.has_slot,
+            is_temporary=True,
+            begins_later=True,
+            tries_again=False,
+        )
+        self._directory, self._receiver = directory, WalReceiver(receive)
         self._error: HeadwaterError | None = None
         self._thread = threading.Thread(target=self._run, name="headwater-receive-wal", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._receiver.has_slot.wait()
+        if self._error is not None:
+            raise self._error
         return self
+
+    def begin_at(self, position: Position) -> None:
+        """Let it begin."""
+        self._receiver.begin_at(position)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -200,3 +220,5 @@ class _Wal:
             self._receiver.run()
         except HeadwaterError as error:
             self._error = error
+        finally:
+            self._receiver.has_slot.set()

@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,6 +69,8 @@ class ReceiveRequest:
         tries_again: a lost connection is tried again.
         archive: has segments that the server has removed already; None for none.
         begin: where an empty directory begins; None for where the slot stands, or the server is.
+        begins_later: it begins where :meth:`WalReceiver.begin_at` says, once that is called.
+        is_temporary: the slot is made for the connection, and ends with it.
     """
 
     conninfo: str
@@ -81,6 +84,8 @@ class ReceiveRequest:
     tries_again: bool = True
     archive: WalSource | None = None
     begin: Position | None = None
+    begins_later: bool = False
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,14 +133,23 @@ class WalReceiver:
         self._request, self._report, self._lost = request, report, lost
         self._wakeup = Wakeup()
         self._is_stopping = False
-        self._end = request.end
+        self._begin, self._end = request.begin, request.end
+        self._knows_begin = threading.Event()
+        self.has_slot = threading.Event()
+        """Set once the slot is made, or found, if there is one."""
         self._system: int | None = None
         self._has_received = False
 
     def stop(self) -> None:
         """Let it end, with all synced that it has received; may be called by any thread, and by a signal's handler."""
         self._is_stopping = True
+        self._knows_begin.set()
         self._wakeup.wake()
+
+    def begin_at(self, position: Position) -> None:
+        """Let it begin there; may be called by any thread."""
+        self._begin = position
+        self._knows_begin.set()
 
     def end_at(self, lsn: int) -> None:
         """Let it end once all is received up to an LSN; may be called by any thread."""
@@ -193,6 +207,9 @@ class WalReceiver:
         server = identify(connection)
         self._check(connection, server)
         self._make_slot(connection)
+        self.has_slot.set()
+        if self._request.begins_later:
+            self._knows_begin.wait()
         following: Position | None = self._beginning(connection, server)
         while (position := following) is not None and not self._is_stopping and not self._has_all(position):
             self._bring_histories(connection, position.timeline, max(server.timeline, position.timeline))
@@ -241,9 +258,10 @@ class WalReceiver:
         if self._request.slot is None or not self._request.creates_slot:
             return
         version = VERSIONS[connection.major]
+        kind = "TEMPORARY PHYSICAL" if self._request.is_temporary else "PHYSICAL"
         reserve = "(RESERVE_WAL)" if version.options_in_parentheses else "RESERVE_WAL"
         try:
-            connection.rows(f"CREATE_REPLICATION_SLOT {quoted(self._request.slot)} PHYSICAL {reserve}")
+            connection.rows(f"CREATE_REPLICATION_SLOT {quoted(self._request.slot)} {kind} {reserve}")
         except ServerError as error:
             if error.sqlstate != _DUPLICATE_OBJECT:
                 raise
@@ -258,7 +276,7 @@ class WalReceiver:
                     hint="ask the server that has been promoted",
                 )
             return Position(newest.timeline, newest.next_lsn(server.segment_size))
-        position = self._request.begin
+        position = self._begin
         if position is None and self._request.slot is not None:
             position = slot_position(connection, self._request.slot)
         position = position or Position(server.timeline, server.flushed)
