@@ -4,8 +4,8 @@ In: a :class:`BackupRequest`. Out: a directory that ``--catalog`` takes. It has 
 archives as tar, and in ``pg_wal`` the WAL from the backup's start to its end.
 
 The WAL is received over a second connection, from where the server says that the backup starts. A temporary slot, made
-before, keeps it there until then. Each file is summed up as it comes and compared with the manifest. All is synced under
-another name before it gets its own.
+before, keeps it there until then. Each file is summed up as it comes and compared with the manifest. All is synced
+under another name before it gets its own.
 
 Invariants: the directory is whole, or not there.
 

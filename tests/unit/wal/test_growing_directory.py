@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import SegmentError
+from headwater.errors import AwaitedSegmentError, SegmentError
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log, has_record
+from headwater.wal.segments.directory import WalDirectory
 from unit.wal.plain_wal import MIB, WalWriter
 
 
@@ -85,3 +86,11 @@ def test_a_record_that_is_not_whole_yet(tmp_path: Path) -> None:
     directory = GrowingDirectory(str(tmp_path)).look(None)
     assert end_of_log(directory) == end
     assert not has_record(directory, end)
+
+
+def test_a_segment_that_is_received_and_has_nothing_yet_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / f"{four().name(1)}.partial").write_bytes(bytes(MIB))
+    with pytest.raises(AwaitedSegmentError, match="nothing is written in the first WAL segment yet"):
+        GrowingDirectory(str(tmp_path)).look(None)
+    with pytest.raises(SegmentError, match="found page magic 0000"):
+        WalDirectory.scan(tmp_path)

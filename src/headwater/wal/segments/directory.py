@@ -273,6 +273,8 @@ class _Scan:
             raise _unreadable(self._segment(file))
         _refuse_encrypted(self._segment(file))
         header = _read_header(self._segment(file), None)
+        if self.is_growing and file.form.is_partial and (header is None or header.magic == 0):
+            raise AwaitedSegmentError("nothing is written in the first WAL segment yet", file=file.path)
         actual = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
         known_magics = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
         raise SegmentError(
