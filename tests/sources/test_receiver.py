@@ -291,6 +291,24 @@ def test_what_the_server_has_removed_comes_from_an_archive(tmp_path: Path, form:
         assert expected.items() <= contents(wal).items()
 
 
+def test_an_archive_of_another_cluster_gives_nothing(tmp_path: Path) -> None:
+    wal, archive = tmp_path / "wal", tmp_path / "archive"
+    archive.mkdir()
+    with small_server(16, wal_keep_size="0", max_wal_size="2MB", min_wal_size="2MB") as server:
+        receive(server, wal, lsn_of(server))
+        (partial,) = wal.iterdir()
+        foreign = bytearray(partial.read_bytes())
+        foreign[24:32] = bytes(range(1, 9))
+        (archive / partial.name[:24]).write_bytes(foreign)
+        for _ in range(3):
+            run(server, FILL, "SELECT pg_switch_wal()", "CHECKPOINT")
+        before = contents(wal)
+        with Receiving(server, wal, archive=WalSource.of(archive)) as receiving:
+            receiving.wait_for_loss()
+        assert "the archive has WAL of the system 578437695752307201" in receiving.lost[0], receiving.lost
+        assert contents(wal) == before
+
+
 def drop_slot(server: EmbeddedPostgres, slot: str) -> None:
     """Drop a slot once the server has noticed that nobody uses it any more."""
     with server.connect() as connection:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.errors import TruncatedSegmentError
+from headwater.errors import SegmentError, TruncatedSegmentError
 from headwater.receiver.received_files import SegmentWriter
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import Place, WalSource
@@ -23,12 +23,15 @@ from headwater.wal.segments.segment_files import Segment, segment_name
 from headwater.wal.segments.segment_reader import open_segment
 
 
-def bring_segments(archive: WalSource, directory: Path, timeline: int, begin: int, segment_size: int) -> int:
+def bring_segments(
+    archive: WalSource, directory: Path, system: int, timeline: int, begin: int, segment_size: int
+) -> int:
     """Bring whole segments from an archive.
 
     Args:
         archive: its places.
         directory: gets them, and has the history file of the timeline.
+        system: the server's system identifier.
         timeline: the server's; those that led to it count, too.
         begin: LSN at which the first one begins.
         segment_size: bytes.
@@ -42,6 +45,12 @@ def bring_segments(archive: WalSource, directory: Path, timeline: int, begin: in
     source = replace(archive, places=(*archive.places, Place(str(directory))), timeline=timeline)
     first = segment_name(timeline, begin // segment_size, segment_size)
     wal = WalDirectory.scan(source, first=first, is_growing=True)
+    if (wal.system_identifier, wal.segment_size) != (system, segment_size):
+        raise SegmentError(
+            f"the archive has WAL of the system {wal.system_identifier} in segments of {wal.segment_size} bytes,"
+            f" the server is {system} with {segment_size}",
+            file=archive.address,
+        )
     count = 0
     for segment in _following(wal, begin // segment_size):
         if not _bring(segment, directory, segment_size):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from headwater.errors import ServerError
-from headwater.pg.version import VERSIONS
 from headwater.receiver.replication_connection import ReplicationConnection, Row
 
 BASE = "base.tar"
@@ -75,7 +74,7 @@ def archives_of(
         ServerError: the server ends the backup by an error, or sends what is not understood.
         ConnectionLostError: the connection is lost.
     """
-    if VERSIONS[connection.major].copies_archives_in_one:
+    if connection.postgres.copies_archives_in_one:
         return _Messages(connection.copied(), report).archives()
     return _streams(connection, tablespaces, report)
 

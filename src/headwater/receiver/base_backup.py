@@ -26,8 +26,9 @@ from typing import Self
 from headwater.base.system_errors import errors_as
 from headwater.base.whole_files import move_whole, sync_tree
 from headwater.errors import CatalogError, HeadwaterError, ServerError
+from headwater.jobs.unforeseen import unforeseen
 from headwater.pg.lsn import Lsn
-from headwater.pg.version import VERSIONS
+from headwater.pg.version import Version
 from headwater.receiver.backup_archives import archives_of
 from headwater.receiver.backup_files import ArchivesOnDisk, FilesOnDisk
 from headwater.receiver.backup_manifest import NAME as MANIFEST
@@ -116,11 +117,9 @@ def take_backup(request: BackupRequest, report: Progress = lambda *_: None) -> B
 def _taken(request: BackupRequest, part: Path, report: Progress) -> Backup:
     """Take the backup into a directory that is not the last one."""
     with ReplicationConnection(request.conninfo) as connection:
-        if connection.major not in VERSIONS:
-            expected = f"{min(VERSIONS)} to {max(VERSIONS)}"
-            raise ServerError(f"the server is PostgreSQL {connection.major}, expected {expected}")
+        command = backup_command(connection.postgres, request)
         with _Wal(request, part / _WAL) as wal:
-            connection.begin(backup_command(connection.major, request))
+            connection.begin(command)
             start, timeline = _place(connection.next_rows())
             wal.begin_at(Position(timeline, start))
             tablespaces = connection.next_rows()
@@ -154,10 +153,10 @@ def _copied(
     return sums
 
 
-def backup_command(major: int, request: BackupRequest) -> str:
+def backup_command(version: Version, request: BackupRequest) -> str:
     """Make the command of a version."""
     label = "'" + request.label.replace("'", "''") + "'"
-    if VERSIONS[major].options_in_parentheses:
+    if version.options_in_parentheses:
         checkpoint = "fast" if request.is_fast else "spread"
         options = f"LABEL {label}, PROGRESS, CHECKPOINT '{checkpoint}', WAIT 0, MANIFEST 'yes'"
         return f"BASE_BACKUP ({options}, MANIFEST_CHECKSUMS 'CRC32C')"
@@ -218,7 +217,7 @@ class _Wal:
     def _run(self) -> None:
         try:
             self._receiver.run()
-        except HeadwaterError as error:
-            self._error = error
+        except Exception as error:
+            self._error = error if isinstance(error, HeadwaterError) else unforeseen("the receiver", error)
         finally:
             self._receiver.has_slot.set()

@@ -38,7 +38,7 @@ from headwater.catalog.store.image_io import image_of
 from headwater.catalog.store.rows_over_sql import SentRow, is_readable, sent_rows, varlena
 from headwater.catalog.store.version_rows import XID_MASK
 from headwater.catalog.versions import FIRST_NORMAL_XID
-from headwater.errors import CatalogError, HeadwaterError
+from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     GLOBAL_TABLESPACE,
@@ -54,6 +54,7 @@ from headwater.pg.catalogs import (
 from headwater.pg.encodings import encoding_name
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
+from headwater.receiver.server_extra import load_psycopg
 from headwater.reorder.commits.control import control_at
 from headwater.reorder.commits.open_transactions import NOTHING_OPEN
 from headwater.reorder.commits.state import State
@@ -107,7 +108,6 @@ _SETTINGS = (
 )
 _CONSTANT = re.compile(r":constvalue\s+(\d+)\s+\[([-\d\s]*)\]")
 _VALUES_AT_A_TIME = 200
-INSTALL = "run: pip install 'headwater[server]'"
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
         CatalogError: the server refuses, or cannot be decoded.
         HeadwaterError: psycopg is not installed.
     """
-    psycopg = _psycopg()
+    psycopg = load_psycopg("a server's catalog")
     try:
         with _connected(psycopg, dsn) as session:
             session.execute("SET client_encoding = 'UTF8'; SET search_path = ''; SET extra_float_digits = 1")
@@ -181,14 +181,6 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
         message = " ".join((error.diag.message_primary or str(error)).split())
         hint = error.diag.message_hint or error.diag.message_detail
         raise CatalogError(f"could not export the catalog: {message}", hint=hint) from None
-
-
-def _psycopg() -> ModuleType:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise HeadwaterError(f"a server's catalog needs the extra server: {error}", hint=INSTALL) from None
-    return psycopg
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headwater.errors import HeadwaterError, warn
+from headwater.jobs.unforeseen import unforeseen
 from headwater.receiver.wal_receiver import ReceiveRequest, WalReceiver
 
 
@@ -30,8 +31,8 @@ def received_beside(request: ReceiveRequest, stop_run: Callable[[], None]) -> It
     def receive() -> None:
         try:
             receiver.run()
-        except HeadwaterError as error:
-            errors.append(error)
+        except Exception as error:
+            errors.append(error if isinstance(error, HeadwaterError) else unforeseen("the receiver", error))
             stop_run()
 
     thread = threading.Thread(target=receive, name="headwater-receive", daemon=True)

@@ -12,20 +12,20 @@ PostgreSQL: libpqwalreceiver.c, streamutil.c, receivelog.c (14 to 19).
 
 from __future__ import annotations
 
-import re
 import select
 from collections.abc import Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from headwater.errors import ConnectionLostError, HeadwaterError, ServerError, UsageError
+from headwater.errors import ConnectionLostError, ServerError, UsageError
+from headwater.pg.version import VERSIONS, Version
+from headwater.receiver.server_extra import load_psycopg
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 Row = tuple[str | None, ...]
 
-INSTALL = "run: pip install 'headwater[server]'"
 APPLICATION = "headwater"
 
 _PASSING = ("08", "57P", "53", "55006")
@@ -34,8 +34,6 @@ _PASSING = ("08", "57P", "53", "55006")
 Connection, shutdown, too many connections; a slot that is active, as the server has not noticed yet that who used it is
 gone.
 """
-
-_PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
 
 class ReplicationConnection:
@@ -55,7 +53,7 @@ class ReplicationConnection:
     """
 
     def __init__(self, conninfo: str) -> None:
-        self._psycopg = _psycopg()
+        self._psycopg = load_psycopg("a server's WAL")
         self.has_ended = False
         self._connection: PGconn = self._connect(_for_replication(self._psycopg, conninfo))
 
@@ -76,6 +74,17 @@ class ReplicationConnection:
     def major(self) -> int:
         """PostgreSQL's major version."""
         return self.version // 10000
+
+    @property
+    def postgres(self) -> Version:
+        """The facts of the server's major.
+
+        Raises:
+            ServerError: the major is not supported.
+        """
+        if self.major not in VERSIONS:
+            raise ServerError(f"the server is PostgreSQL {self.major}, expected {min(VERSIONS)} to {max(VERSIONS)}")
+        return VERSIONS[self.major]
 
     def close(self) -> None:
         """End the connection."""
@@ -274,12 +283,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def hidden(conninfo: str) -> str:
-    """Return a connection string for messages, without passwords."""
-    text = re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", conninfo)
-    return _PASSWORD.sub(r"\1***", text)
-
-
 def _for_replication(psycopg: ModuleType, conninfo: str) -> bytes:
     """Make the connection string of a walsender for physical replication."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -292,14 +295,6 @@ def _for_replication(psycopg: ModuleType, conninfo: str) -> bytes:
     own |= {"replication": "true", "dbname": "replication"}
     own.setdefault("fallback_application_name", APPLICATION)
     return make_conninfo("", **own).encode()
-
-
-def _psycopg() -> ModuleType:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise HeadwaterError(f"a server's WAL needs the extra server: {error}", hint=INSTALL) from None
-    return psycopg
 
 
 def _is_passing(message: str) -> bool:

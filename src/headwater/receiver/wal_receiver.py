@@ -29,10 +29,9 @@ from headwater.base.system_errors import errors_as
 from headwater.errors import ConnectionLostError, SegmentError, ServerError, WalError
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
-from headwater.pg.version import VERSIONS
 from headwater.receiver.archived_segments import bring_segments
 from headwater.receiver.received_files import SegmentWriter, history_path, newest_received, system_of, write_history
-from headwater.receiver.replication_connection import ReplicationConnection, Row, hidden, quoted
+from headwater.receiver.replication_connection import ReplicationConnection, Row, quoted
 from headwater.receiver.stream_messages import WalData, parse_message, status_update
 from headwater.receiver.wal_writing import Wakeup, WalWriting
 from headwater.wal.segments.place import WalSource
@@ -204,8 +203,9 @@ class WalReceiver:
 
     def _round(self, connection: ReplicationConnection) -> bool:
         """Receive over one connection; False if segments came from the archive, and the server is to be asked anew."""
+        _ = connection.postgres  # An unknown major is refused before it is asked anything.
         server = identify(connection)
-        self._check(connection, server)
+        self._check(server)
         self._make_slot(connection)
         self.has_slot.set()
         if self._request.begins_later:
@@ -228,7 +228,8 @@ class WalReceiver:
     def _fill(self, archive: WalSource, server: Server, position: Position, gone: ServerError) -> None:
         """Bring what the server has removed from the archive; if that has nothing either, wait as a standby does."""
         try:
-            count = bring_segments(archive, self._request.directory, server.timeline, position.lsn, server.segment_size)
+            place = server.system_identifier, server.timeline, position.lsn, server.segment_size
+            count = bring_segments(archive, self._request.directory, *place)
             reason = "the archive has nothing further yet"
         except SegmentError as error:
             count, reason = 0, error.one_line()
@@ -236,10 +237,7 @@ class WalReceiver:
             self._lost(f"{gone.message}, and {reason}; trying again in {MOST_SECONDS:.0f} s")
             self._pause(MOST_SECONDS)
 
-    def _check(self, connection: ReplicationConnection, server: Server) -> None:
-        if connection.major not in VERSIONS:
-            expected = f"{min(VERSIONS)} to {max(VERSIONS)}"
-            raise ServerError(f"the server is PostgreSQL {connection.major}, expected {expected}")
+    def _check(self, server: Server) -> None:
         if self._system not in (None, server.system_identifier):
             raise ServerError(
                 f"the server is of the system {server.system_identifier}, expected {self._system} as before"
@@ -257,9 +255,8 @@ class WalReceiver:
         """Make the slot if that is asked for and it is missing; WAL is kept for it from now on."""
         if self._request.slot is None or not self._request.creates_slot:
             return
-        version = VERSIONS[connection.major]
         kind = "TEMPORARY PHYSICAL" if self._request.is_temporary else "PHYSICAL"
-        reserve = "(RESERVE_WAL)" if version.options_in_parentheses else "RESERVE_WAL"
+        reserve = "(RESERVE_WAL)" if connection.postgres.options_in_parentheses else "RESERVE_WAL"
         try:
             connection.rows(f"CREATE_REPLICATION_SLOT {quoted(self._request.slot)} {kind} {reserve}")
         except ServerError as error:
@@ -402,7 +399,7 @@ def slot_position(connection: ReplicationConnection, slot: str) -> Position | No
         ServerError: there is no such slot, or it is a logical one.
         ConnectionLostError: the connection is lost.
     """
-    if not VERSIONS[connection.major].reads_replication_slots:
+    if not connection.postgres.reads_replication_slots:
         return None
     kind, restart, timeline = _only(connection.rows(f"READ_REPLICATION_SLOT {quoted(slot)}"), 3)
     if kind is None:
@@ -428,8 +425,3 @@ def _following(rows: list[Row], timeline: int, segment_size: int) -> Position | 
         raise ServerError(f"the server says that timeline {following} follows timeline {timeline}")
     lsn = int(Lsn.parse(start))
     return Position(int(following), lsn - lsn % segment_size)
-
-
-def describe(request: ReceiveRequest) -> str:
-    """Say in words what a request receives from where, without passwords."""
-    return f'"{hidden(request.conninfo)}" into "{request.directory}"'

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.errors import HeadwaterError
+from headwater.jobs.unforeseen import unforeseen
 from headwater.receiver.received_files import SegmentWriter
 
 MOST_WAITING = 16 << 20
@@ -141,7 +142,7 @@ class WalWriting:
         except Exception as error:
             self._writer.drop()
             with self._changed:
-                self._error = error if isinstance(error, HeadwaterError) else HeadwaterError(str(error))
+                self._error = error if isinstance(error, HeadwaterError) else unforeseen("writing WAL", error)
                 self._changed.notify_all()
         self._wakeup.wake()
 
