@@ -44,7 +44,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
 from headwater.option_names import at_door, hint_at_door
@@ -77,8 +76,7 @@ class HeadwaterError(Exception):
         self.table: tuple[int, str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint)
-        return again, (self.message,), {"table": self.table}
+        return type(self), (self.message,), vars(self)
 
     def one_line(self) -> str:
         """Return the whole error in one line: place, message, hint."""
@@ -224,10 +222,6 @@ class PluginError(HeadwaterError):
         super().__init__(message, lsn=lsn, file=file, hint=hint)
         self.sqlstate = sqlstate
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint, sqlstate=self.sqlstate)
-        return again, (self.message,), {"table": self.table}
-
 
 class ServerError(HeadwaterError):
     """A PostgreSQL server refuses what it is asked.
@@ -249,10 +243,6 @@ class ServerError(HeadwaterError):
         super().__init__(message, lsn=lsn, file=file, hint=hint)
         self.sqlstate = sqlstate
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        again, arguments, state = super().__reduce__()
-        return again, arguments, {**state, "sqlstate": self.sqlstate}
-
 
 class ConnectionLostError(ServerError):
     """A PostgreSQL server cannot be reached, or does not answer any more: trying again may help."""
@@ -262,17 +252,25 @@ class SessionError(HeadwaterError):
     """A client that is served asks for what is refused, with the SQLSTATE that the server gives.
 
     Args:
-        message: as the server words it.
-        sqlstate: five characters.
-        detail: the server's DETAIL, or None; hint: its HINT, or None.
+        message: as the server words it; lsn, file: see :class:`HeadwaterError`.
+        hint: the server's HINT, or None.
+        sqlstate: five characters; ``XX000``, an internal error, where the server has none.
+        detail: the server's DETAIL, or None.
     """
 
-    def __init__(self, message: str, sqlstate: str, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.sqlstate, self.detail = sqlstate, detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.sqlstate, self.detail, self.hint), {"table": self.table}
+    def __init__(
+        self,
+        message: str,
+        *,
+        lsn: int | None = None,
+        file: str | None = None,
+        hint: str | None = None,
+        sqlstate: str = "XX000",
+        detail: str | None = None,
+    ) -> None:
+        super().__init__(message, lsn=lsn, file=file, hint=hint)
+        self.sqlstate = sqlstate
+        self.detail = detail
 
 
 class SparkError(HeadwaterError):

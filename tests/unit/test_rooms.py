@@ -22,7 +22,7 @@ ROOMS += ["rows", "rows/text", "rows/send", "rows/tuples", "rows/collect", "rows
 ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/test_decoding", "plugins/pgoutput"]
 ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "receiver"]
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
-ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender", "apply", "demo", "cli"]
+ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender", "apply", "demo", "cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
 WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"] + ["existing"]
@@ -31,8 +31,8 @@ WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "s
 ENGINES = {"jobs", "spark"}
 
 MOST_FILES = 25
-MANY = {"rmgr": 40, "filters": 30, "cli": 35}
-"""Rooms with more files than that: one a resource manager, one a family of types, one a command."""
+MANY = {"rmgr": 40, "filters": 30}
+"""Rooms with more files than that: one a resource manager, one a family of types."""
 
 
 def module_names() -> dict[str, Path]:

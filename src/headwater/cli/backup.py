@@ -32,7 +32,7 @@ def backup_command(flags: BackupFlags) -> None:
     Each file is compared with the server's manifest. DIRECTORY/pg_wal gets the WAL from the backup's start to its end.
     Prints where that is. The role needs REPLICATION.
     """
-    from headwater.cli.progress import step_progress
+    from headwater.cli.process.progress import step_progress
     from headwater.pg.lsn import Lsn
     from headwater.receiver.base_backup import TAR, BackupRequest, take_backup
 

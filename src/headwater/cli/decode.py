@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from headwater.base.system_errors import reason_of
 from headwater.cli.decode_flags import CommandOfOutputs, DecodeFlags, OutputFlags
-from headwater.cli.process_setup import STANDARD_OUTPUT, printing_aside
+from headwater.cli.process.setup import STANDARD_OUTPUT, printing_aside
 from headwater.errors import HeadwaterError, UsageError, errors_of_output
 from headwater.pg.lsn import Lsn
 
@@ -55,7 +55,7 @@ def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageFor
     """Decode what is read, write it, and return figures."""
     from headwater.cli.database_output import split_out
     from headwater.cli.message_output import unfinished_place
-    from headwater.cli.progress import step_progress
+    from headwater.cli.process.progress import step_progress
     from headwater.pipeline.decode import RunSettings, decode_run
     from headwater.pipeline.open_run import open_run
     from headwater.pipeline.outputs import Output

@@ -178,7 +178,7 @@ def expire_command(flags: ExpireFlags) -> None:
 
 def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
     """Bring tables to where the others stand; return the exit status."""
-    from headwater.cli.landing_progress import landing_progress
+    from headwater.cli.process.landing_progress import landing_progress
     from headwater.lakes.landing_target import LandingTarget
     from headwater.landing.resuming import Settings
     from headwater.pipeline.windows.run_index import WindowBounds

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.flags import PATH, command, from_choice, from_flag, from_flags
-from headwater.cli.process_setup import printing_aside
+from headwater.cli.process.setup import printing_aside
 from headwater.cli.shared_flags import (
     EngineFlags,
     SourceFlags,
@@ -209,8 +209,8 @@ class LandFlags:
 @command("land", LandFlags)
 def land_command(flags: LandFlags) -> int:
     """Land the changes of WAL in typed tables, each once, from where the last run has come to."""
-    from headwater.cli.land_metrics import serve_metrics
-    from headwater.cli.landing_progress import landing_progress
+    from headwater.cli.process.land_metrics import serve_metrics
+    from headwater.cli.process.landing_progress import landing_progress
     from headwater.landing.landing import land
     from headwater.landing.landing_watch import SeveralWatch
     from headwater.pipeline.windows.run_index import WindowBounds
@@ -299,7 +299,7 @@ def _check_catalog(flags: LandFlags) -> None:
 @contextmanager
 def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None]:
     """Follow the log until a signal comes, if it is to be followed."""
-    from headwater.cli.signals import heeding_first
+    from headwater.cli.process.signals import heeding_first
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
 
@@ -345,7 +345,7 @@ def summary(result: LandingResult) -> str:
 
 
 def _figures(result: LandingResult, startup: float, total: float) -> dict[str, object]:
-    from headwater.cli.landing_progress import paused_object
+    from headwater.cli.process.landing_progress import paused_object
 
     return {
         "rows": result.rows,

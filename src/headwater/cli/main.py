@@ -2,7 +2,7 @@
 
 Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage, 3 done but for tables that are paused.
 Tracebacks are shown where the environment variable ``HEADWATER_TRACEBACK`` is set. A warning is a line of standard
-error, ``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.signals`).
+error, ``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.process.signals`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import click
 
 from headwater.base.system_errors import reason_of
 from headwater.cli.commands import cli
-from headwater.cli.process_setup import STANDARD_OUTPUT, forget, prepare_process, say
-from headwater.cli.signals import ending_cleanly
+from headwater.cli.process.setup import STANDARD_OUTPUT, forget, prepare_process, say
+from headwater.cli.process.signals import ending_cleanly
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from headwater.base.system_errors import errors_as, reason_of, system_error
 from headwater.base.temporary_directories import OwnDirectory
-from headwater.cli.process_setup import STANDARD_OUTPUT
+from headwater.cli.process.setup import STANDARD_OUTPUT
 from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pipeline.outputs import DecodeResult, Deliver
 from headwater.pipeline.slices.message_files import check_text, message_schema, message_table, parquet_writer

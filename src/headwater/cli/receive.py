@@ -73,8 +73,8 @@ def receive_command(flags: ReceiveFlags) -> None:
     Goes on until it is interrupted; a lost connection is tried again. Files are named, padded and synced as
     pg_receivewal's. Timelines are followed over promotions. Only what is synced is acknowledged.
     """
-    from headwater.cli.process_setup import say
-    from headwater.cli.signals import heeding_first
+    from headwater.cli.process.setup import say
+    from headwater.cli.process.signals import heeding_first
     from headwater.pg.lsn import Lsn
     from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
     from headwater.wal.segments.addresses import wal_source

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.flags import command, from_flag, from_flags
-from headwater.cli.process_setup import say
+from headwater.cli.process.setup import say
 from headwater.cli.shared_flags import WalFlags, parsed_lsn
 from headwater.errors import UsageError
 from headwater.pg.decimals import decimal

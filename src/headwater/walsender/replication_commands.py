@@ -254,7 +254,7 @@ def _cut(name: str) -> str:
 
 
 def _syntax_error(message: str = "syntax error") -> NoReturn:
-    raise SessionError(message, SYNTAX_ERROR)
+    raise SessionError(message, sqlstate=SYNTAX_ERROR)
 
 
 class _Parser:

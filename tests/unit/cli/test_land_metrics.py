@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from prometheus_client import CollectorRegistry
 
-from headwater.cli.land_metrics import LandMetrics, serve_metrics
+from headwater.cli.process.land_metrics import LandMetrics, serve_metrics
 from headwater.errors import LakeConflictError, UsageError
 from headwater.landing.landing_watch import LandedWindow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from io import StringIO
 
-from headwater.cli.landing_progress import JsonProgress, Landed, LandingLines, lag_of
-from headwater.cli.progress import ProgressLines
+from headwater.cli.process.landing_progress import JsonProgress, Landed, LandingLines, lag_of
+from headwater.cli.process.progress import ProgressLines
 from headwater.landing.landing_watch import LandedWindow
 
 SEGMENT = 1 << 20

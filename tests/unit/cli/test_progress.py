@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headwater.cli.progress import ProgressLines, step_progress
+from headwater.cli.process.progress import ProgressLines, step_progress
 
 
 @dataclass

@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 
-from headwater.cli.signals import ending_cleanly
+from headwater.cli.process.signals import ending_cleanly
 
 
 class Freed:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headwater.base.system_errors import reason_of
-from headwater.cli.process_setup import say
+from headwater.cli.process.setup import say
 from headwater.errors import HeadwaterError, UsageError
 from headwater.lakes.paused import PausedTable
 from headwater.landing.landing_watch import NOBODY_WATCHES, CommittedTable, LandedWindow, LandingWatch

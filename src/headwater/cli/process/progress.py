@@ -16,7 +16,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from headwater.cli.process_setup import STANDARD_ERROR, forget
+from headwater.cli.process.setup import STANDARD_ERROR, forget
 from headwater.jobs.outcome import Progress as Report
 
 FIRST_SECONDS, MOST_SECONDS = 20.0, 300.0

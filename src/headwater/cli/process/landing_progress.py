@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headwater.cli.process_setup import STANDARD_ERROR, forget, say
-from headwater.cli.progress import ProgressLines, duration, ticking
+from headwater.cli.process.progress import ProgressLines, duration, ticking
+from headwater.cli.process.setup import STANDARD_ERROR, forget, say
 from headwater.jobs.outcome import Progress as Report
 from headwater.lakes.paused import PausedTable, lsn_text
 from headwater.landing.landing_watch import LandedWindow, LandingWatch
