@@ -13,7 +13,7 @@ from bad_input.servers import conninfo_of, small_server
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import SessionError
 from headwater.pg.version import VERSIONS
-from headwater.walsender.replication_commands import (
+from headwater.protocol.replication_commands import (
     BaseBackup,
     Command,
     CreateReplicationSlot,

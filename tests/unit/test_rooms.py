@@ -20,7 +20,7 @@ ROOMS += ["catalog", "catalog/copy", "catalog/store"]
 ROOMS += ["reorder", "reorder/commits", "reorder/slices", "reorder/announcing"]
 ROOMS += ["rows", "rows/text", "rows/send", "rows/tuples", "rows/collect", "rows/columns"]
 ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/test_decoding", "plugins/pgoutput"]
-ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "receiver"]
+ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "protocol", "receiver"]
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender", "apply", "demo", "cli/process", "cli"]
 

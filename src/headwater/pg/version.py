@@ -242,7 +242,17 @@ class Version:
     cuts_by_least_integer = _since(19, _NOVEMBER_2026)
     """``right`` with the least integer cuts all off, as with any that is far below zero; before, nothing."""
 
-    # What a walsender understands.
+    # What a walsender understands, and says.
+    protocol_minor = Trait(18, before=0, after=2)
+    """The newest minor version of the frontend/backend protocol 3 (PG_PROTOCOL_LATEST)."""
+    negotiates_down = _since(18)
+    """NegotiateProtocolVersion names the version that is gone on with; before, the newest that the server knows."""
+    wide_timelines = _since(16)
+    """IDENTIFY_SYSTEM's timeline is an int8; before, an int4."""
+    reports_search_path = _since(18)
+    """The client is told of search_path."""
+    reports_scram_iterations = _since(16)
+    """The client is told of scram_iterations."""
 
     reads_replication_slots = _since(15)
     """READ_REPLICATION_SLOT tells where a physical slot stands (repl_gram.y)."""

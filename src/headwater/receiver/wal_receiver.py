@@ -29,10 +29,10 @@ from headwater.base.system_errors import errors_as
 from headwater.errors import ConnectionLostError, SegmentError, ServerError, WalError
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
+from headwater.protocol.replication_messages import WalData, parse_message, status_update
 from headwater.receiver.archived_segments import bring_segments
 from headwater.receiver.received_files import SegmentWriter, history_path, newest_received, system_of, write_history
 from headwater.receiver.replication_connection import ReplicationConnection, Row, quoted
-from headwater.receiver.stream_messages import WalData, parse_message, status_update
 from headwater.receiver.wal_writing import Wakeup, WalWriting
 from headwater.wal.segments.place import WalSource
 

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from headwater.errors import SessionError
+from headwater.pg.sqlstates import SYNTAX_ERROR
 from headwater.pg.version import Version
-
-SYNTAX_ERROR = "42601"
-MOST_NAME_BYTES = 63
-"""NAMEDATALEN without its last byte."""
+from headwater.protocol.startup import MOST_NAME_BYTES
 
 Value = str | int | bool | None
 Options = tuple[tuple[str, Value], ...]

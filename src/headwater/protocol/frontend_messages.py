@@ -1,0 +1,60 @@
+"""Messages of the client once it is started up: bytes to values.
+
+PostgreSQL: postgres.c (SocketBackend), pqcomm.c (pq_getmessage), protocol-message-formats.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+
+SMALL, LARGE = 10_000, 0x3FFFFFFF - 1
+"""Bytes of a message at most: PQ_SMALL_MESSAGE_LIMIT, PQ_LARGE_MESSAGE_LIMIT."""
+
+HEADER = struct.Struct(">cI")
+"""A message's letter and its length, which counts itself."""
+
+QUERY, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE = b"Q", b"d", b"c", b"f", b"X"
+SYNC, FLUSH, PASSWORD, FUNCTION_CALL = b"S", b"H", b"p", b"F"
+PARSE, BIND, DESCRIBE, EXECUTE, CLOSE = b"P", b"B", b"D", b"E", b"C"
+
+_LIMITS = {
+    **dict.fromkeys((QUERY, FUNCTION_CALL, BIND, PARSE, COPY_DATA), LARGE),
+    **dict.fromkeys((EXECUTE, CLOSE, DESCRIBE, SYNC, FLUSH, TERMINATE, COPY_DONE, COPY_FAIL, PASSWORD), SMALL),
+}
+
+
+class Message(NamedTuple):
+    """A message of the client: its letter, and its body."""
+
+    kind: bytes
+    body: bytes
+
+
+def body_length(kind: bytes, length: int) -> int:
+    """Return the bytes of a message's body, given its length.
+
+    Raises:
+        SessionError: the message is of an unknown kind, or its length cannot be.
+    """
+    limit = _LIMITS.get(kind)
+    if limit is None:
+        raise SessionError(f"invalid frontend message type {kind[0]}", sqlstate=PROTOCOL_VIOLATION)
+    if not 4 <= length <= limit:
+        raise SessionError("invalid message length", sqlstate=PROTOCOL_VIOLATION)
+    return length - 4
+
+
+def text_of(body: bytes) -> str:
+    """Return the text of a message that is nothing else, such as Query.
+
+    Raises:
+        SessionError: it does not end where the message does.
+    """
+    text, end, rest = body.partition(b"\0")
+    if not end or rest:
+        raise SessionError("invalid message format", sqlstate=PROTOCOL_VIOLATION)
+    return text.decode("utf-8", "surrogateescape")
