@@ -262,22 +262,27 @@ class _Scan:
     def _segment_size(self) -> int:
         """Find the segment size that the first file with a readable long header states."""
         places = self.listing.places
+        seen: list[tuple[FoundFile, _Header | None]] = []
         for copies in self.listing.copies.values():
             for file in (_sniffed(copy, places) for copy in copies):
                 header = _read_header(self._segment(file), None) if file.form.method in READABLE else None
                 known = header is not None and major_of_magic(header.magic, file.path) is not None
                 if header is not None and known and _is_size(header.segment_size):
                     return header.segment_size
-        file = _sniffed(next(iter(self.listing.copies.values()))[0], places)
+                seen.append((file, header))
+        # A file that is written now would say something else if it were read again.
+        raise self._without_size(*seen[0])
+
+    def _without_size(self, file: FoundFile, header: _Header | None) -> SegmentError:
+        """Return the error for a first segment that does not say how large segments are."""
         if file.form.method not in READABLE:
-            raise _unreadable(self._segment(file))
+            return _unreadable(self._segment(file))
         _refuse_encrypted(self._segment(file))
-        header = _read_header(self._segment(file), None)
         if self.is_growing and file.form.is_partial and (header is None or header.magic == 0):
-            raise AwaitedSegmentError("nothing is written in the first WAL segment yet", file=file.path)
+            return AwaitedSegmentError("nothing is written in the first WAL segment yet", file=file.path)
         actual = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
         known_magics = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
-        raise SegmentError(
+        return SegmentError(
             f"no WAL segment of a supported version: found {actual}, expected {known_magics}", file=file.path
         )
 
