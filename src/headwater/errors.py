@@ -301,6 +301,10 @@ class SlotError(HeadwaterError):
     """A slot, or a kept state, is not there, damaged, in use, or cannot be written."""
 
 
+class SlotInUseError(SlotError):
+    """Another process uses a slot."""
+
+
 class HeadwaterWarning(UserWarning):
     """Something is done all the same that the user may not expect; the text is one line.
 

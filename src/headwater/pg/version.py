@@ -260,6 +260,10 @@ class Version:
     """CREATE_REPLICATION_SLOT and BASE_BACKUP take a list of options, not words (repl_gram.y)."""
     alters_replication_slots = _since(17)
     """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
+    wants_read_only_snapshots = _since(16)
+    """Only a transaction that is read-only can use the snapshot of a slot that is made in it."""
+    alters_two_phase = _since(18)
+    """ALTER_REPLICATION_SLOT knows TWO_PHASE."""
     copies_archives_in_one = _since(15)
     """BASE_BACKUP sends all archives in one stream, each whole; before, a stream an archive, without its end."""
 

@@ -54,7 +54,7 @@ def begin(request: DecodeRequest) -> Beginning:
     opened = _open(request, None)
     lsn = _consistent_point(opened)
     needs_more = opened.store.origin.backup_start is not None or opened.store.files.reach_lsn > lsn
-    state = None if needs_more else _state_at(replace(request, end=lsn), None)
+    state = None if needs_more else state_at(request, None, lsn)
     return Beginning(
         lsn=_end_of_record(opened.directory, lsn) if state is None else state.lsn,
         state=state,
@@ -74,7 +74,13 @@ def state_at(request: DecodeRequest, kept_state: KeptState | None, lsn: int) -> 
     Raises:
         HeadwaterError: the WAL cannot be followed up to there.
     """
-    return _state_at(replace(request, end=lsn), kept_state)
+    return kept_at(request, kept_state, lsn).state
+
+
+def kept_at(request: DecodeRequest, kept_state: KeptState | None, lsn: int) -> KeptState:
+    """Return the same with the settings of the server's configuration; as :func:`state_at`."""
+    opened = _open(replace(request, end=lsn), kept_state)
+    return KeptState(_last_state(opened), opened.server_settings)
 
 
 def check_request(request: DecodeRequest, kept_state: KeptState | None) -> None:
@@ -109,8 +115,8 @@ def _end_of_record(directory: WalDirectory, lsn: int) -> int:
     return lsn if start == lsn else int(read_frames(directory, start, lsn).end_lsns[0])
 
 
-def _state_at(request: DecodeRequest, kept_state: KeptState | None) -> State:
-    plans, windows = _windows(_open(request, kept_state))
+def _last_state(opened: OpenRequest) -> State:
+    plans, windows = _windows(opened)
     last = None
     for window in windows:
         last = window.behind

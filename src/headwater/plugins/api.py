@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.definitions.events import DdlEvent
 from headwater.errors import PluginError
@@ -484,3 +487,10 @@ class SlicePlugin(ABC):
     @abstractmethod
     def render(self, tables: SliceTables) -> Messages:
         """Make all messages of a slice."""
+
+    def without_place(self, messages: Messages) -> NDArray[np.bool_]:
+        """Return bool[k]: messages that a walsender sends with the LSN 0, as the same callback writes another one.
+
+        PostgreSQL: ``last_write`` of OutputPluginPrepareWrite.
+        """
+        return np.zeros(len(messages.lsn), np.bool_)

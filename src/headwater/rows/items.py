@@ -168,6 +168,12 @@ class Messages:
     conditions: Conditions = NO_CONDITIONS
     filtered: int = 0
 
+    @property
+    def first_bytes(self) -> NDArray[np.uint8]:
+        """uint8[k] the first byte of each message, 0 of an empty one."""
+        starts, is_empty = self.offsets[:-1], self.offsets[1:] == self.offsets[:-1]
+        return np.where(is_empty, np.uint8(0), np.append(self.data, np.uint8(0))[starts])
+
     def take(self, which: NDArray[np.int64]) -> Messages:
         """Take some of the messages, in their order, without conditions.
 

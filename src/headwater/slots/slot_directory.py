@@ -21,7 +21,7 @@ from headwater.base.locks import lock, lock_within, open_lock
 from headwater.base.system_errors import errors_as, system_error
 from headwater.base.temporary_directories import remove_directory
 from headwater.base.whole_files import move_whole, sync_directory, sync_tree
-from headwater.errors import SlotError
+from headwater.errors import SlotError, SlotInUseError
 from headwater.reorder.commits.state import State
 from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
 from headwater.slots.value_file import load_value, save_value
@@ -89,7 +89,7 @@ def open_slot(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[OpenS
         patience: seconds for which another process may still use it.
 
     Raises:
-        SlotError: there is none, it is damaged, or another process uses it.
+        SlotError: there is none, or it is damaged; SlotInUseError: another process uses it.
     """
     read_slot(path)
     with _locked(path, patience):
@@ -107,7 +107,7 @@ def _locked(path: Path, patience: float) -> Iterator[None]:
         with errors_as(SlotError, "lock the slot", path):
             is_locked = lock_within(descriptor, patience)
         if not is_locked:
-            raise SlotError(f'replication slot "{path.name}" is active for PID {_noted_pid(descriptor) or "?"}')
+            raise SlotInUseError(f'replication slot "{path.name}" is active for PID {_noted_pid(descriptor) or "?"}')
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield

@@ -100,8 +100,9 @@ class StreamPlanner:
             HeadwaterError: any reason not to decode.
         """
         stored = None if self._slot is None else kept_in_slot(self._slot.slot)
-        if stored is not None:
-            self._at = StreamOffset(stored.state.lsn, stored.state.timeline, stored.state.lsn, self._oid)
+        if stored is not None and self._slot is not None:
+            since = max(stored.state.lsn, self._slot.slot.confirmed_lsn)
+            self._at = StreamOffset(stored.state.lsn, stored.state.timeline, since, self._oid)
         else:
             store = open_source(self._options, directory=self._growing.look(None)).store
             since = max(self._options.request.start or 0, store.start_lsn)
@@ -252,10 +253,10 @@ class StreamPlanner:
         slot = None if self._slot is None else self._slot.slot
         if slot is None or slot.state is None:
             return self._folded_to(offset)
-        if offset.lsn == offset.since == slot.confirmed_lsn:
+        if (offset.lsn, offset.since) == (slot.state.lsn, slot.confirmed_lsn):
             return kept_in_slot(slot)
         path = None if self._slot is None else str(self._slot.path)
-        if offset.lsn < slot.confirmed_lsn:
+        if offset.lsn < slot.state.lsn:
             raise SlotError(
                 f"the checkpoint is at {Lsn(offset.lsn)}, behind the slot's confirmed LSN {Lsn(slot.confirmed_lsn)}",
                 file=path,

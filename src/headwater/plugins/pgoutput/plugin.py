@@ -98,7 +98,7 @@ from headwater.reorder.unit_flags import STREAMED
 from headwater.rmgr.invalidation import CATALOG, RELCACHE, RELSYNC
 from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
-from headwater.rows.items import REFUSED, Cells, Items
+from headwater.rows.items import REFUSED, Cells, Items, Messages
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
 
@@ -165,6 +165,10 @@ def _heeded(major: int) -> frozenset[int]:
         | {CATALOG, RELCACHE}
         | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
     )
+
+
+_DESCRIPTIONS = np.frombuffer(b"RY", np.uint8)
+_BEGINNINGS = np.frombuffer(b"BbS", np.uint8)
 
 
 class PgOutput(KernelPlugin):
@@ -425,6 +429,12 @@ class PgOutput(KernelPlugin):
             return refused_text(self.encoding, self.client_encoding, value, int(items.lsn[item]))
 
         return Rendering(step, plan, size, refusal)
+
+    def without_place(self, messages: Messages) -> NDArray[np.bool_]:
+        """Return descriptions of relations and types, and beginnings that an origin follows."""
+        kinds = messages.first_bytes
+        precedes_origin = np.append(kinds[1:] == ord("O"), False)
+        return np.isin(kinds, _DESCRIPTIONS) | (precedes_origin & np.isin(kinds, _BEGINNINGS))
 
 
 def _stamp(txn: TwoPhaseTransaction) -> PreparedStamp:

@@ -40,7 +40,7 @@ from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps, no_stamps
 from headwater.plugins.test_decoding._render import BITS, BOOL, QUOTED, RAW, Lines, Streamed, render_lines
 from headwater.reorder.unit_flags import STREAMED
-from headwater.rows.items import Literals, Transactions
+from headwater.rows.items import Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
 from headwater.rows.tuples.completeness import completeness
 
@@ -108,6 +108,10 @@ def parse_options(options: Sequence[tuple[str, str | None]]) -> TestDecodingOpti
         if parsed is not None and not (name == "force-binary" and not parsed):
             result = replace(result, **{name.replace("-", "_"): parsed})
     return result
+
+
+_BEGINNINGS = np.frombuffer(b"Bo", np.uint8)
+"""First bytes of ``BEGIN`` and ``opening a streamed block``; nothing else begins so."""
 
 
 class TestDecoding(KernelPlugin):
@@ -240,6 +244,10 @@ class TestDecoding(KernelPlugin):
     def _finished(self, words: bytes, txn: TwoPhaseTransaction) -> bytes:
         xid = f", txid {txn.xid}".encode() if self.options.include_xids else b""
         return words + b" " + quote_literal(txn.gid) + xid + self._stamp(txn.time)
+
+    def without_place(self, messages: Messages) -> NDArray[np.bool_]:
+        """Return the beginnings that were put off until something followed."""
+        return np.isin(messages.first_bytes, _BEGINNINGS) & self.options.skip_empty_xacts
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """Join the plan with the kernel, the words of the layouts and the commit times."""

@@ -1,0 +1,191 @@
+"""One connection, as bytes: what has come is taken message by message, what is sent never waits in this module.
+
+Lives in the event loop. An event says that something has happened: bytes have come, there is room to send, the
+connection is lost, or another thread has something. Who waits looks at all of them, as a server does at its latch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+from headwater.protocol.frontend_messages import HEADER, Message, body_length
+
+ROOM = 512 << 10
+"""Bytes that wait to be sent, above which no more are given."""
+
+_MOST_UNREAD = 4 << 20
+
+
+class ConnectionClosedError(Exception):
+    """The client has gone."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection.
+
+    Attributes:
+        wake: set when something has happened.
+    """
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._unread = bytearray()
+        self._is_lost = False
+        self._has_room = True
+        self._is_paused = False
+        self._interruption: Exception | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=ROOM)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what has come; a client that is not listened to is not read without end."""
+        self._unread += data
+        if len(self._unread) > _MOST_UNREAD and not self._is_paused:
+            self._is_paused = True
+            self.transport.pause_reading()
+        self.wake.set()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        """Note that the client has gone."""
+        self._is_lost = True
+        self.wake.set()
+
+    def pause_writing(self) -> None:
+        """Note that the client does not take what is sent."""
+        self._has_room = False
+
+    def resume_writing(self) -> None:
+        """Note that it does again."""
+        self._has_room = True
+        self.wake.set()
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport."""
+        assert self._transport is not None
+        return self._transport
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be sent now."""
+        return self._has_room
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the client has gone."""
+        return self._is_lost
+
+    @property
+    def host(self) -> str | None:
+        """The address that the client comes from; None through a socket of this machine."""
+        peer = self.transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else None
+
+    def interrupt(self, error: Exception) -> None:
+        """Let who waits for the client get an error instead."""
+        self._interruption = error
+        self.wake.set()
+
+    def wake_from_thread(self) -> None:
+        """Set the event, from another thread."""
+        self._loop.call_soon_threadsafe(self.wake.set)
+
+    def send(self, data: bytes | memoryview) -> None:
+        """Send bytes, now or as soon as the client takes them."""
+        if not self._is_lost:
+            self.transport.write(data)
+
+    def close(self) -> None:
+        """Close the connection, once what was sent before has gone out."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def drained(self) -> None:
+        """Wait until there is room.
+
+        Raises:
+            ConnectionClosedError: the client has gone.
+        """
+        while not self._has_room:
+            await self._happened()
+
+    async def first_packet(self, least: int, most: int) -> bytes | None:
+        """Return the body of a packet that has a length and no letter; None if its length cannot be.
+
+        Raises:
+            ConnectionClosedError: the client has gone.
+        """
+        (length,) = struct.unpack(">I", await self._exactly(4))
+        if not least <= length - 4 <= most:
+            return None
+        return await self._exactly(length - 4)
+
+    async def message(self) -> Message:
+        """Return the client's next message, when it has come.
+
+        Raises:
+            ConnectionClosedError: the client has gone.
+            SessionError: it is no message.
+        """
+        while (message := self.take_message()) is None:
+            await self._happened()
+        return message
+
+    def take_message(self) -> Message | None:
+        """Return the client's next message if it is there.
+
+        Raises:
+            SessionError: it is no message.
+        """
+        if len(self._unread) < HEADER.size:
+            return None
+        kind, length = HEADER.unpack_from(self._unread)
+        size = HEADER.size + body_length(kind, length)
+        if len(self._unread) < size:
+            self._read_on()
+            return None
+        body = bytes(self._unread[HEADER.size : size])
+        self._took(size)
+        return Message(kind, body)
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes have come that were not taken."""
+        return bool(self._unread)
+
+    async def _exactly(self, size: int) -> bytes:
+        while len(self._unread) < size:
+            await self._happened()
+        data = bytes(self._unread[:size])
+        self._took(size)
+        return data
+
+    def _took(self, size: int) -> None:
+        del self._unread[:size]
+        if len(self._unread) <= _MOST_UNREAD:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
+
+    async def _happened(self) -> None:
+        if self._is_lost:
+            raise ConnectionClosedError
+        if self._interruption is not None:
+            raise self._interruption
+        self.wake.clear()
+        await self.wake.wait()

@@ -1,0 +1,133 @@
+"""The cluster that is served: what it is, which databases it has, where its WAL ends, a state there of each database.
+
+Calls come from several threads; those that fold a database forward take turns.
+
+Known gap: databases are those of the catalog; one that was made later in the WAL cannot be connected to.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from headwater.catalog.rows import DatabaseRow
+from headwater.catalog.store.bootstrap import list_databases
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import INVALID_CATALOG_NAME
+from headwater.pg.version import VERSIONS, Version, version_named
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.slot_moves import kept_at
+from headwater.plugins.rows.plugin import RowChanges
+from headwater.slots.kept_state import KeptState
+from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
+
+
+@dataclass(frozen=True)
+class ClusterSource:
+    """The place of what is served.
+
+    Attributes:
+        wal: where segments are, and come to.
+        catalog: a data directory or base backup, for what no state is kept of.
+        server_version: the release that is announced, such as ``16.9``; None for the newest that is known.
+    """
+
+    wal: WalSource
+    catalog: str
+    server_version: str | None = None
+
+
+@dataclass
+class _Tail:
+    """A database's state at the end of the log, as far as it was looked at."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    kept: KeptState | None = None
+
+
+class ServedCluster:
+    """A cluster.
+
+    Args:
+        source: where it is.
+
+    Attributes:
+        major, version: of PostgreSQL; system_identifier: of the cluster; segment_size: bytes.
+
+    Raises:
+        HeadwaterError: its WAL or its catalog cannot be read.
+    """
+
+    def __init__(self, source: ClusterSource) -> None:
+        self.source = source
+        self._growing = GrowingDirectory(source.wal)
+        self._look_lock = threading.Lock()
+        directory = self._growing.look(None)
+        self.major = directory.major
+        self.system_identifier = directory.system_identifier
+        self.segment_size = directory.segment_size
+        named = source.server_version
+        self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
+        self._end = 0
+        self._databases = {row.name: row for row in list_databases(source.catalog)}
+        self._tails = {name: _Tail() for name in self._databases}
+
+    def database(self, name: str) -> DatabaseRow:
+        """Return the row of a database.
+
+        Raises:
+            SessionError: there is none of this name.
+        """
+        row = self._databases.get(name)
+        if row is None:
+            raise SessionError(f'database "{name}" does not exist', sqlstate=INVALID_CATALOG_NAME)
+        return row
+
+    def look(self, needed: int | None = None) -> WalDirectory:
+        """Return the WAL that is there now, from an LSN on.
+
+        Raises:
+            SegmentError: it cannot be read.
+        """
+        with self._look_lock:
+            return self._growing.look(needed)
+
+    def end(self) -> tuple[int, int]:
+        """Return the timeline and the LSN where the log ends now.
+
+        Raises:
+            WalError: the WAL cannot be read.
+        """
+        directory = self.look(self._end or None)
+        self._end = max(self._end, end_of_log(directory, self._end))
+        return directory.timeline_at(self._end), self._end
+
+    def request(self, database: str) -> DecodeRequest:
+        """Return the request that a database is followed with, where nothing is decoded."""
+        release = self.source.server_version
+        settings = () if release is None else (("server_version", release),)
+        return DecodeRequest(
+            wal=self.source.wal,
+            catalog=self.source.catalog,
+            database=database,
+            plugin=RowChanges.name,
+            settings=settings,
+            with_definitions=False,
+        )
+
+    def state_at_end(self, database: str) -> KeptState:
+        """Return the state of a database at the end of the log: from there on a new slot decodes.
+
+        What runs there is known, so that nothing is waited for.
+
+        Raises:
+            HeadwaterError: the WAL does not lead there from the catalog.
+        """
+        tail = self._tails[database]
+        with tail.lock:
+            _, end = self.end()
+            if tail.kept is None or tail.kept.state.lsn < end:
+                tail.kept = kept_at(self.request(database), tail.kept, end)
+            return tail.kept

@@ -1,0 +1,413 @@
+"""One session: from the first packet to the end of the connection.
+
+Lives in the event loop, as one coroutine. What takes time is done in threads, one thing at a time.
+
+PostgreSQL: exec_replication_command, StartLogicalReplication (walsender.c), PostgresMain (postgres.c),
+backend_startup.c. Known gap: START_REPLICATION PHYSICAL, BASE_BACKUP; the extended protocol outside of replication.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TypeVar
+
+from headwater.errors import HeadwaterError, SessionError
+from headwater.jobs.unforeseen import unforeseen
+from headwater.pg.lsn import lsn_text
+from headwater.pg.sqlstates import (
+    ACTIVE_SQL_TRANSACTION,
+    ADMIN_SHUTDOWN,
+    FEATURE_NOT_SUPPORTED,
+    OBJECT_NOT_IN_PREREQUISITE_STATE,
+    PROTOCOL_VIOLATION,
+    QUERY_CANCELED,
+)
+from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.protocol.backend_messages import (
+    AUTHENTICATION_OK,
+    COPY_BOTH_RESPONSE,
+    EMPTY_QUERY,
+    IN_FAILED_TRANSACTION,
+    IN_TRANSACTION,
+    backend_key_data,
+    command_complete,
+    negotiate_protocol_version,
+    parameter_status,
+    ready_for_query,
+    report_of,
+)
+from headwater.protocol.frontend_messages import (
+    BIND,
+    CLOSE,
+    DESCRIBE,
+    EXECUTE,
+    FLUSH,
+    FUNCTION_CALL,
+    PARSE,
+    QUERY,
+    SYNC,
+    TERMINATE,
+    Message,
+    text_of,
+)
+from headwater.protocol.replication_commands import (
+    AlterReplicationSlot,
+    Command,
+    CreateReplicationSlot,
+    DropReplicationSlot,
+    IdentifySystem,
+    ReadReplicationSlot,
+    Show,
+    StartLogical,
+    parse_command,
+)
+from headwater.protocol.startup import (
+    LEAST_PACKET,
+    MOST_PACKET,
+    CancelRequest,
+    SessionRequest,
+    StartupMessage,
+    negotiated,
+    parse_first_packet,
+    session_request,
+)
+from headwater.slots.slot import Slot
+from headwater.walsender.connection import Connection, ConnectionClosedError
+from headwater.walsender.feed import Feed
+from headwater.walsender.replies import created_slot, identify_system, read_slot, shown
+from headwater.walsender.served import Served
+from headwater.walsender.session_settings import ClientSettings
+from headwater.walsender.slot_commands import EXPORT, USE, alter_slot, create_slot, is_true, new_slot
+from headwater.walsender.slot_decoder import SlotDecoder, of_session
+from headwater.walsender.slot_progress import SlotProgress
+from headwater.walsender.statements import Statements
+from headwater.walsender.streaming import LogicalStream, StreamEnd
+
+T = TypeVar("T")
+
+log = logging.getLogger("headwater.walsender")
+
+START_UP_SECONDS = 60.0
+"""For all that comes before the session has begun (authentication_timeout)."""
+
+_EXTENDED = {PARSE, BIND, DESCRIBE, EXECUTE, CLOSE}
+_NARROW_KEY, _WIDE_KEY = 4, 32
+"""Bytes of a cancel key: before protocol 3.2, and from it on."""
+
+
+class Session:
+    """A session.
+
+    Args:
+        served: what is served, to all sessions.
+        connection: the client's.
+        pid: the session's number, which its client is told.
+    """
+
+    def __init__(self, served: Served, connection: Connection, pid: int) -> None:
+        self._served, self._connection, self.pid = served, connection, pid
+        self.key = b""
+        self.request: SessionRequest | None = None
+        self._statements: Statements | None = None
+        self._own_slots: list[str] = []
+        self._is_canceled = False
+
+    def end(self) -> None:
+        """Let the session end as the service does; a stream is finished first."""
+        self._connection.interrupt(
+            SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
+        )
+
+    def cancel(self) -> None:
+        """Let the command that runs end with an error."""
+        self._is_canceled = True
+        self._connection.wake.set()
+
+    def _check_canceled(self) -> None:
+        if self._is_canceled:
+            raise SessionError("canceling statement due to user request", sqlstate=QUERY_CANCELED)
+
+    async def run(self) -> None:
+        """Serve the client until it goes, or is sent away."""
+        try:
+            async with asyncio.timeout(START_UP_SECONDS):
+                has_begun = await self._start_up()
+            if has_begun:
+                await self._serve()
+        except TimeoutError:
+            log.warning("canceling authentication due to timeout")
+        except ConnectionClosedError:
+            log.debug("the client has gone", extra={"pid": self.pid})
+        except SessionError as error:
+            self._connection.send(report_of(error, "FATAL").as_bytes())
+        finally:
+            await self._leave()
+
+    async def _start_up(self) -> bool:
+        """Take packets until the session has begun; False: nothing else comes."""
+        packet = await self._first_packet()
+        if packet is None:
+            return False
+        minor, unknown = negotiated(packet, self._served.cluster.version)
+        if unknown:
+            self._connection.send(negotiate_protocol_version(unknown))
+        self.request = session_request(packet)
+        await self._served.admit(self.request, self._connection)
+        self._connection.send(AUTHENTICATION_OK)
+        self._begin(self.request, minor)
+        return True
+
+    async def _first_packet(self) -> StartupMessage | None:
+        may_ask = {"may_ask_ssl": True, "may_ask_gss": True}
+        while True:
+            body = await self._connection.first_packet(LEAST_PACKET, MOST_PACKET)
+            if body is None:
+                return None
+            packet = parse_first_packet(body, self._served.cluster.version, **may_ask)
+            if isinstance(packet, StartupMessage):
+                return packet
+            if isinstance(packet, CancelRequest):
+                self._served.cancel(packet)
+                return None
+            name = "may_ask_ssl" if type(packet).__name__ == "SslRequest" else "may_ask_gss"
+            may_ask[name] = False
+            self._connection.send(b"N")
+
+    def _begin(self, request: SessionRequest, minor: int) -> None:
+        served = self._served
+        encoding = served.encoding_of(request.database)
+        fixed = served.fixed_settings(request, encoding)
+        settings = ClientSettings(served.cluster.version, encoding, {}, fixed)
+        for name, value in request.settings:
+            settings.set(name, value)
+        self._statements = Statements(served, request, settings)
+        self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
+        told = b"".join(parameter_status(name, value) for name, value in settings.reported())
+        self._connection.send(told + backend_key_data(self.pid, self.key))
+        self._ready()
+
+    @property
+    def _sql(self) -> Statements:
+        assert self._statements is not None
+        return self._statements
+
+    @property
+    def _session(self) -> SessionRequest:
+        assert self.request is not None
+        return self.request
+
+    def _ready(self) -> None:
+        self._connection.send(ready_for_query(self._sql.status))
+
+    async def _serve(self) -> None:
+        """Take messages until the client goes."""
+        while True:
+            message = await self._connection.message()
+            if message.kind == TERMINATE or not await self._take(message):
+                return
+            await self._connection.drained()
+
+    async def _take(self, message: Message) -> bool:
+        """Take one message; False: the session ends."""
+        if message.kind == QUERY:
+            return await self._query(text_of(message.body))
+        if message.kind in _EXTENDED or message.kind == FUNCTION_CALL:
+            self._refuse_extended(message.kind)
+            while message.kind in _EXTENDED:
+                message = await self._connection.message()
+                if message.kind == TERMINATE:
+                    return False
+            self._ready()
+        elif message.kind == SYNC:
+            self._ready()
+        elif message.kind != FLUSH:
+            raise SessionError(f"invalid frontend message type {message.kind[0]}", sqlstate=PROTOCOL_VIOLATION)
+        return True
+
+    def _refuse_extended(self, kind: bytes) -> None:
+        what = "fastpath function calls" if kind == FUNCTION_CALL else "extended query protocol"
+        error = SessionError(f"{what} not supported in a replication connection", sqlstate=PROTOCOL_VIOLATION)
+        self._failed(error)
+
+    def _failed(self, error: HeadwaterError, context: str | None = None) -> None:
+        if self._sql.status == IN_TRANSACTION:
+            self._sql.status = IN_FAILED_TRANSACTION
+        self._connection.send(report_of(error, context=context).as_bytes())
+
+    async def _query(self, text: str) -> bool:
+        """Answer a simple query; False: the session ends."""
+        self._is_canceled = False
+        try:
+            if self._served.is_ending:
+                raise SessionError(
+                    "cannot execute new commands while WAL sender is in stopping mode",
+                    sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
+                )
+            command = parse_command(text, self._served.cluster.version) if self._session.is_replication else None
+            if isinstance(command, StartLogical):
+                if not await self._stream(command):
+                    return False
+            elif command is not None:
+                log.debug("received replication command: %s", text)
+                self._connection.send(await self._answer(command))
+            else:
+                await self._answer_sql(text)
+        except HeadwaterError as error:
+            self._failed(error)
+            await self._drop_temporary()
+        except Exception as error:
+            log.exception("a command has failed")
+            self._failed(unforeseen("answering", error))
+        self._ready()
+        return True
+
+    async def _answer_sql(self, text: str) -> None:
+        if not self._session.database:
+            raise SessionError(
+                "cannot execute SQL commands in WAL sender for physical replication", sqlstate=FEATURE_NOT_SUPPORTED
+            )
+        if not text.strip(" \t\r\n;"):
+            self._connection.send(EMPTY_QUERY)
+            return
+        self._connection.send(await _in_thread(lambda: self._sql.answer(text)))
+
+    async def _answer(self, command: Command) -> bytes:
+        """Return the answer to a command of replication."""
+        cluster, slots = self._served.cluster, self._served.slots
+        if isinstance(command, IdentifySystem):
+            timeline, end = await _in_thread(cluster.end)
+            lsn = lsn_text(end, cluster.version)
+            return identify_system(cluster.version, cluster.system_identifier, timeline, lsn, self._session.database)
+        if isinstance(command, Show):
+            return shown(*self._sql.settings.show(command.name))
+        if isinstance(command, CreateReplicationSlot):
+            return await self._create(command)
+        if isinstance(command, AlterReplicationSlot):
+            await _in_thread(lambda: alter_slot(slots, command, cluster.version, self.pid))
+            return command_complete("ALTER_REPLICATION_SLOT")
+        if isinstance(command, DropReplicationSlot):
+            await _in_thread(lambda: slots.drop(command.slot, self.pid, command.waits))
+            return command_complete("DROP_REPLICATION_SLOT")
+        if isinstance(command, ReadReplicationSlot):
+            return self._read(command)
+        raise SessionError(f"{type(command).__name__} is not supported", sqlstate=FEATURE_NOT_SUPPORTED)
+
+    def _read(self, command: ReadReplicationSlot) -> bytes:
+        if command.slot in self._served.slots.names():
+            raise SessionError(
+                "cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate=FEATURE_NOT_SUPPORTED
+            )
+        return read_slot([None, None, None])
+
+    async def _create(self, command: CreateReplicationSlot) -> bytes:
+        served = self._served
+        asked = new_slot(command, served.cluster.version)
+        self._check_snapshot(asked.snapshot)
+        database = self._session.database
+        lsn = await _in_thread(lambda: create_slot(served.cluster, served.slots, database, command, asked))
+        if command.is_temporary:
+            self._own_slots.append(command.slot)
+        snapshot = served.export_snapshot(database, lsn) if asked.snapshot == EXPORT else None
+        if asked.snapshot == USE:
+            self._sql.snapshot = lsn
+        return created_slot(command.slot, lsn_text(lsn, served.cluster.version), snapshot, command.plugin)
+
+    def _check_snapshot(self, snapshot: str) -> None:
+        words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"
+        if snapshot == EXPORT and self._sql.status != b"I":
+            raise SessionError(f"{words} must not be called inside a transaction")
+        if snapshot == USE:
+            self._sql.check_uses_snapshot(words)
+
+    async def _stream(self, command: StartLogical) -> bool:
+        """Stream from a slot; False: the session ends."""
+        if self._sql.status != b"I":
+            raise SessionError(
+                "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
+            )
+        if not self._session.database:
+            raise SessionError(
+                "logical decoding requires a database connection", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
+            )
+        with ExitStack() as block:
+            opened = block.enter_context(self._served.slots.used(command.slot, self.pid))
+            slot = self._marked(opened.slot, command)
+            decoder = await _in_thread(lambda: self._decoder(slot, command))
+            if slot != opened.slot:
+                await _in_thread(lambda: opened.write(slot))
+            progress = SlotProgress(opened, self._served.cluster.segment_size)
+            end = await self._streamed(decoder, progress)
+        if end is StreamEnd.LOST or end is StreamEnd.TIMED_OUT:
+            if end is StreamEnd.TIMED_OUT:
+                log.info("terminating walsender process due to replication timeout")
+            return False
+        self._connection.send(command_complete("COPY 0"))
+        if end is StreamEnd.SERVICE_ENDS:
+            return False
+        self._connection.send(command_complete("START_REPLICATION"))
+        return True
+
+    async def _streamed(self, decoder: SlotDecoder, progress: SlotProgress) -> StreamEnd:
+        served, connection = self._served, self._connection
+        feed = Feed(decoder, served.cluster.source.wal, connection.wake_from_thread)
+        timeout = self._sql.settings.sender_timeout
+        stream = LogicalStream(connection, feed, progress, timeout, lambda: served.is_ending, self._check_canceled)
+        connection.send(COPY_BOTH_RESPONSE)
+        feed.start()
+        try:
+            return await stream.run()
+        finally:
+            await _in_thread(feed.stop)
+            await _in_thread(progress.write)
+
+    def _marked(self, slot: Slot, command: StartLogical) -> Slot:
+        """Return the slot as the command needs it; two_phase is set by the plugin's option of that name."""
+        if slot.request.database != self._session.database:
+            raise SessionError(
+                f'replication slot "{command.slot}" was not created in this database',
+                sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
+            )
+        asks = any(name == "two_phase" and is_true(name, value) for name, value in command.options)
+        is_pgoutput = slot.request.plugin == "pgoutput"
+        return replace(slot, two_phase=True) if asks and is_pgoutput and not slot.two_phase else slot
+
+    def _decoder(self, slot: Slot, command: StartLogical) -> SlotDecoder:
+        cluster = self._served.cluster
+        start = max(command.lsn, slot.confirmed_lsn)
+        options = tuple((name, None if value is None else str(value)) for name, value in command.options)
+        request = request_of_slot(slot)
+        settings = {**dict(request.settings), **dict(self._sql.settings.of_decoding())}
+        if cluster.source.server_version is not None:
+            settings["server_version"] = cluster.source.server_version
+        request = replace(
+            request, wal=cluster.source.wal, options=options, settings=tuple(settings.items()), slot=command.slot
+        )
+        log.info('starting logical decoding for slot "%s"', command.slot)
+        log.info(
+            "Streaming transactions committing after %s, reading WAL from %s.",
+            lsn_text(start, cluster.version),
+            lsn_text(slot.restart_lsn, cluster.version),
+        )
+        return SlotDecoder(cluster, of_session(request, start, slot.two_phase), kept_in_slot(slot))
+
+    async def _drop_temporary(self) -> None:
+        """Drop the temporary slots of this session, as the server does after any error of it."""
+        while self._own_slots:
+            name = self._own_slots.pop()
+            if name in self._served.slots.names():
+                await _in_thread(lambda name=name: self._served.slots.drop(name, self.pid, waits=False))  # type: ignore[misc]
+
+    async def _leave(self) -> None:
+        try:
+            await self._drop_temporary()
+        finally:
+            self._connection.close()
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work)

@@ -1,0 +1,147 @@
+"""The settings of one connection: what the client asked for, by the server's names and in its words.
+
+Settings that change what is decoded go to the session that decodes. The others are kept so that they can be shown.
+
+PostgreSQL: guc.c, guc_tables.c. Known gap: of settings that change nothing here, values are not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from headwater.errors import SessionError, UsageError
+from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT
+from headwater.pg.version import Version
+from headwater.rows.session import SessionSettings
+
+_DECODING = {
+    "timezone": "TimeZone",
+    "datestyle": "DateStyle",
+    "intervalstyle": "IntervalStyle",
+    "extra_float_digits": "extra_float_digits",
+    "bytea_output": "bytea_output",
+    "lc_monetary": "lc_monetary",
+    "client_encoding": "client_encoding",
+    "search_path": "search_path",
+    "logical_decoding_work_mem": "logical_decoding_work_mem",
+    "debug_logical_replication_streaming": "debug_logical_replication_streaming",
+}
+"""Settings that change what is decoded, and how they are spelled."""
+
+_OTHERS = {
+    "application_name": "",
+    "wal_sender_timeout": "1min",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "transaction_timeout": "0",
+    "client_min_messages": "notice",
+    "default_transaction_read_only": "off",
+    "default_transaction_isolation": "read committed",
+    "row_security": "on",
+    "standard_conforming_strings": "on",
+    "synchronous_commit": "on",
+    "jit": "off",
+}
+"""Settings that a client may change without any effect, and their values."""
+
+_REPORTED = (
+    *("in_hot_standby", "integer_datetimes", "TimeZone", "IntervalStyle", "search_path", "is_superuser"),
+    *("application_name", "default_transaction_read_only", "scram_iterations", "DateStyle"),
+    *("standard_conforming_strings", "session_authorization", "client_encoding", "server_version", "server_encoding"),
+)
+_MILLISECONDS = {"us": 0.001, "": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(us|ms|s|min|h|d|)\s*")
+
+
+class ClientSettings:
+    """The settings of a connection.
+
+    Args:
+        version: of the server that is stood for.
+        encoding: the database's.
+        server: what the server's own sessions begin with, by names in lower case.
+        fixed: what a client cannot change, by name.
+    """
+
+    def __init__(self, version: Version, encoding: str, server: Mapping[str, str], fixed: Mapping[str, str]) -> None:
+        self._version, self._encoding = version, encoding
+        self._fixed = {name.lower(): (name, value) for name, value in fixed.items()}
+        shown = SessionSettings.from_settings({**server, "client_encoding": encoding}, version.major, encoding)
+        self._asked: dict[str, str] = {}
+        self._values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
+
+    def set(self, name: str, value: str) -> None:
+        """Change a setting.
+
+        Raises:
+            SessionError: there is none of this name, the value is wrong, or it cannot be changed.
+        """
+        key = name.lower()
+        if key in self._fixed:
+            raise SessionError(f'parameter "{self._fixed[key][0]}" cannot be changed', sqlstate="55P02")
+        if key not in self._values or (key.startswith("debug_") and not self._version.has_debug_streaming):
+            raise _unknown(name)
+        if key in _DECODING:
+            self._values[key] = self._checked(key, value)
+            self._asked[key] = value
+        else:
+            if key == "wal_sender_timeout":
+                _milliseconds(name, value)
+            self._values[key] = value
+
+    def show(self, name: str) -> tuple[str, str]:
+        """Return a setting's name as the server spells it, and its value.
+
+        Raises:
+            SessionError: there is none.
+        """
+        key = name.lower()
+        if key in self._fixed:
+            return self._fixed[key]
+        if key not in self._values:
+            raise _unknown(name)
+        return _DECODING.get(key, key), self._values[key]
+
+    def of_decoding(self) -> tuple[tuple[str, str], ...]:
+        """Return the settings that a decoding session is given: names and values."""
+        return tuple({**self._asked, "client_encoding": self._values["client_encoding"]}.items())
+
+    @property
+    def sender_timeout(self) -> float:
+        """Seconds after which a silent client is given up; 0 for never."""
+        return _milliseconds("wal_sender_timeout", self._values["wal_sender_timeout"]) / 1000
+
+    def reported(self) -> list[tuple[str, str]]:
+        """Return the settings that a client is told of when it connects: names and values."""
+        left_out = set() if self._version.reports_search_path else {"search_path"}
+        left_out |= set() if self._version.reports_scram_iterations else {"scram_iterations"}
+        return [self.show(name) for name in _REPORTED if name not in left_out]
+
+    def is_reported(self, name: str) -> bool:
+        """Tell whether a client is told when a setting changes."""
+        return name.lower() in {name.lower() for name, _ in self.reported()}
+
+    def _checked(self, key: str, value: str) -> str:
+        try:
+            session = SessionSettings.from_settings({key: value}, self._version.major, self._encoding)
+        except UsageError:
+            raise _invalid(_DECODING[key], value) from None
+        return str(getattr(session, key))
+
+
+def _unknown(name: str) -> SessionError:
+    return SessionError(f'unrecognized configuration parameter "{name}"', sqlstate=UNDEFINED_OBJECT)
+
+
+def _invalid(name: str, value: str) -> SessionError:
+    return SessionError(f'invalid value for parameter "{name}": "{value}"', sqlstate=INVALID_PARAMETER_VALUE)
+
+
+def _milliseconds(name: str, value: str) -> float:
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise _invalid(name, value)
+    return float(match[1]) * _MILLISECONDS[match[2]]

@@ -1,0 +1,162 @@
+"""The commands that make, change and drop slots, as the walsender does them; each may take its time, in a thread.
+
+PostgreSQL: parseCreateReplSlotOptions, CreateReplicationSlot, AlterReplicationSlot (walsender.c), slot.c, logical.c.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import (
+    FEATURE_NOT_SUPPORTED,
+    INTERNAL_ERROR,
+    INVALID_PARAMETER_VALUE,
+    OBJECT_NOT_IN_PREREQUISITE_STATE,
+    SYNTAX_ERROR,
+    UNDEFINED_FILE,
+)
+from headwater.pg.version import Version
+from headwater.pipeline.requests.plugin_loading import plugin_names
+from headwater.protocol.replication_commands import AlterReplicationSlot, CreateReplicationSlot, Options, Value
+from headwater.protocol.startup import parsed_bool
+from headwater.slots.slot import Slot, SlotRequest
+from headwater.walsender.served_cluster import ServedCluster
+from headwater.walsender.served_slots import ServedSlots
+
+EXPORT, USE, NOTHING = "export", "use", "nothing"
+
+
+@dataclass(frozen=True)
+class NewSlot:
+    """What CREATE_REPLICATION_SLOT asks for.
+
+    Attributes:
+        snapshot: what becomes of the snapshot: EXPORT, USE or NOTHING.
+        two_phase, failover: the slot's.
+    """
+
+    snapshot: str = EXPORT
+    two_phase: bool = False
+    failover: bool = False
+
+
+def new_slot(command: CreateReplicationSlot, version: Version) -> NewSlot:
+    """Take the options of CREATE_REPLICATION_SLOT apart.
+
+    Raises:
+        SessionError: one is unknown, comes twice, or is of the other kind of slot.
+    """
+    known = {"snapshot", "two_phase"} if command.plugin is not None else {"reserve_wal"}
+    if version.alters_replication_slots and command.plugin is not None:
+        known.add("failover")
+    values = dict(_once(command.options, known))
+    snapshot = str(values.get("snapshot", EXPORT))
+    if snapshot not in (EXPORT, USE, NOTHING):
+        raise SessionError(
+            f'unrecognized value for CREATE_REPLICATION_SLOT option "snapshot": "{snapshot}"',
+            sqlstate=INVALID_PARAMETER_VALUE,
+        )
+    flags = {name: is_true(name, values[name]) for name in ("two_phase", "failover") if name in values}
+    return NewSlot(snapshot, **flags)
+
+
+_ANY_SLOT = {"snapshot", "two_phase", "failover", "reserve_wal"}
+
+
+def _once(options: Options, known: Iterable[str]) -> Options:
+    seen: set[str] = set()
+    for name, _ in options:
+        if name not in _ANY_SLOT:
+            raise SessionError(f"unrecognized option: {name}", sqlstate=INTERNAL_ERROR)
+        if name in seen or name not in known:
+            raise SessionError("conflicting or redundant options", sqlstate=SYNTAX_ERROR)
+        seen.add(name)
+    return options
+
+
+def is_true(name: str, value: Value) -> bool:
+    """Return the value of an option that is a boolean (defGetBoolean).
+
+    Raises:
+        SessionError: it is none.
+    """
+    parsed = True if value is None else value if isinstance(value, bool) else parsed_bool(str(value))
+    if parsed is None or (isinstance(value, int) and value not in (0, 1)):
+        raise SessionError(f"{name} requires a Boolean value", sqlstate=SYNTAX_ERROR)
+    return parsed
+
+
+def create_slot(
+    cluster: ServedCluster, slots: ServedSlots, database: str, command: CreateReplicationSlot, asked: NewSlot
+) -> int:
+    """Make a logical slot at the present end of the log; return the LSN where it begins.
+
+    Raises:
+        SessionError: it cannot be made; HeadwaterError: the WAL cannot be followed.
+    """
+    if command.plugin is None:
+        raise SessionError(
+            "physical replication slots are not supported", sqlstate=FEATURE_NOT_SUPPORTED, hint="Use a logical slot."
+        )
+    if not database:
+        raise SessionError("logical decoding requires a database connection", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE)
+    slots.check_new(command.slot)
+    _check_plugin(command.plugin)
+    if asked.failover and command.is_temporary:
+        raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
+    kept = cluster.state_at_end(database)
+    source = cluster.source
+    request = SlotRequest(
+        wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in source.wal.places),
+        catalog=os.path.abspath(source.catalog),
+        database=database,
+        plugin=command.plugin,
+        server_settings=kept.server_settings,
+        timeline=source.wal.timeline,
+    )
+    state = replace(kept.state, outputs=())
+    slot = Slot(request, kept.state.lsn, state, asked.two_phase, asked.failover)
+    slots.create(command.slot, slot, command.is_temporary)
+    return kept.state.lsn
+
+
+def _check_plugin(name: str) -> None:
+    """Check that a plugin is installed; a client names no file, whose code would run here."""
+    if name not in plugin_names():
+        raise SessionError(
+            f'could not access file "{name}": No such file or directory',
+            sqlstate=UNDEFINED_FILE,
+            hint=f"Plugins are {', '.join(plugin_names())}.",
+        )
+
+
+def alter_slot(slots: ServedSlots, command: AlterReplicationSlot, version: Version, pid: int) -> None:
+    """Change a slot's flags.
+
+    Raises:
+        SessionError: the slot is not there, is used, or has no such flag.
+    """
+    known = {"failover", "two_phase"} if version.alters_two_phase else {"failover"}
+    values: dict[str, bool] = {}
+    for name, value in command.options:
+        if name not in known:
+            raise SessionError(f"unrecognized option: {name}", sqlstate=INTERNAL_ERROR)
+        if name in values:
+            raise SessionError("conflicting or redundant options", sqlstate=SYNTAX_ERROR)
+        values[name] = is_true(name, value)
+    with slots.used(command.slot, pid, waits=True) as opened:
+        if values.get("failover") and slots.is_temporary(command.slot):
+            raise SessionError(
+                "cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED
+            )
+        slot = opened.slot
+        changed = replace(
+            slot,
+            failover=values.get("failover", slot.failover),
+            two_phase=values.get("two_phase", slot.two_phase),
+        )
+        if changed != slot:
+            opened.write(changed)

@@ -1,0 +1,84 @@
+"""The progress of a slot while a session streams from it: what the client has confirmed, and when that is written.
+
+Confirming moves a number. The slot's file is written when WAL that it needs becomes less by a segment, when some time
+has passed, and at the end of the session. After a crash a slot may stand where it stood before: the client's own
+position covers that, as with a server.
+
+PostgreSQL: LogicalConfirmReceivedLocation (logical.c).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import replace
+
+from headwater.reorder.commits.state import State
+from headwater.slots.slot import SlotStatistics
+from headwater.slots.slot_directory import OpenSlot
+
+WRITE_SECONDS = 10.0
+MOST_STATES = 64
+"""States that wait for being confirmed, at most; of more, every other one is dropped."""
+
+
+class SlotProgress:
+    """The progress of one session.
+
+    Args:
+        opened: the slot, which this session uses.
+        segment_size: bytes.
+    """
+
+    def __init__(self, opened: OpenSlot, segment_size: int) -> None:
+        self._opened, self._segment_size = opened, segment_size
+        self.confirmed = opened.slot.confirmed_lsn
+        self._state = opened.slot.state
+        self._waiting: deque[State] = deque()
+        self._lock = threading.Lock()
+        self._written = time.monotonic()
+        self._counts = SlotStatistics(calls=1)
+
+    def reached(self, state: State) -> None:
+        """Note a state that the slot can go on from once all before it is confirmed."""
+        with self._lock:
+            self._waiting.append(state)
+            if len(self._waiting) > MOST_STATES:
+                self._waiting = deque([*list(self._waiting)[:-1:2], state])
+
+    def sent(self, messages: int, size: int) -> None:
+        """Count what was sent."""
+        with self._lock:
+            self._counts += SlotStatistics(messages=messages, total_bytes=size)
+
+    def confirm(self, lsn: int) -> bool:
+        """Note that the client has all up to an LSN; return whether the slot's file is due to be written."""
+        with self._lock:
+            if lsn <= self.confirmed:
+                return False
+            self.confirmed = lsn
+            before = self._restart_lsn
+            while self._waiting and self._waiting[0].lsn <= lsn:
+                self._state = self._waiting.popleft()
+            frees = before // self._segment_size < self._restart_lsn // self._segment_size
+            return frees or time.monotonic() - self._written >= WRITE_SECONDS
+
+    def write(self) -> None:
+        """Write the slot's file, if there is anything new; may wait for the disk.
+
+        Raises:
+            SlotError: it cannot be written.
+        """
+        with self._lock:
+            slot, counts = self._opened.slot, self._counts
+            if self._state is None or self.confirmed <= slot.confirmed_lsn:
+                return
+            state, self._counts, self._written = self._state.in_new_session, SlotStatistics(), time.monotonic()
+            self._opened.write(
+                replace(slot, confirmed_lsn=self.confirmed, state=state, statistics=slot.statistics + counts)
+            )
+
+    @property
+    def _restart_lsn(self) -> int:
+        return 0 if self._state is None else self._state.restart_lsn

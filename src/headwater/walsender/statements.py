@@ -1,0 +1,161 @@
+"""SQL on a connection: the session's own statements are done here; the rest is asked of layers, in their order.
+
+A simple query is one statement here, or several that are each done as if they had come alone. What no layer can answer
+is refused with the server's error class 0A000.
+
+PostgreSQL: postgres.c (exec_simple_query), utility.c. Known gap: transactions are a state of the session, no more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, IN_FAILED_SQL_TRANSACTION
+from headwater.protocol.backend_messages import (
+    IDLE,
+    IN_FAILED_TRANSACTION,
+    IN_TRANSACTION,
+    Report,
+    command_complete,
+    parameter_status,
+)
+from headwater.protocol.startup import SessionRequest
+from headwater.walsender.replies import result, shown, text, text_column
+from headwater.walsender.served import Served
+from headwater.walsender.session_settings import ClientSettings
+
+_QUOTED = r"'((?:[^']|'')*)'"
+_BEGIN = re.compile(r"(BEGIN|START\s+TRANSACTION)(\s+(?:WORK|TRANSACTION))?(?P<modes>(?:[\s,]+[A-Z][A-Z\s]*)*)", re.I)
+_END = re.compile(r"(COMMIT|END|ROLLBACK|ABORT)(\s+(?:WORK|TRANSACTION))?", re.I)
+_SET = re.compile(rf"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.]+)\s*(?:=|\s+TO\s)\s*(?:{_QUOTED}|(.+?))\s*", re.I | re.S)
+_SET_MODES = re.compile(r"SET\s+TRANSACTION\s+(?P<modes>[A-Z][A-Z\s,]*)", re.I)
+_SHOW = re.compile(r"SHOW\s+([\w.]+)", re.I)
+_SET_CONFIG = re.compile(
+    rf"SELECT\s+(?:pg_catalog\.)?set_config\(\s*{_QUOTED}\s*,\s*{_QUOTED}\s*,\s*(?:false|true)\s*\)", re.I
+)
+
+
+class Statements:
+    """The statements of one session.
+
+    Args:
+        served: what is served.
+        request: what the client is.
+        settings: of the session.
+
+    Attributes:
+        status: of the transaction, as ReadyForQuery has it.
+        snapshot: LSN of the snapshot that the transaction reads by; None for the present.
+    """
+
+    def __init__(self, served: Served, request: SessionRequest, settings: ClientSettings) -> None:
+        self._served, self._request, self.settings = served, request, settings
+        self.status = IDLE
+        self.snapshot: int | None = None
+        self._is_repeatable = self._is_read_only = self._has_read = False
+
+    def answer(self, query: str) -> bytes:
+        """Answer the statements of a query, in their order; may take its time.
+
+        Raises:
+            SessionError: one of them is refused.
+        """
+        return b"".join(self._answer_statement(statement) for statement in statements_of(query))
+
+    def check_uses_snapshot(self, words: str) -> None:
+        """Check that the transaction can take the snapshot of a slot that is made in it.
+
+        Raises:
+            SessionError: it cannot.
+        """
+        if self.status == IDLE:
+            raise SessionError(f"{words} must be called inside a transaction")
+        if not self._is_repeatable:
+            raise SessionError(f"{words} must be called in REPEATABLE READ isolation mode transaction")
+        if self._served.cluster.version.wants_read_only_snapshots and not self._is_read_only:
+            raise SessionError(f"{words} must be called in a read-only transaction")
+        if self._has_read:
+            raise SessionError(f"{words} must be called before any query")
+
+    def _answer_statement(self, statement: str) -> bytes:
+        if (match := _END.fullmatch(statement)) is not None:
+            return self._finish(match[1].upper())
+        if self.status == IN_FAILED_TRANSACTION:
+            raise SessionError(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                sqlstate=IN_FAILED_SQL_TRANSACTION,
+            )
+        if (match := _BEGIN.fullmatch(statement)) is not None:
+            return self._begin(match["modes"], "START TRANSACTION" if match[1][0] in "sS" else "BEGIN")
+        if (match := _SET_MODES.fullmatch(statement)) is not None:
+            self._take_modes(match["modes"])
+            return command_complete("SET")
+        if (match := _SET.fullmatch(statement)) is not None:
+            value = match[3] if match[2] is None else match[2].replace("''", "'")
+            return self._set(match[1], value) + command_complete("SET")
+        if (match := _SHOW.fullmatch(statement)) is not None:
+            return shown(*self.settings.show(match[1]))
+        if (match := _SET_CONFIG.fullmatch(statement)) is not None:
+            name, value = (part.replace("''", "'") for part in match.groups())
+            told = self._set(name, value)
+            return result([text_column("set_config")], [[text(self.settings.show(name)[1])]], "SELECT 1") + told
+        return self._ask(statement)
+
+    def _ask(self, statement: str) -> bytes:
+        """Ask the layers that read catalogs and rows."""
+        self._has_read = True
+        raise SessionError(
+            f"cannot answer this query without a server: {statement[:200]}",
+            sqlstate=FEATURE_NOT_SUPPORTED,
+            hint="Headwater answers what stock clients of replication ask; ask the primary anything else.",
+        )
+
+    def _begin(self, modes: str, tag: str) -> bytes:
+        if self.status == IN_TRANSACTION:
+            warning = Report("WARNING", "25001", "there is already a transaction in progress")
+            return warning.as_bytes() + command_complete(tag)
+        self.status = IN_TRANSACTION
+        self._is_repeatable = self._is_read_only = self._has_read = False
+        self.snapshot = None
+        self._take_modes(modes)
+        return command_complete(tag)
+
+    def _take_modes(self, modes: str) -> None:
+        words = " ".join(modes.upper().replace(",", " ").split())
+        if "ISOLATION LEVEL" in words:
+            self._is_repeatable = "REPEATABLE READ" in words or "SERIALIZABLE" in words
+        if "READ ONLY" in words or "READ WRITE" in words:
+            self._is_read_only = "READ ONLY" in words
+
+    def _finish(self, word: str) -> bytes:
+        commits = word in ("COMMIT", "END") and self.status != IN_FAILED_TRANSACTION
+        tag = command_complete("COMMIT" if commits else "ROLLBACK")
+        if self.status == IDLE:
+            return Report("WARNING", "25P01", "there is no transaction in progress").as_bytes() + tag
+        self.status, self.snapshot = IDLE, None
+        return tag
+
+    def _set(self, name: str, value: str) -> bytes:
+        """Change a setting, and return what the client is told of it."""
+        before = self.settings.show(name)
+        self.settings.set(name, value)
+        after = self.settings.show(name)
+        is_told = after != before and self.settings.is_reported(name)
+        return parameter_status(*after) if is_told else b""
+
+
+def statements_of(query: str) -> Iterator[str]:
+    """Split a query at its semicolons; those in quotes, and comments, split nothing."""
+    start = 0
+    for match in _SPLIT.finditer(query):
+        if match[0] == ";":
+            if part := query[start : match.start()].strip():
+                yield part
+            start = match.end()
+    if part := query[start:].strip():
+        yield part
+
+
+_SPLIT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;", re.S)

@@ -1,0 +1,216 @@
+"""A logical stream: messages out, the client's positions in, signs of life both ways.
+
+One loop looks at all that may have happened and then waits, as the server does at its latch. What it sends, and when,
+is the server's: a keepalive whenever everything has been sent and the client has not reported it; an answer at once to
+a status that asks for one; a ping after half the timeout without a word, the end after all of it.
+
+PostgreSQL: WalSndLoop, WalSndWaitForWal, ProcessRepliesIfAny, WalSndCheckTimeOut, WalSndDone (walsender.c).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from headwater.errors import HeadwaterError, SessionError
+from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+from headwater.protocol.backend_messages import COPY_DONE, copy_data
+from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, Message
+from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
+from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
+from headwater.walsender.connection import Connection
+from headwater.walsender.feed import Feed
+from headwater.walsender.slot_decoder import Piece, Reached
+from headwater.walsender.slot_progress import SlotProgress
+
+LONGEST_WAIT = 10.0
+"""Seconds after which the loop looks at everything again."""
+
+
+class StreamEnd(Enum):
+    """How a stream ended: both sides agreed, the service ends, or the client is not there any more."""
+
+    AGREED = "agreed"
+    SERVICE_ENDS = "service ends"
+    LOST = "lost"
+    TIMED_OUT = "timed out"
+
+
+@dataclass
+class Positions:
+    """The positions of a stream: LSNs.
+
+    Attributes:
+        sent: all up to here has been sent.
+        written, flushed, applied: as the client reports them; 0 before it has.
+    """
+
+    sent: int
+    written: int = 0
+    flushed: int = 0
+    applied: int = 0
+
+
+class LogicalStream:
+    """A stream to one client.
+
+    Args:
+        connection: the client's.
+        feed: what is sent.
+        progress: the slot's.
+        timeout: seconds after which a silent client is given up; 0 for never.
+        is_ending: says whether the service ends.
+        check: raises what the stream is to end with at once.
+
+    Attributes:
+        positions: of the stream.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        feed: Feed,
+        progress: SlotProgress,
+        timeout: float,
+        is_ending: Callable[[], bool],
+        check: Callable[[], None],
+    ) -> None:
+        self._connection, self._feed, self._progress = connection, feed, progress
+        self._timeout, self._is_ending, self._check = timeout, is_ending, check
+        self._loop = asyncio.get_running_loop()
+        self.positions = Positions(progress.confirmed)
+        self._last_reply = self._loop.time()
+        self._is_pinged = False
+        self._has_received_done = self._has_sent_done = False
+        self._writing: asyncio.Future[None] | None = None
+
+    async def run(self) -> StreamEnd:
+        """Stream until one side ends it.
+
+        Raises:
+            HeadwaterError: what is there cannot be decoded, or the client says what it may not.
+        """
+        try:
+            while True:
+                self._connection.wake.clear()
+                end = self._step()
+                if end is not None:
+                    return end
+                if not self._can_go_on():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._connection.wake.wait(), self._sleep())
+                else:
+                    await asyncio.sleep(0)
+        finally:
+            if self._writing is not None:
+                await self._writing
+
+    def _step(self) -> StreamEnd | None:
+        """Do what there is to do now; None: go on."""
+        self._check()
+        if not self._heed_client() or self._connection.is_lost:
+            return StreamEnd.LOST
+        if self._has_received_done and self._has_sent_done and self._connection.has_room:
+            return StreamEnd.AGREED
+        self._send()
+        if self._is_caught_up:
+            if self._is_ending():
+                return self._finish()
+            self._show_position()
+        return self._check_time()
+
+    def _can_go_on(self) -> bool:
+        return self._feed.has_items and self._connection.has_room and not self._has_sent_done
+
+    @property
+    def _is_caught_up(self) -> bool:
+        return self._feed.is_drained and self._connection.has_room
+
+    def _heed_client(self) -> bool:
+        """Take what the client has sent; False: it goes."""
+        while (message := self._connection.take_message()) is not None:
+            self._last_reply, self._is_pinged = self._loop.time(), False
+            if message.kind == TERMINATE or not self._heed(message):
+                return False
+        return True
+
+    def _heed(self, message: Message) -> bool:
+        if message.kind == CLIENT_COPY_DONE:
+            if not self._has_sent_done:
+                self._connection.send(COPY_DONE)
+                self._has_sent_done = True
+            self._has_received_done = True
+            return True
+        if message.kind != COPY_DATA:
+            shown = message.kind.decode("latin-1")
+            raise SessionError(f'invalid standby message type "{shown}"', sqlstate=PROTOCOL_VIOLATION)
+        status = parse_client_message(message.body)
+        if isinstance(status, StandbyStatus):
+            self._take(status)
+        return True
+
+    def _take(self, status: StandbyStatus) -> None:
+        place = self.positions
+        place.written, place.flushed, place.applied = status.written, status.flushed, status.applied
+        if status.wants_reply:
+            self._keepalive(False)
+        if status.flushed and self._progress.confirm(status.flushed):
+            self._write_slot()
+
+    def _write_slot(self) -> None:
+        if self._writing is None or self._writing.done():
+            self._writing = self._loop.run_in_executor(None, self._progress.write)
+
+    def _send(self) -> None:
+        """Send as much as there is room for; nothing after CopyDone."""
+        while self._can_go_on():
+            item = self._feed.take()
+            if isinstance(item, Piece):
+                self._connection.send(item.data)
+                self._progress.sent(item.count, len(item.data))
+                self.positions.sent = max(self.positions.sent, item.lsn)
+                return
+            if isinstance(item, Reached):
+                self.positions.sent = max(self.positions.sent, item.kept.state.lsn)
+                self._progress.reached(item.kept.state)
+            elif isinstance(item, HeadwaterError):
+                raise item
+
+    def _show_position(self) -> None:
+        """Tell how far all was sent, unless the client has reported it: it may confirm what had nothing for it."""
+        place = self.positions
+        if place.flushed < place.sent and place.written < place.sent and not self._is_pinged:
+            self._keepalive(False)
+
+    def _keepalive(self, wants_reply: bool) -> None:
+        self._connection.send(copy_data(keepalive(self.positions.sent, wants_reply)))
+        self._is_pinged = self._is_pinged or wants_reply
+
+    def _finish(self) -> StreamEnd | None:
+        """End when the client has everything; else ask how far it is."""
+        replicated = self.positions.flushed or self.positions.written
+        if replicated >= self.positions.sent:
+            return StreamEnd.SERVICE_ENDS
+        if not self._is_pinged:
+            self._keepalive(True)
+        return None
+
+    def _check_time(self) -> StreamEnd | None:
+        if not self._timeout:
+            return None
+        silent = self._loop.time() - self._last_reply
+        if silent >= self._timeout:
+            return StreamEnd.TIMED_OUT
+        if silent >= self._timeout / 2 and not self._is_pinged:
+            self._keepalive(True)
+        return None
+
+    def _sleep(self) -> float:
+        """Return the seconds until time alone makes something happen."""
+        if not self._timeout:
+            return LONGEST_WAIT
+        limit = self._timeout if self._is_pinged else self._timeout / 2
+        return min(LONGEST_WAIT, max(0.001, limit - (self._loop.time() - self._last_reply)))
