@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from bad_input.servers import conninfo_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.receiver.base_backup import BackupRequest, take_backup
 
 END_SECONDS = 60
 
@@ -72,21 +73,21 @@ class Serving:
         return {**os.environ, **place}
 
 
+def backup_of(server: EmbeddedPostgres, directory: Path) -> Path:
+    """Take a base backup by ``headwater backup``, as servers of some majors come without their clients."""
+    take_backup(BackupRequest(conninfo=conninfo_of(server), directory=directory))
+    return directory
+
+
+def client(name: str, major: int) -> Path:
+    """Find a client program: of a major, or of the next one that there are clients of."""
+    programs = (find_client(name, newer) for newer in range(major, 20))
+    return next(program for program in programs if program is not None)
+
+
 def recvlogical(
     environment: dict[str, str], major: int, *arguments: str, database: str = "postgres"
 ) -> subprocess.CompletedProcess[str]:
-    """Run pg_recvlogical of a major."""
-    program = find_client("pg_recvlogical", major)
-    assert program is not None
-    command = [str(program), "-d", database, *arguments]
+    """Run pg_recvlogical."""
+    command = [str(client("pg_recvlogical", major)), "-d", database, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=END_SECONDS, check=False)
-
-
-def both(
-    server: EmbeddedPostgres, serving: Serving, major: int, *arguments: str
-) -> Sequence[subprocess.CompletedProcess[str]]:
-    """Run pg_recvlogical with the server and with the service; the exit status and what is printed must be the same."""
-    theirs = recvlogical(server.client_environment(), major, *arguments)
-    ours = recvlogical(serving.environment(), major, *arguments)
-    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout), (ours.stderr, theirs.stderr)
-    return theirs, ours

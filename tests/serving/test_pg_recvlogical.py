@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import now, run, small_server
-from bad_input.standbys import base_backup
-from serving.service import Serving, recvlogical
+from serving.service import Serving, backup_of, recvlogical
 
 pytestmark = pytest.mark.server
 
@@ -37,11 +36,13 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize(
+    "major", [pytest.param(major, marks=() if major in (14, 16, 18) else pytest.mark.slow) for major in range(14, 19)]
+)
 def test_streams_are_equal(tmp_path: Path, major: int) -> None:
     with small_server(major) as server:
         run(server, *TABLES)
-        catalog = base_backup(server, tmp_path / "base")
+        catalog = backup_of(server, tmp_path / "base")
         with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
             for plugin, arguments in PLUGINS.items():
                 for environment in (server.client_environment(), serving.environment()):
