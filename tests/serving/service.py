@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bad_input.servers import conninfo_of
@@ -91,3 +93,52 @@ def recvlogical(
     """Run pg_recvlogical."""
     command = [str(client("pg_recvlogical", major)), "-d", database, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=END_SECONDS, check=False)
+
+
+def make_slot_by_client(environment: dict[str, str], major: int, slot: str, plugin: str, *arguments: str) -> None:
+    """Make a slot by pg_recvlogical."""
+    made = recvlogical(environment, major, "--slot", slot, "--create-slot", "-P", plugin, *arguments)
+    assert made.returncode == 0, made.stderr
+
+
+class Streaming:
+    """A pg_recvlogical that streams, until it is told to end."""
+
+    def __init__(self, environment: dict[str, str], major: int, *arguments: str, database: str = "postgres") -> None:
+        command = [str(client("pg_recvlogical", major)), "-d", database, "--start", *arguments]
+        self._process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+
+    def end(self) -> int:
+        """Interrupt it; return its exit status."""
+        self._process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until it ends; return its exit status."""
+        _, self.errors = self._process.communicate(timeout=END_SECONDS)
+        return self._process.returncode
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, which another process makes true."""
+    end = time.monotonic() + END_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        os.sched_yield()
+
+
+def content(file: Path) -> bytes:
+    """Read a file; nothing where it is not there yet."""
+    return file.read_bytes() if file.exists() else b""
+
+
+def wait_for_equal_files(files: Sequence[Path]) -> None:
+    """Wait until files are equal and not empty."""
+
+    def are_equal() -> bool:
+        contents = list(map(content, files))
+        return contents[0] != b"" and all(content == contents[0] for content in contents)
+
+    wait_until(are_equal)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from bad_input.servers import now, run, small_server
-from serving.service import Serving, backup_of, recvlogical
+from bad_input.servers import conninfo_of, now, run, small_server
+from serving.service import (
+    Serving,
+    Streaming,
+    backup_of,
+    content,
+    make_slot_by_client,
+    recvlogical,
+    wait_for_equal_files,
+    wait_until,
+)
 
 pytestmark = pytest.mark.server
 
@@ -26,10 +36,6 @@ WORK = (
     "TRUNCATE t, u",
     "SELECT pg_logical_emit_message(true, 'prefix', 'in a transaction')",
 )
-PLUGINS = {
-    "test_decoding": ("-P", "test_decoding"),
-    "pgoutput": ("-P", "pgoutput"),
-}
 OPTIONS = {
     "test_decoding": ("-o", "include-timestamp=1", "-o", "skip-empty-xacts=1"),
     "pgoutput": ("-o", "proto_version=1", "-o", "publication_names=p"),
@@ -44,10 +50,9 @@ def test_streams_are_equal(tmp_path: Path, major: int) -> None:
         run(server, *TABLES)
         catalog = backup_of(server, tmp_path / "base")
         with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
-            for plugin, arguments in PLUGINS.items():
+            for plugin in OPTIONS:
                 for environment in (server.client_environment(), serving.environment()):
-                    made = recvlogical(environment, major, "--slot", plugin, "--create-slot", *arguments)
-                    assert made.returncode == 0, made.stderr
+                    make_slot_by_client(environment, major, plugin, plugin)
             run(server, *WORK)
             end = now(server)
             for plugin, options in OPTIONS.items():
@@ -62,3 +67,46 @@ def test_streams_are_equal(tmp_path: Path, major: int) -> None:
                 assert texts[0] == texts[1]
                 assert len(texts[0]) > 100_000
             assert serving.stop() == 0
+
+
+def test_a_stream_goes_on_as_wal_is_received(tmp_path: Path) -> None:
+    """The service receives WAL itself; clients stream while transactions come, and again from where they ended."""
+    with small_server(16) as server:
+        run(server, *TABLES)
+        catalog = backup_of(server, tmp_path / "base")
+        conninfo = conninfo_of(server)
+        with Serving(tmp_path / "wal", catalog, tmp_path / "slots", "--from", conninfo) as serving:
+            environments = (server.client_environment(), serving.environment())
+            for environment in environments:
+                make_slot_by_client(environment, 16, "s", "pgoutput")
+            for part in range(2):
+                files = [tmp_path / f"{part}-{number}" for number in range(2)]
+                clients = [
+                    Streaming(environment, 16, "--slot", "s", "-f", str(file), *OPTIONS["pgoutput"])
+                    for environment, file in zip(environments, files, strict=True)
+                ]
+                for i in range(20):
+                    run(server, f"INSERT INTO t SELECT i, '{i}', NULL FROM generate_series(1, {i}) i", "TRUNCATE t")
+                wait_for_equal_files(files)
+                assert [client.end() for client in clients] == [0, 0]
+            assert serving.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_service_ends_when_streams_have_been_finished(tmp_path: Path, number: int) -> None:
+    with small_server(16) as server:
+        run(server, *TABLES)
+        catalog = backup_of(server, tmp_path / "base")
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            environment = serving.environment()
+            make_slot_by_client(environment, 16, "s", "test_decoding")
+            client = Streaming(environment, 16, "--slot", "s", "-f", str(tmp_path / "out"), "--no-loop")
+            run(server, "INSERT INTO t SELECT i, '', '' FROM generate_series(1, 500) i")
+            wait_until(lambda: b"COMMIT" in content(tmp_path / "out"))
+            assert serving.stop(number) == 0
+            assert client.wait() == 1
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            end = now(server)
+            again = recvlogical(serving.environment(), 16, "--slot", "s", "--start", "--endpos", end, "-f", "-")
+            assert again.returncode == 0
+            assert "INSERT" not in again.stdout

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from headwater.lakes.landing_target import LandingTarget
     from headwater.landing.landing_pass import LandingResult
     from headwater.pipeline.windows.following import Following
-    from headwater.receiver.wal_receiver import ReceiveRequest
     from headwater.wal.segments.place import WalSource
 
 SOME_ARE_PAUSED = 3
@@ -300,6 +299,7 @@ def _check_catalog(flags: LandFlags) -> None:
 def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None]:
     """Follow the log until a signal comes, if it is to be followed."""
     from headwater.cli.process.signals import heeding_first
+    from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
 
@@ -310,30 +310,9 @@ def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
         if flags.server is not None:
-            request = _received(flags.server, source, flags)
+            request = receive_request(flags.server, source, flags.source.catalog, flags.receive_slot)
             stack.enter_context(received_beside(request, stopping.tell))
         yield stack.enter_context(Following(source, stopping, flags.poll_seconds))
-
-
-def _received(server: str, source: WalSource, flags: LandFlags) -> ReceiveRequest:
-    """Make the request of WAL that goes into the first place; the other places are an archive of it."""
-    from headwater.pipeline.requests.named_catalog import taken_at
-    from headwater.receiver.wal_receiver import Position, ReceiveRequest
-    from headwater.wal.segments.place import WalSource
-
-    first, *others = source.places
-    if not first.is_local:
-        raise UsageError(f'WAL is received into a directory, not into the store "{first.address}"')
-    place = None if flags.source.catalog is None else taken_at(flags.source.catalog)
-    Path(first.address).mkdir(0o700, parents=True, exist_ok=True)
-    return ReceiveRequest(
-        conninfo=server,
-        directory=Path(first.address),
-        slot=flags.receive_slot,
-        creates_slot=flags.receive_slot is not None,
-        archive=WalSource(tuple(others)) if others else None,
-        begin=None if place is None else Position(*place),
-    )
 
 
 def summary(result: LandingResult) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
+from headwater.errors import UsageError
+
+if TYPE_CHECKING:
+    from headwater.walsender.service import Address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,28 @@ class ServeFlags:
         metavar="PORT",
         help="Number in the Unix socket's name.",
     )
+    server: str | None = from_flag(
+        "--from",
+        metavar="CONNINFO",
+        help="Receive WAL of this server, primary or standby, into the first --wal, which is made if it is missing.",
+    )
+    receive_slot: str | None = from_flag(
+        "--receive-slot", metavar="NAME", help="Physical slot of that server, made if it is missing."
+    )
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
+
+    def addresses(self) -> list[Address]:
+        """Return the addresses that are listened to.
+
+        Raises:
+            UsageError: one of them is malformed.
+        """
+        from headwater.walsender.service import Address
+
+        addresses = [Address.parse(text) for text in self.listen]
+        if self.socket is not None:
+            addresses.append(Address("", self.socket_port, Path(self.socket)))
+        return addresses or [Address()]
 
 
 @command("serve", ServeFlags)
@@ -53,32 +79,34 @@ def serve_command(flags: ServeFlags) -> None:
     are let in from this machine alone.
     """
     from headwater.cli.process.signals import heeding_first
-    from headwater.walsender.served import Served
+    from headwater.pipeline.requests.received_wal import receive_request
+    from headwater.pipeline.windows.following import Following, Stopping
+    from headwater.receiver.received_beside import received_beside
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
-    from headwater.walsender.served_slots import ServedSlots
-    from headwater.walsender.service import Address, Service
+    from headwater.walsender.service import serve_until
 
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.DEBUG if flags.is_verbose else logging.INFO, format="%(message)s", force=True
-    )
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-    logging.getLogger("numba").setLevel(logging.WARNING)
-    addresses = [Address.parse(text) for text in flags.listen]
-    if flags.socket is not None:
-        addresses.append(Address("", flags.socket_port, Path(flags.socket)))
-    cluster = ServedCluster(ClusterSource(flags.place.source(), flags.catalog, flags.server_version))
-    served = Served(cluster, ServedSlots(Path(flags.slots)))
-    service = Service(served, addresses or [Address()])
+    if flags.receive_slot is not None and flags.server is None:
+        raise UsageError("--receive-slot is of the server that --from names")
+    _begin_log(flags.is_verbose)
+    source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version)
+    addresses = flags.addresses()
+    stopping = Stopping()
+    with ExitStack() as stack:
+        stack.enter_context(heeding_first(stopping.tell))
+        if flags.server is not None:
+            request = receive_request(flags.server, source.wal, source.catalog, flags.receive_slot)
+            stack.enter_context(received_beside(request, stopping.tell))
+        with Following(source.wal, stopping) as following:
+            cluster = following.when_there(lambda: ServedCluster(source))
+        if cluster is not None:
+            serve_until(stopping, cluster, Path(flags.slots), addresses, _print_addresses)
 
-    async def serve() -> None:
-        loop = asyncio.get_running_loop()
-        await service.begin()
-        print("\n".join(map(str, service.listening)), flush=True)
 
-        def stop() -> None:
-            loop.call_soon_threadsafe(service.stop)
+def _begin_log(is_verbose: bool) -> None:
+    level = logging.DEBUG if is_verbose else logging.INFO
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s", force=True)
+    logging.getLogger("headwater").setLevel(level)
 
-        with heeding_first(stop):
-            await service.run()
 
-    asyncio.run(serve())
+def _print_addresses(addresses: Sequence[Address]) -> None:
+    print("\n".join(map(str, addresses)), flush=True)

@@ -262,6 +262,8 @@ class Version:
     """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
     wants_read_only_snapshots = _since(16)
     """Only a transaction that is read-only can use the snapshot of a slot that is made in it."""
+    restricts_output_plugins = _since(19, _AUGUST_2026)
+    """A library that is no output plugin is refused by name, whether it exists or not."""
     alters_two_phase = _since(18)
     """ALTER_REPLICATION_SLOT knows TWO_PHASE."""
     copies_archives_in_one = _since(15)

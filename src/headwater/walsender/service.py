@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -17,8 +17,11 @@ from pathlib import Path
 
 from headwater.base.system_errors import system_error
 from headwater.errors import UsageError
+from headwater.pipeline.windows.following import Stopping
 from headwater.walsender.connection import Connection
 from headwater.walsender.served import Served
+from headwater.walsender.served_cluster import ServedCluster
+from headwater.walsender.served_slots import ServedSlots
 from headwater.walsender.session import Session
 
 log = logging.getLogger("headwater.walsender")
@@ -105,6 +108,7 @@ class Service:
     async def run(self) -> None:
         """Serve until the service is told to end; then streams are finished first."""
         await self._stop.wait()
+        log.info("received fast shutdown request")
         self._served.is_ending = True
         for server in self._servers:
             server.close()
@@ -150,3 +154,37 @@ class Service:
 def _bound(sock: socket.socket) -> Address:
     host, port = sock.getsockname()[:2]
     return Address(str(host), int(port))
+
+
+def serve_until(
+    stopping: Stopping,
+    cluster: ServedCluster,
+    slots: Path,
+    addresses: Sequence[Address],
+    listening: Callable[[Sequence[Address]], None],
+) -> None:
+    """Serve until told to end; streams are finished first.
+
+    Args:
+        stopping: tells the end, from any thread.
+        cluster: what is served; slots: the directory of its slots.
+        addresses: that are listened to.
+        listening: called with them once they are.
+
+    Raises:
+        HeadwaterError: an address cannot be had, or the directory.
+    """
+
+    async def serve() -> None:
+        service, loop = Service(Served(cluster, ServedSlots(slots)), addresses), asyncio.get_running_loop()
+
+        def stop() -> None:
+            loop.remove_reader(stopping.fileno())
+            service.stop()
+
+        loop.add_reader(stopping.fileno(), stop)
+        await service.begin()
+        listening(service.listening)
+        await service.run()
+
+    asyncio.run(serve())

@@ -249,6 +249,8 @@ class Session:
                     sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
                 )
             command = parse_command(text, self._served.cluster.version) if self._session.is_replication else None
+            if command is not None:
+                self._sql.check_not_failed()
             if isinstance(command, StartLogical):
                 if not await self._stream(command):
                     return False
@@ -304,9 +306,17 @@ class Session:
             )
         return read_slot([None, None, None])
 
+    def _check_database(self) -> None:
+        if not self._session.database:
+            raise SessionError(
+                "logical decoding requires a database connection", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
+            )
+
     async def _create(self, command: CreateReplicationSlot) -> bytes:
         served = self._served
         asked = new_slot(command, served.cluster.version)
+        if command.plugin is not None:
+            self._check_database()
         self._check_snapshot(asked.snapshot)
         database = self._session.database
         lsn = await _in_thread(lambda: create_slot(served.cluster, served.slots, database, command, asked))
@@ -330,10 +340,7 @@ class Session:
             raise SessionError(
                 "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
             )
-        if not self._session.database:
-            raise SessionError(
-                "logical decoding requires a database connection", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
-            )
+        self._check_database()
         with ExitStack() as block:
             opened = block.enter_context(self._served.slots.used(command.slot, self.pid))
             slot = self._marked(opened.slot, command)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from headwater.errors import SessionError, UsageError
 from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT
 from headwater.pg.version import Version
-from headwater.rows.session import SessionSettings
+from headwater.rows.session import FLOAT_DIGITS, INTERVAL_STYLES, SessionSettings
 
 _DECODING = {
     "timezone": "TimeZone",
@@ -52,7 +52,12 @@ _REPORTED = (
     *("application_name", "default_transaction_read_only", "scram_iterations", "DateStyle"),
     *("standard_conforming_strings", "session_authorization", "client_encoding", "server_version", "server_encoding"),
 )
+_SEARCH_PATH = '"$user", public'
+_CUSTOM = re.compile(r"[a-z_][\w$]*(\.[a-z_][\w$]*)+")
+"""Names of settings that an extension might have: any of them may be set."""
+
 _MILLISECONDS = {"us": 0.001, "": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
+_CHOICES = {"intervalstyle": tuple(INTERVAL_STYLES), "bytea_output": ("escape", "hex")}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(us|ms|s|min|h|d|)\s*")
 
 
@@ -71,26 +76,33 @@ class ClientSettings:
         self._fixed = {name.lower(): (name, value) for name, value in fixed.items()}
         shown = SessionSettings.from_settings({**server, "client_encoding": encoding}, version.major, encoding)
         self._asked: dict[str, str] = {}
-        self._values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
+        values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
+        self._values = {**values, "search_path": server.get("search_path", _SEARCH_PATH)}
 
-    def set(self, name: str, value: str) -> None:
-        """Change a setting.
+    def set(self, name: str, value: str) -> bool:
+        """Change a setting; return whether the client is told of it.
 
         Raises:
             SessionError: there is none of this name, the value is wrong, or it cannot be changed.
         """
         key = name.lower()
+        if _CUSTOM.fullmatch(key) is not None:
+            self._values[key] = value
+            return False
+        before = self._values.get(key)
         if key in self._fixed:
             raise SessionError(f'parameter "{self._fixed[key][0]}" cannot be changed', sqlstate="55P02")
         if key not in self._values or (key.startswith("debug_") and not self._version.has_debug_streaming):
             raise _unknown(name)
         if key in _DECODING:
-            self._values[key] = self._checked(key, value)
+            shown = self._checked(key, value)
+            self._values[key] = value if key == "search_path" else shown
             self._asked[key] = value
         else:
             if key == "wal_sender_timeout":
                 _milliseconds(name, value)
             self._values[key] = value
+        return self._values[key] != before and key in {shown.lower() for shown, _ in self.reported()}
 
     def show(self, name: str) -> tuple[str, str]:
         """Return a setting's name as the server spells it, and its value.
@@ -120,15 +132,11 @@ class ClientSettings:
         left_out |= set() if self._version.reports_scram_iterations else {"scram_iterations"}
         return [self.show(name) for name in _REPORTED if name not in left_out]
 
-    def is_reported(self, name: str) -> bool:
-        """Tell whether a client is told when a setting changes."""
-        return name.lower() in {name.lower() for name, _ in self.reported()}
-
     def _checked(self, key: str, value: str) -> str:
         try:
             session = SessionSettings.from_settings({key: value}, self._version.major, self._encoding)
-        except UsageError:
-            raise _invalid(_DECODING[key], value) from None
+        except UsageError as error:
+            raise _refused(key, value, error) from None
         return str(getattr(session, key))
 
 
@@ -140,8 +148,36 @@ def _invalid(name: str, value: str) -> SessionError:
     return SessionError(f'invalid value for parameter "{name}": "{value}"', sqlstate=INVALID_PARAMETER_VALUE)
 
 
+def _refused(key: str, value: str, error: UsageError) -> SessionError:
+    """Return the server's error for a value of a setting that decoding has."""
+    refusal = _invalid(_DECODING[key], value)
+    if key == "datestyle":
+        wrong = next((word for word in re.split(r"[\s,]+", value) if not _is_datestyle(word)), None)
+        refusal.detail = 'Conflicting "datestyle" specifications.' if wrong is None else None
+        refusal.detail = refusal.detail or f'Unrecognized key word: "{wrong.lower()}".'  # type: ignore[union-attr]
+    elif key == "extra_float_digits" and re.fullmatch(r"[+-]?\d+", value.strip()):
+        least, most = FLOAT_DIGITS[0], FLOAT_DIGITS[-1]
+        refusal.message = f'{value} is outside the valid range for parameter "extra_float_digits" ({least} .. {most})'
+    elif key in _CHOICES:
+        refusal.hint = f"Available values: {', '.join(_CHOICES[key])}."
+    else:
+        refusal.hint = error.hint if key == "logical_decoding_work_mem" else None
+    return refusal
+
+
+def _is_datestyle(word: str) -> bool:
+    try:
+        SessionSettings(datestyle=word)
+    except UsageError:
+        return False
+    return True
+
+
 def _milliseconds(name: str, value: str) -> float:
     match = _DURATION.fullmatch(value)
     if match is None:
-        raise _invalid(name, value)
+        refusal = _invalid(name, value)
+        if re.match(r"\s*[-+]?\d", value):
+            refusal.hint = 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".'
+        raise refusal
     return float(match[1]) * _MILLISECONDS[match[2]]

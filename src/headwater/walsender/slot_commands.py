@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
+    INSUFFICIENT_PRIVILEGE,
     INTERNAL_ERROR,
     INVALID_PARAMETER_VALUE,
-    OBJECT_NOT_IN_PREREQUISITE_STATE,
     SYNTAX_ERROR,
     UNDEFINED_FILE,
 )
@@ -101,10 +101,8 @@ def create_slot(
         raise SessionError(
             "physical replication slots are not supported", sqlstate=FEATURE_NOT_SUPPORTED, hint="Use a logical slot."
         )
-    if not database:
-        raise SessionError("logical decoding requires a database connection", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE)
     slots.check_new(command.slot)
-    _check_plugin(command.plugin)
+    _check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
         raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
     kept = cluster.state_at_end(database)
@@ -123,14 +121,16 @@ def create_slot(
     return kept.state.lsn
 
 
-def _check_plugin(name: str) -> None:
+def _check_plugin(name: str, version: Version) -> None:
     """Check that a plugin is installed; a client names no file, whose code would run here."""
-    if name not in plugin_names():
-        raise SessionError(
-            f'could not access file "{name}": No such file or directory',
-            sqlstate=UNDEFINED_FILE,
-            hint=f"Plugins are {', '.join(plugin_names())}.",
-        )
+    if name in plugin_names():
+        return
+    hint = f"Plugins are {', '.join(plugin_names())}."
+    if version.restricts_output_plugins:
+        text = f'library "{name}" may not be used as an output plugin'
+        raise SessionError(text, sqlstate=INSUFFICIENT_PRIVILEGE, hint=hint)
+    text = f'could not access file "{name}": No such file or directory'
+    raise SessionError(text, sqlstate=UNDEFINED_FILE, hint=hint)
 
 
 def alter_slot(slots: ServedSlots, command: AlterReplicationSlot, version: Version, pid: int) -> None:

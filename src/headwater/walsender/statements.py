@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, IN_FAILED_SQL_TRANSACTION
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, IN_FAILED_SQL_TRANSACTION, SYNTAX_ERROR
 from headwater.protocol.backend_messages import (
     IDLE,
     IN_FAILED_TRANSACTION,
@@ -35,6 +35,19 @@ _SHOW = re.compile(r"SHOW\s+([\w.]+)", re.I)
 _SET_CONFIG = re.compile(
     rf"SELECT\s+(?:pg_catalog\.)?set_config\(\s*{_QUOTED}\s*,\s*{_QUOTED}\s*,\s*(?:false|true)\s*\)", re.I
 )
+
+_FIRST_WORDS = frozenset(
+    (
+        *("ABORT", "ALTER", "ANALYSE", "ANALYZE", "BEGIN", "CALL", "CHECKPOINT", "CLOSE"),
+        *("CLUSTER", "COMMENT", "COMMIT", "COPY", "CREATE", "DEALLOCATE", "DECLARE", "DELETE"),
+        *("DISCARD", "DO", "DROP", "END", "EXECUTE", "EXPLAIN", "FETCH", "GRANT"),
+        *("IMPORT", "INSERT", "LISTEN", "LOAD", "LOCK", "MERGE", "MOVE", "NOTIFY"),
+        *("PREPARE", "REASSIGN", "REFRESH", "REINDEX", "RELEASE", "RESET", "REVOKE", "ROLLBACK"),
+        *("SAVEPOINT", "SECURITY", "SELECT", "SET", "SHOW", "START", "TABLE", "TRUNCATE"),
+        *("UNLISTEN", "UPDATE", "VACUUM", "VALUES", "WITH"),
+    )
+)
+"""Words that a statement of SQL begins with (gram.y)."""
 
 
 class Statements:
@@ -82,11 +95,8 @@ class Statements:
     def _answer_statement(self, statement: str) -> bytes:
         if (match := _END.fullmatch(statement)) is not None:
             return self._finish(match[1].upper())
-        if self.status == IN_FAILED_TRANSACTION:
-            raise SessionError(
-                "current transaction is aborted, commands ignored until end of transaction block",
-                sqlstate=IN_FAILED_SQL_TRANSACTION,
-            )
+        self._check_begins(statement)
+        self.check_not_failed()
         if (match := _BEGIN.fullmatch(statement)) is not None:
             return self._begin(match["modes"], "START TRANSACTION" if match[1][0] in "sS" else "BEGIN")
         if (match := _SET_MODES.fullmatch(statement)) is not None:
@@ -102,6 +112,24 @@ class Statements:
             told = self._set(name, value)
             return result([text_column("set_config")], [[text(self.settings.show(name)[1])]], "SELECT 1") + told
         return self._ask(statement)
+
+    def check_not_failed(self) -> None:
+        """Check that the transaction has not failed.
+
+        Raises:
+            SessionError: it has.
+        """
+        if self.status == IN_FAILED_TRANSACTION:
+            raise SessionError(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                sqlstate=IN_FAILED_SQL_TRANSACTION,
+            )
+
+    def _check_begins(self, statement: str) -> None:
+        """Check that a statement begins as one; the word that does not is named, as by the server's parser."""
+        word = re.match(r"\w+", statement)
+        if word is not None and word[0].upper() not in _FIRST_WORDS:
+            raise SessionError(f'syntax error at or near "{word[0]}"', sqlstate=SYNTAX_ERROR)
 
     def _ask(self, statement: str) -> bytes:
         """Ask the layers that read catalogs and rows."""
@@ -139,11 +167,8 @@ class Statements:
 
     def _set(self, name: str, value: str) -> bytes:
         """Change a setting, and return what the client is told of it."""
-        before = self.settings.show(name)
-        self.settings.set(name, value)
-        after = self.settings.show(name)
-        is_told = after != before and self.settings.is_reported(name)
-        return parameter_status(*after) if is_told else b""
+        is_reported = self.settings.set(name, value)
+        return parameter_status(*self.settings.show(name)) if is_reported else b""
 
 
 def statements_of(query: str) -> Iterator[str]:

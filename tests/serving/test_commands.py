@@ -1,0 +1,177 @@
+"""Commands of replication, and what is refused: the service answers as the server does, field by field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from psycopg import pq
+from psycopg.pq.abc import PGconn
+
+from bad_input.servers import run, small_server
+from headwater.demo.embedded_postgres import EmbeddedPostgres, program_version
+from serving.service import Serving, backup_of
+
+pytestmark = pytest.mark.server
+
+FIELDS = {
+    "severity": pq.DiagnosticField.SEVERITY,
+    "sqlstate": pq.DiagnosticField.SQLSTATE,
+    "message": pq.DiagnosticField.MESSAGE_PRIMARY,
+    "detail": pq.DiagnosticField.MESSAGE_DETAIL,
+}
+LSN = re.compile(rb"^[0-9A-F]{1,8}/[0-9A-F]{1,8}$")
+SNAPSHOT = re.compile(rb"^[0-9A-F]{8}-[0-9A-F]{8}-\d+$")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command is answered: its status, its columns, its rows, its error."""
+
+    status: str
+    tag: bytes | None
+    columns: tuple[tuple[bytes | None, int, int, int], ...]
+    rows: tuple[tuple[bytes | None, ...], ...]
+    error: tuple[bytes | None, ...]
+    transaction: str
+
+
+def plain(value: bytes | None) -> bytes | None:
+    """Replace what differs from run to run."""
+    if value is not None and SNAPSHOT.match(value):
+        return b"SNAPSHOT"
+    return b"LSN" if value is not None and LSN.match(value) else value
+
+
+def answer_of(connection: PGconn, command: str) -> Answer:
+    """Run a command."""
+    result = connection.exec_(command.encode())
+    columns = range(result.nfields)
+    return Answer(
+        status=pq.ExecStatus(result.status).name,
+        tag=result.command_status,
+        columns=tuple((result.fname(i), result.ftype(i), result.fsize(i), result.fmod(i)) for i in columns),
+        rows=tuple(tuple(plain(result.get_value(row, i)) for i in columns) for row in range(result.ntuples)),
+        error=tuple(result.error_field(field) for field in FIELDS.values()) if result.error_message else (),
+        transaction=pq.TransactionStatus(connection.transaction_status).name,
+    )
+
+
+@contextmanager
+def connected(**words: str) -> Iterator[PGconn]:
+    """Connect by libpq."""
+    connection = pq.PGconn.connect(" ".join(f"{name}='{value}'" for name, value in words.items()).encode())
+    try:
+        yield connection
+    finally:
+        connection.finish()
+
+
+def places(server: EmbeddedPostgres, serving: Serving, **words: str) -> list[dict[str, str]]:
+    """Return what clients connect with: to the server, to the service."""
+    theirs = {**server.connection_info(), "dbname": "postgres"}
+    ours = {"host": "127.0.0.1", "port": str(serving.port), "user": "postgres", "dbname": "postgres"}
+    return [{**theirs, **words}, {**ours, **words}]
+
+
+COMMANDS = (
+    "IDENTIFY_SYSTEM",
+    "identify_system",
+    "SHOW data_directory_mode",
+    "SHOW wal_segment_size",
+    "SHOW nothing_of_the_kind",
+    "SHOW application_name",
+    "SELECT pg_catalog.set_config('search_path', '', false);",
+    "SHOW search_path",
+    "CREATE_REPLICATION_SLOT",
+    'CREATE_REPLICATION_SLOT "Bad" LOGICAL test_decoding',
+    f'CREATE_REPLICATION_SLOT "{"x" * 63}" LOGICAL nothing_of_the_kind',
+    'CREATE_REPLICATION_SLOT "" LOGICAL test_decoding',
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding",
+    "CREATE_REPLICATION_SLOT t TEMPORARY LOGICAL test_decoding",
+    "START_REPLICATION SLOT nothing LOGICAL 0/0",
+    "START_REPLICATION SLOT t LOGICAL 0/0",
+    "START_REPLICATION SLOT s LOGICAL 0/0 (\"include-xids\" 'maybe')",
+    "START_REPLICATION SLOT s LOGICAL 0/0 (nothing 'x')",
+    "DROP_REPLICATION_SLOT nothing",
+    "BEGIN",
+    "START_REPLICATION SLOT s LOGICAL 0/0",
+    "SHOW work_mem_is_none",
+    "ROLLBACK",
+    "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ",
+    "BEGIN",
+    "COMMIT",
+    "COMMIT",
+    "SET wal_sender_timeout = 'soon'",
+    "SET nothing.of.the.kind TO 1",
+    "SET datestyle TO 'German'",
+    "SHOW datestyle",
+    "",
+    "DROP_REPLICATION_SLOT s",
+    "DROP_REPLICATION_SLOT s WAIT",
+)
+OF_15 = (
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (SNAPSHOT 'some')",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (SNAPSHOT 'nothing', SNAPSHOT 'nothing')",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (RESERVE_WAL)",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (TWO_PHASE 'perhaps')",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (SNAPSHOT 'use')",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (SOMETHING)",
+    "READ_REPLICATION_SLOT nothing",
+    "BEGIN",
+    "CREATE_REPLICATION_SLOT s LOGICAL test_decoding (SNAPSHOT 'use')",
+    "ROLLBACK",
+    "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ",
+    "CREATE_REPLICATION_SLOT u LOGICAL test_decoding (SNAPSHOT 'use', TWO_PHASE)",
+    "COMMIT",
+    "READ_REPLICATION_SLOT u",
+    "DROP_REPLICATION_SLOT u",
+)
+OF_17 = ("ALTER_REPLICATION_SLOT nothing (FAILOVER)", "ALTER_REPLICATION_SLOT nothing (SOMETHING)")
+
+
+@pytest.mark.parametrize("major", [14, 16, 18])
+def test_answers(tmp_path: Path, major: int) -> None:
+    commands = [*COMMANDS, *(OF_15 if major >= 15 else ()), *(OF_17 if major >= 17 else ())]
+    with small_server(major) as server:
+        run(server, "CREATE TABLE t (a int)")
+        catalog = backup_of(server, tmp_path / "base")
+        release = program_version(server.programs.program("postgres"))
+        different: list[object] = []
+        with Serving(server.wal_directory, catalog, tmp_path / "slots", "--server-version", release) as serving:
+            for words in ({"replication": "database"}, {"replication": "true"}):
+                theirs, ours = places(server, serving, **words)
+                with connected(**theirs) as server_side, connected(**ours) as our_side:
+                    for command in commands:
+                        answers = [answer_of(side, command) for side in (server_side, our_side)]
+                        if answers[0] != answers[1]:
+                            different.append((words, command, *answers))
+            assert different == [], "\n".join(map(str, different))
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_connections_that_are_refused(tmp_path: Path, major: int) -> None:
+    refused = (
+        {"dbname": "nothing", "replication": "database"},
+        {"replication": "perhaps"},
+        {"replication": "database", "options": "-c nothing_of_the_kind=1"},
+        {"replication": "database", "options": "-c datestyle=sometimes"},
+        {"replication": "database", "options": "nonsense"},
+        {"replication": "database", "client_encoding": "KLINGON"},
+    )
+    with small_server(major) as server:
+        catalog = backup_of(server, tmp_path / "base")
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            for words in refused:
+                messages = []
+                for place in places(server, serving, **words):
+                    with connected(**place) as connection:
+                        assert connection.status == pq.ConnStatus.BAD
+                        messages.append(connection.error_message.decode().partition("FATAL: ")[2])
+                assert messages[0], words
+                assert messages[1] == messages[0], words
