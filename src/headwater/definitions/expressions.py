@@ -5,14 +5,17 @@ tree. Every operator stands in parentheses. Implicit casts are shown where they 
 meant.
 
 PostgreSQL: ``utils/adt/ruleutils.c`` (get_rule_expr, get_func_expr, get_func_sql_syntax, get_coercion_expr).
+CASE stands in one line unless the lines of pg_get_expr are asked for.
+
 Known gaps, all of them errors: subqueries, aggregates and window functions, the XML and JSON constructs of SQL, whole
 rows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.catalog.node_tree import Node, Value, parse_node_tree
 from headwater.definitions.constants import Label, constant, literal
@@ -22,6 +25,12 @@ from headwater.errors import CatalogError, UnsupportedDefinitionError
 _EXPLICIT_CALL, _EXPLICIT_CAST, _IMPLICIT_CAST, _SQL_SYNTAX = range(4)
 _BOOL, _INT4, _RECORD = 16, 23, 2249
 _DEPTH = 200
+
+_STEP, _MOST_INDENT = 4, 40
+_LINE = "\0"
+"""The beginning of a line, until blanks before it are removed; no text has the character."""
+
+_BLANKS_BEFORE_LINE = re.compile(f" *{_LINE}")
 
 _RESULT_TYPES = {
     "VAR": "vartype",
@@ -141,11 +150,18 @@ class Deparser:
     Attributes:
         naming: the names of objects.
         relation: OID of the relation whose columns are meant; 0 without one.
+        breaks_lines: whether CASE has lines of its own, each after :data:`_LINE`; see :meth:`printed`.
     """
 
     naming: Naming
     relation: int = 0
+    breaks_lines: bool = False
     _depth: int = 0
+    _indent: int = 0
+
+    def printed(self, node: Node) -> str:
+        """Return an expression as ``pg_get_expr`` prints it, with its lines. Raises as :meth:`sql`."""
+        return _BLANKS_BEFORE_LINE.sub("\n", replace(self, breaks_lines=True).sql(node))
 
     def sql(self, node: Node, *, shows_implicit: bool = False) -> str:
         """Return an expression in SQL.
@@ -266,17 +282,28 @@ class Deparser:
         return f"({sql} COLLATE {self.naming.collation(node.integer('collOid'))})"
 
     def case(self, node: Node, _: bool) -> str:
-        argument, words = node.maybe_node("arg"), ["CASE"]
+        argument, words = node.maybe_node("arg"), [self._line("CASE").removeprefix(" ")]
+        self._indent += _STEP
         if argument is not None:
-            words.append(self.sql(argument, shows_implicit=True))
+            words.append(f" {self.sql(argument, shows_implicit=True)}")
         for when in node.nodes("args"):
             condition = when.node("expr") if argument is None else _compared(when.node("expr"))
             result = self.sql(when.node("result"), shows_implicit=True)
-            words.append(f"WHEN {self.sql(condition)} THEN {result}")
+            words.append(self._line(f"WHEN {self.sql(condition)} THEN {result}"))
         default = node.maybe_node("defresult")
         if default is not None:
-            words.append(f"ELSE {self.sql(default, shows_implicit=True)}")
-        return " ".join([*words, "END"])
+            words.append(self._line(f"ELSE {self.sql(default, shows_implicit=True)}"))
+        self._indent -= _STEP
+        return "".join([*words, self._line("END")])
+
+    def _line(self, words: str) -> str:
+        """Write words of CASE after a blank, or in a line of their own (appendContextKeyword)."""
+        if not self.breaks_lines:
+            return f" {words}"
+        blanks = self._indent
+        if blanks >= _MOST_INDENT:
+            blanks = (blanks - _MOST_INDENT) // _STEP % _MOST_INDENT
+        return f"{_LINE}{' ' * blanks}{words}"
 
     def elements(self, node: Node, _: bool) -> str:
         elements = node.nodes("elements")

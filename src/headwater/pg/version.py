@@ -269,6 +269,14 @@ class Version:
     copies_archives_in_one = _since(15)
     """BASE_BACKUP sends all archives in one stream, each whole; before, a stream an archive, without its end."""
 
+    # What a publisher is asked by SQL.
+    publishes_columns = _since(15)
+    """Publications have column lists, row filters and schemas, which pg_get_publication_tables tells."""
+    gathers_publications = _since(16)
+    """The function pg_get_publication_tables takes several publications, and always tells the columns."""
+    publishes_sequences = _since(19)
+    """Publications can have all sequences; pg_get_publication_tables can be asked about one table."""
+
     @property
     def reads_no_digits_as_zero(self) -> bool:
         """Whether an empty number of a protocol version is 0; else it is no number."""

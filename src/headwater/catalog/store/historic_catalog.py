@@ -153,7 +153,25 @@ class HistoricCatalog:
 
     def tables(self) -> tuple[int, ...]:
         """List OIDs of the permanent tables, partitioned ones also, in order; catalogs are among them."""
-        return self._remember(("tables", "p"), self._find_tables)
+        return self._remember(("permanent", "rp"), self._find_permanent)
+
+    def sequences(self) -> tuple[int, ...]:
+        """List OIDs of the permanent sequences, in order."""
+        return self._remember(("permanent", "S"), self._find_permanent)
+
+    def relation_named(self, namespace: str, name: str) -> int | None:
+        """Return the OID of a relation of any kind by its schema and its name, None if there is none."""
+        names = self._remember(("relations", "by name"), self._build_relation_names)
+        return next((names[oid, name] for oid in self._schemas_named(namespace) if (oid, name) in names), None)
+
+    def identity_index_columns(self, oid: int) -> tuple[int, ...] | None:
+        """Return the attnums in a relation's replica identity index, included ones also; None without the index.
+
+        See pg_get_replica_identity_index.
+        """
+        rows = self.class_rows(oid)
+        index = self._chosen_indexes(oid, rows[0].kind, rows[0].replica_identity)[0] if rows else None
+        return None if index is None else (*index.columns, *index.included)
 
     def unlogged_tables(self) -> list[tuple[str, str, str]]:
         """List schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
@@ -286,9 +304,12 @@ class HistoricCatalog:
         fates = self._store.fates
         return [v.data for v in self._store.versions(dependency) if visible_to(v, self._lsn, self._own, fates)]
 
-    def _find_tables(self, persistence: str) -> tuple[int, ...]:
+    def _find_permanent(self, kinds: str) -> tuple[int, ...]:
         rows = self._rows.classes(self._whole(PG_CLASS))
-        return tuple(sorted(row.oid for row in rows if row.persistence == persistence and row.kind in "rp"))
+        return tuple(sorted(row.oid for row in rows if row.persistence == "p" and row.kind in kinds))
+
+    def _build_relation_names(self, _: str) -> Mapping[tuple[int, str], int]:
+        return {(row.namespace, row.name): row.oid for row in self._rows.classes(self._whole(PG_CLASS))}
 
     def _find_partitions(self, kinds: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
         rows = self._rows.classes(self._whole(PG_CLASS))
@@ -376,9 +397,14 @@ class HistoricCatalog:
         )
 
     def _index_columns(self, oid: int, kind: str, identity: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
+        """Return key columns of the replica identity index, and of the primary key."""
+        index, primary = self._chosen_indexes(oid, kind, identity)
+        return index.columns if index else (), primary.columns if primary else ()
+
+    def _chosen_indexes(self, oid: int, kind: str, identity: str) -> tuple[IndexRow | None, IndexRow | None]:
+        """Return the replica identity index, and the primary key's (RelationGetIndexList)."""
         if kind in "vcifS":
-            return (), ()
+            return None, None
         version = VERSIONS[self._store.origin.major]
         primary: IndexRow | None = None
         chosen: IndexRow | None = None
@@ -392,9 +418,7 @@ class HistoricCatalog:
             if row.is_valid and row.is_immediate and row.is_replica_identity:
                 chosen = row
         index = chosen if identity == "i" else primary if identity == "d" else None
-        if index is not None and not index.is_immediate:
-            index = None
-        return index.columns if index else (), primary.columns if primary else ()
+        return index if index is None or index.is_immediate else None, primary
 
     def _unique_columns(self, oid: int) -> tuple[int, ...]:
         """Return columns of the unique index that JDBC lists first (getIndexInfo), of those without expressions."""
