@@ -12,7 +12,7 @@ FILTERS = (
     "id BETWEEN 1 AND 10",
     "name IS NOT NULL AND NOT (id = -3)",
     "n::int = 3",
-    'name COLLATE "C" > \'a\'',
+    "name COLLATE \"C\" > 'a'",
     "lower(name) = 'x'",
     "name LIKE 'a%' OR name ILIKE 'b%' OR name ~ '^a' OR name NOT LIKE 'c'",
     "substring(name from 2 for 3) = 'x' OR position('a' in name) > 0 OR trim(name) = ''",
@@ -34,6 +34,7 @@ FILTERS = (
     "CASE WHEN id > 1 THEN name = 'x' ELSE false END",
     "CASE id WHEN 1 THEN true WHEN 2 THEN flag END",
     "(CASE WHEN flag THEN id ELSE 2 END) = 1 AND (CASE WHEN id = (CASE id WHEN 1 THEN 3 END) THEN 1 END) > 3",
+    f"id IN ({', '.join(map(str, range(3000)))})",
     "NULL::bool",
     "true",
 )
@@ -52,7 +53,8 @@ SETUP = rf"""
 CREATE SCHEMA other;
 CREATE SCHEMA "Third 'One";
 CREATE SCHEMA empty;
-CREATE TABLE plain (id int PRIMARY KEY, name text NOT NULL, n numeric(10, 2), twice int GENERATED ALWAYS AS (id * 2) STORED);
+CREATE TABLE plain (id int PRIMARY KEY, name text NOT NULL, n numeric(10, 2),
+  twice int GENERATED ALWAYS AS (id * 2) STORED);
 CREATE TABLE fewer (id int PRIMARY KEY, gone text, stays varchar(7)[], late timestamptz DEFAULT now());
 ALTER TABLE fewer DROP COLUMN gone;
 CREATE TABLE nothing ();
@@ -101,7 +103,7 @@ CREATE PUBLICATION pub_root_and_leaf FOR TABLE root, other.root_b_b, root_b_c WI
 CREATE PUBLICATION pub_leaf FOR TABLE root_b_c, root_a;
 """
 
-SINCE_15 = rf"""
+SINCE_15 = r"""
 CREATE PUBLICATION pub_schema FOR TABLES IN SCHEMA other, empty;
 CREATE PUBLICATION pub_schema_root FOR TABLES IN SCHEMA other, empty WITH (publish_via_partition_root = true);
 CREATE PUBLICATION pub_public_root FOR TABLES IN SCHEMA public WITH (publish_via_partition_root = true);

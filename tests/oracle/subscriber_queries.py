@@ -37,7 +37,7 @@ def subscription_queries(client: int, server: int, names: Sequence[str]) -> Iter
     if client >= 15:
         yield f"SELECT t.pubname FROM\n pg_catalog.pg_publication t WHERE\n t.pubname IN ({listed})"
     yield table_list(client, server, listed)
-    if client >= 16 and server >= 16:
+    if client >= 16:
         yield from origin_checks(client, server, listed)
 
 
@@ -119,10 +119,7 @@ def table_queries(client: int, server: int, oid: int, names: Sequence[str]) -> I
         yield f"{filters}{one_call}"
         return
     each = "  FROM pg_publication p,  LATERAL pg_get_publication_tables(p.pubname) gpt"
-    yield (
-        f"{lists}{each},  pg_class c WHERE gpt.relid = {oid} AND c.oid = gpt.relid"
-        f"   AND p.pubname IN ( {listed} )"
-    )
+    yield (f"{lists}{each},  pg_class c WHERE gpt.relid = {oid} AND c.oid = gpt.relid   AND p.pubname IN ( {listed} )")
     yield f"{filters}{each} WHERE gpt.relid = {oid}   AND p.pubname IN ( {listed} )"
 
 

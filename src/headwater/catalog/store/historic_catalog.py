@@ -165,10 +165,7 @@ class HistoricCatalog:
         return next((names[oid, name] for oid in self._schemas_named(namespace) if (oid, name) in names), None)
 
     def identity_index_columns(self, oid: int) -> tuple[int, ...] | None:
-        """Return the attnums in a relation's replica identity index, included ones also; None without the index.
-
-        See pg_get_replica_identity_index.
-        """
+        """Return all attnums of a relation's replica identity index; None without one (RelationGetReplicaIndex)."""
         rows = self.class_rows(oid)
         index = self._chosen_indexes(oid, rows[0].kind, rows[0].replica_identity)[0] if rows else None
         return None if index is None else (*index.columns, *index.included)

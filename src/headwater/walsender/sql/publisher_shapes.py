@@ -16,7 +16,7 @@ from headwater.walsender.sql.shapes import Shape
 
 
 class Query(Enum):
-    """What a query asks."""
+    """The questions that queries ask."""
 
     SET_SEARCH_PATH = auto()
     IS_IN_RECOVERY = auto()
@@ -77,18 +77,20 @@ _ORIGINS = """
     pg_class C JOIN pg_namespace N ON (N.oid = C.relnamespace)
     WHERE C.oid = %s.relid AND P.pubname IN ({texts names}) {leftouts tables}
 """
-_OR_RELATED = """
-    GPT.relid = PS.srrelid OR GPT.relid IN (SELECT relid FROM pg_partition_ancestors(PS.srrelid)
+_SAME = ".relid = PS.srrelid"
+_OR_RELATED = f"""{_SAME}
+    OR GPT.relid IN (SELECT relid FROM pg_partition_ancestors(PS.srrelid)
     UNION SELECT relid FROM pg_partition_tree(PS.srrelid))
 """
-_ORIGIN_SHAPES = tuple(
-    Shape(Query.TABLES_OF_SUBSCRIPTIONS, _ORIGINS % (function, alias, condition, alias), is_known)
-    for function, alias, condition, is_known in (
-        ("pg_get_publication_tables", "GPT", _OR_RELATED, _gathers),
-        # Minor releases of before February 2025.
-        ("pg_get_publication_tables", "GPT", "GPT.relid = PS.srrelid", _gathers),
-        ("pg_get_publication_sequences", "GPS", "GPS.relid = PS.srrelid", _has_sequences),
-    )
+_ORIGIN_SHAPES = (
+    Shape(Query.TABLES_OF_SUBSCRIPTIONS, _ORIGINS % ("pg_get_publication_tables", "GPT", f"GPT{_OR_RELATED}", "GPT")),
+    # Of minor releases from before February 2025.
+    Shape(Query.TABLES_OF_SUBSCRIPTIONS, _ORIGINS % ("pg_get_publication_tables", "GPT", f"GPT{_SAME}", "GPT")),
+    Shape(
+        Query.TABLES_OF_SUBSCRIPTIONS,
+        _ORIGINS % ("pg_get_publication_sequences", "GPS", f"GPS{_SAME}", "GPS"),
+        _has_sequences,
+    ),
 )
 _EACH = "FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt"
 _ONE_CALL = "FROM pg_get_publication_tables(ARRAY[{texts names}], {number oid}) gpt"
