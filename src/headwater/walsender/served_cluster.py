@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
+from headwater.catalog.store.historic_catalog import HistoricCatalog
+from headwater.catalog.store.image_io import store_of
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import INVALID_CATALOG_NAME
 from headwater.pg.version import VERSIONS, Version, version_named
@@ -45,6 +47,7 @@ class _Tail:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     kept: KeptState | None = None
+    view: tuple[int, HistoricCatalog] | None = None
 
 
 class ServedCluster:
@@ -131,3 +134,21 @@ class ServedCluster:
             if tail.kept is None or tail.kept.state.lsn < end:
                 tail.kept = kept_at(self.request(database), tail.kept, end)
             return tail.kept
+
+    def catalog(self, database: str, kept: KeptState | None = None) -> HistoricCatalog:
+        """Return the catalog of a database as a session sees it.
+
+        Args:
+            database: its name.
+            kept: the state that the session has a snapshot of; None for the end of the log.
+
+        Raises:
+            HeadwaterError: as :meth:`state_at_end`.
+        """
+        if kept is not None:
+            return store_of(kept.state.catalog).view(kept.state.lsn)
+        kept, tail = self.state_at_end(database), self._tails[database]
+        with tail.lock:
+            if tail.view is None or tail.view[0] != kept.state.lsn:
+                tail.view = kept.state.lsn, store_of(kept.state.catalog).view(kept.state.lsn)
+            return tail.view[1]

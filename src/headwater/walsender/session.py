@@ -319,12 +319,13 @@ class Session:
             self._check_database()
         self._check_snapshot(asked.snapshot)
         database = self._session.database
-        lsn = await _in_thread(lambda: create_slot(served.cluster, served.slots, database, command, asked))
+        kept = await _in_thread(lambda: create_slot(served.cluster, served.slots, database, command, asked))
+        lsn = kept.state.lsn
         if command.is_temporary:
             self._own_slots.append(command.slot)
         snapshot = served.export_snapshot(database, lsn) if asked.snapshot == EXPORT else None
         if asked.snapshot == USE:
-            self._sql.snapshot = lsn
+            self._sql.snapshot = kept
         return created_slot(command.slot, lsn_text(lsn, served.cluster.version), snapshot, command.plugin)
 
     def _check_snapshot(self, snapshot: str) -> None:

@@ -22,6 +22,7 @@ from headwater.pg.version import Version
 from headwater.pipeline.requests.plugin_loading import plugin_names
 from headwater.protocol.replication_commands import AlterReplicationSlot, CreateReplicationSlot, Options, Value
 from headwater.protocol.startup import parsed_bool
+from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot, SlotRequest
 from headwater.walsender.served_cluster import ServedCluster
 from headwater.walsender.served_slots import ServedSlots
@@ -91,8 +92,8 @@ def is_true(name: str, value: Value) -> bool:
 
 def create_slot(
     cluster: ServedCluster, slots: ServedSlots, database: str, command: CreateReplicationSlot, asked: NewSlot
-) -> int:
-    """Make a logical slot at the present end of the log; return the LSN where it begins.
+) -> KeptState:
+    """Make a logical slot at the present end of the log; return the state where it begins.
 
     Raises:
         SessionError: it cannot be made; HeadwaterError: the WAL cannot be followed.
@@ -118,7 +119,7 @@ def create_slot(
     state = replace(kept.state, outputs=())
     slot = Slot(request, kept.state.lsn, state, asked.two_phase, asked.failover)
     slots.create(command.slot, slot, command.is_temporary)
-    return kept.state.lsn
+    return kept
 
 
 def _check_plugin(name: str, version: Version) -> None:

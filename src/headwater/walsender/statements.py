@@ -22,9 +22,11 @@ from headwater.protocol.backend_messages import (
     parameter_status,
 )
 from headwater.protocol.startup import SessionRequest
+from headwater.slots.kept_state import KeptState
 from headwater.walsender.replies import result, shown, text, text_column
 from headwater.walsender.served import Served
 from headwater.walsender.session_settings import ClientSettings
+from headwater.walsender.sql.publisher_answers import PublisherAnswers
 
 _QUOTED = r"'((?:[^']|'')*)'"
 _BEGIN = re.compile(r"(BEGIN|START\s+TRANSACTION)(\s+(?:WORK|TRANSACTION))?(?P<modes>(?:[\s,]+[A-Z][A-Z\s]*)*)", re.I)
@@ -60,13 +62,13 @@ class Statements:
 
     Attributes:
         status: of the transaction, as ReadyForQuery has it.
-        snapshot: LSN of the snapshot that the transaction reads by; None for the present.
+        snapshot: what the transaction reads by; None for the present.
     """
 
     def __init__(self, served: Served, request: SessionRequest, settings: ClientSettings) -> None:
         self._served, self._request, self.settings = served, request, settings
         self.status = IDLE
-        self.snapshot: int | None = None
+        self.snapshot: KeptState | None = None
         self._is_repeatable = self._is_read_only = self._has_read = False
 
     def answer(self, query: str) -> bytes:
@@ -134,6 +136,11 @@ class Statements:
     def _ask(self, statement: str) -> bytes:
         """Ask the layers that read catalogs and rows."""
         self._has_read = True
+        cluster, database = self._served.cluster, self._request.database
+        catalog = cluster.catalog(database, self.snapshot)
+        answered = PublisherAnswers(catalog, cluster.version, database).answer(statement)
+        if answered is not None:
+            return result(answered.columns, answered.rows, answered.tag)
         raise SessionError(
             f"cannot answer this query without a server: {statement[:200]}",
             sqlstate=FEATURE_NOT_SUPPORTED,

@@ -1,0 +1,58 @@
+"""Stock subscribers that connect to the service: what they have is what the publisher has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bad_input.servers import run, small_server, value
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from serving.service import Serving, backup_of, wait_until
+
+pytestmark = pytest.mark.server
+
+TABLES = (
+    "CREATE TABLE t (id int PRIMARY KEY, name text, price numeric(10, 2))",
+    "CREATE TABLE parts (id int, region text, PRIMARY KEY (id, region)) PARTITION BY LIST (region)",
+    "CREATE TABLE parts_a PARTITION OF parts FOR VALUES IN ('a')",
+    "CREATE TABLE parts_b PARTITION OF parts FOR VALUES IN ('b')",
+)
+WORK = (
+    "INSERT INTO t SELECT i, 'name ' || i, i / 4.0 FROM generate_series(1, 2000) i",
+    "INSERT INTO parts SELECT i, CASE WHEN i % 2 = 0 THEN 'a' ELSE 'b' END FROM generate_series(1, 100) i",
+    "UPDATE t SET name = upper(name) WHERE id % 3 = 0",
+    "DELETE FROM t WHERE id % 7 = 0",
+    "BEGIN; INSERT INTO t VALUES (-1, 'gone', 1); ROLLBACK",
+    "UPDATE parts SET region = 'b' WHERE id % 10 = 0",
+    "INSERT INTO t SELECT -i, repeat('x', 1000), NULL FROM generate_series(2, 3000) i",
+)
+
+
+def sums(server: EmbeddedPostgres) -> list[str]:
+    """Return a digest of each table's rows."""
+    digest = "SELECT coalesce(md5(string_agg(x::text, ' ' ORDER BY x::text)), '') FROM {} x"
+    return [value(server, digest.format(table)) for table in ("t", "parts")]
+
+
+def subscribe(subscriber: EmbeddedPostgres, serving: Serving, options: str) -> None:
+    place = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
+    run(subscriber, f"CREATE SUBSCRIPTION s CONNECTION '{place}' PUBLICATION p WITH ({options})")
+
+
+PAIRS = [(16, 16), (18, 18), (14, 18), (18, 14), (16, 18)]
+
+
+@pytest.mark.parametrize(("major", "subscriber_major"), PAIRS)
+def test_without_a_copy(tmp_path: Path, major: int, subscriber_major: int) -> None:
+    with small_server(major) as publisher, small_server(subscriber_major) as subscriber:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        run(subscriber, *TABLES)
+        catalog = backup_of(publisher, tmp_path / "base")
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots", "-v") as serving:
+            subscribe(subscriber, serving, "copy_data = false")
+            run(publisher, *WORK)
+            expected = sums(publisher)
+            wait_until(lambda: sums(subscriber) == expected)
+            run(subscriber, "DROP SUBSCRIPTION s")
+            assert serving.stop() == 0
