@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bad_input.servers import run, small_server, value
+from bad_input.servers import conninfo_of, run, small_server, value
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from serving.service import Serving, backup_of, wait_until
 
@@ -40,6 +40,7 @@ def subscribe(subscriber: EmbeddedPostgres, serving: Serving, options: str) -> N
     run(subscriber, f"CREATE SUBSCRIPTION s CONNECTION '{place}' PUBLICATION p WITH ({options})")
 
 
+ALL_READY = "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel"
 PAIRS = [(16, 16), (18, 18), (14, 18), (18, 14), (16, 18)]
 
 
@@ -55,4 +56,30 @@ def test_without_a_copy(tmp_path: Path, major: int, subscriber_major: int) -> No
             expected = sums(publisher)
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
+            assert serving.stop() == 0
+
+
+@pytest.mark.parametrize(("major", "subscriber_major"), PAIRS)
+def test_with_its_defaults(tmp_path: Path, major: int, subscriber_major: int) -> None:
+    """Rows come from the primary, and what follows from its WAL, while work goes on."""
+    with small_server(major) as publisher, small_server(subscriber_major) as subscriber:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES", *WORK[:4])
+        run(subscriber, *TABLES)
+        catalog = backup_of(publisher, tmp_path / "base")
+        upstream = ("--upstream", conninfo_of(publisher))
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots", *upstream, "-v") as serving:
+            subscribe(subscriber, serving, "connect = true")
+            run(publisher, *WORK[4:])
+            expected = sums(publisher)
+            wait_until(lambda: sums(subscriber) == expected)
+            run(publisher, "CREATE TABLE later (a int PRIMARY KEY, b text)", "INSERT INTO later SELECT 1, 'x'")
+            run(subscriber, "CREATE TABLE later (a int PRIMARY KEY, b text)")
+            run(subscriber, "ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+            run(publisher, "INSERT INTO later SELECT 2, 'y'")
+            wait_until(lambda: value(subscriber, "SELECT count(*) FROM later") == "2")
+            wait_until(
+                lambda: value(subscriber, "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel") == "True"
+            )
+            run(subscriber, "DROP SUBSCRIPTION s")
+            assert [path.name for path in (tmp_path / "slots").iterdir()] == []
             assert serving.stop() == 0

@@ -55,6 +55,11 @@ class ServeFlags:
     receive_slot: str | None = from_flag(
         "--receive-slot", metavar="NAME", help="Physical slot of that server, made if it is missing."
     )
+    upstream: str | None = from_flag(
+        "--upstream",
+        metavar="CONNINFO",
+        help="Primary that has the rows of initial copies, which are taken in snapshots of the slots' places.",
+    )
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
 
     def addresses(self) -> list[Address]:
@@ -88,7 +93,7 @@ def serve_command(flags: ServeFlags) -> None:
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)
-    source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version)
+    source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version, flags.upstream)
     addresses = flags.addresses()
     stopping = Stopping()
     with ExitStack() as stack:

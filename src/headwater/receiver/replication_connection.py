@@ -1,4 +1,4 @@
-"""A connection for physical replication: libpq's, by psycopg's ``pq``, one command or one stream at a time.
+"""A connection for replication: libpq's, by psycopg's ``pq``, one command or one stream at a time.
 
 In: a connection string as of psql; libpq finds the password file, the service file, certificates and variables of the
 environment. Out: rows of commands, and the messages of a stream, as bytes.
@@ -40,7 +40,8 @@ class ReplicationConnection:
     """A connection of a walsender.
 
     Args:
-        conninfo: libpq's connection string or URI; its database does not matter.
+        conninfo: libpq's connection string or URI; its own database does not matter.
+        database: that logical slots, and SQL, are of; None for physical replication.
 
     Attributes:
         has_ended: the server has ended the stream that was started last, by an error or as its timeline was left.
@@ -52,10 +53,10 @@ class ReplicationConnection:
         HeadwaterError: psycopg is not installed.
     """
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, database: str | None = None) -> None:
         self._psycopg = load_psycopg("a server's WAL")
         self.has_ended = False
-        self._connection: PGconn = self._connect(_for_replication(self._psycopg, conninfo))
+        self._connection: PGconn = self._connect(_for_replication(self._psycopg, conninfo, database))
 
     def __enter__(self) -> Self:
         return self
@@ -130,10 +131,28 @@ class ReplicationConnection:
             ServerError: the server refuses, or ends the data by an error.
             ConnectionLostError: the connection is lost.
         """
+        self.begin_copy()
+        yield from self.pieces()
+
+    def begin_copy(self) -> tuple[int, bool]:
+        """Take the beginning of data that the server copies out: how many columns it has, and whether it is binary.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
         status = self._psycopg.pq.ExecStatus
         result = self._guarded(self._connection.get_result)
         if result is None or self._checked(result).status != status.COPY_OUT:
             raise ServerError("the server copies nothing out, expected data")
+        return int(result.nfields), bool(result.binary_tuples)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Take the data that the server copies out, a message at a time.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
         while True:
             size, data = self._guarded(self._connection.get_copy_data, 0)
             if size < 0:
@@ -283,8 +302,8 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _for_replication(psycopg: ModuleType, conninfo: str) -> bytes:
-    """Make the connection string of a walsender for physical replication."""
+def _for_replication(psycopg: ModuleType, conninfo: str, database: str | None) -> bytes:
+    """Make the connection string of a walsender; without a database it is one for physical replication."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     try:
@@ -292,7 +311,8 @@ def _for_replication(psycopg: ModuleType, conninfo: str) -> bytes:
         own = conninfo_to_dict(conninfo)
     except psycopg.Error as error:
         raise UsageError(f"invalid connection string: {_one_line(str(error).encode())}") from None
-    own |= {"replication": "true", "dbname": "replication"}
+    mode = {"replication": "true", "dbname": "replication"}
+    own |= mode if database is None else {"replication": "database", "dbname": database}
     own.setdefault("fallback_application_name", APPLICATION)
     return make_conninfo("", **own).encode()
 

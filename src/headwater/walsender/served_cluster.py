@@ -8,6 +8,7 @@ Known gap: databases are those of the catalog; one that was made later in the WA
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 
 from headwater.catalog.rows import DatabaseRow
@@ -15,15 +16,19 @@ from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import INVALID_CATALOG_NAME
+from headwater.pg.lsn import Lsn
+from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME
 from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.slot_moves import kept_at
+from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
 from headwater.slots.kept_state import KeptState
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
+from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
+from headwater.walsender.upstream import Settings, UpstreamSnapshot
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,35 @@ class ClusterSource:
         wal: where segments are, and come to.
         catalog: a data directory or base backup, for what no state is kept of.
         server_version: the release that is announced, such as ``16.9``; None for the newest that is known.
+        upstream: connection string of the primary, which has the rows that are copied; None without it.
     """
 
     wal: WalSource
     catalog: str
     server_version: str | None = None
+    upstream: str | None = None
+
+
+WAIT_SECONDS = 30.0
+"""For WAL that the primary has written."""
+
+
+@dataclass(frozen=True)
+class SessionSnapshot:
+    """A snapshot that a session reads by.
+
+    Attributes:
+        kept: the state at its place in the log.
+        rows: what rows are copied from; None for the copy of the cluster.
+    """
+
+    kept: KeptState
+    rows: UpstreamSnapshot | None
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self.rows is not None:
+            self.rows.close()
 
 
 @dataclass
@@ -134,6 +163,46 @@ class ServedCluster:
             if tail.kept is None or tail.kept.state.lsn < end:
                 tail.kept = kept_at(self.request(database), tail.kept, end)
             return tail.kept
+
+    def snapshot(self, database: str, settings: Settings) -> SessionSnapshot:
+        """Return a snapshot at the present: of the primary's rows where there is a primary.
+
+        Nobody else folds the database forward meanwhile: what the primary says lies after all that was looked at.
+
+        Raises:
+            HeadwaterError: the primary refuses, or its WAL does not come.
+        """
+        upstream = self.source.upstream
+        if upstream is None:
+            return SessionSnapshot(self.state_at_end(database), None)
+        tail = self._tails[database]
+        with tail.lock:
+            rows = UpstreamSnapshot(upstream, database, settings)
+            try:
+                self._wait_for(rows.lsn)
+                tail.kept = kept_at(self.request(database), tail.kept, rows.lsn)
+            except BaseException:
+                rows.close()
+                raise
+            return SessionSnapshot(tail.kept, rows)
+
+    def _wait_for(self, lsn: int) -> None:
+        """Wait until the log has come to an LSN.
+
+        Raises:
+            SessionError: it does not.
+        """
+        limit = time.monotonic() + WAIT_SECONDS
+        stopping = Stopping()
+        with Arrivals(self.source.wal.places, stopping.fileno()) as arrivals:
+            while self.end()[1] < lsn:
+                if time.monotonic() > limit:
+                    raise SessionError(
+                        f"WAL up to {Lsn(lsn)} has not come within {WAIT_SECONDS:.0f} s",
+                        sqlstate=CANNOT_CONNECT_NOW,
+                        hint="Is the WAL that is served the primary's, and is it received?",
+                    )
+                arrivals.wait()
 
     def catalog(self, database: str, kept: KeptState | None = None) -> HistoricCatalog:
         """Return the catalog of a database as a session sees it.

@@ -31,11 +31,14 @@ from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_sl
 from headwater.protocol.backend_messages import (
     AUTHENTICATION_OK,
     COPY_BOTH_RESPONSE,
+    COPY_DONE,
     EMPTY_QUERY,
     IN_FAILED_TRANSACTION,
     IN_TRANSACTION,
     backend_key_data,
     command_complete,
+    copy_data,
+    copy_out_response,
     negotiate_protocol_version,
     parameter_status,
     ready_for_query,
@@ -83,7 +86,7 @@ from headwater.walsender.replies import created_slot, identify_system, read_slot
 from headwater.walsender.served import Served
 from headwater.walsender.session_settings import ClientSettings
 from headwater.walsender.slot_commands import EXPORT, USE, alter_slot, create_slot, is_true, new_slot
-from headwater.walsender.slot_decoder import SlotDecoder, of_session
+from headwater.walsender.slot_decoder import PIECE_BYTES, SlotDecoder, of_session
 from headwater.walsender.slot_progress import SlotProgress
 from headwater.walsender.statements import Statements
 from headwater.walsender.streaming import LogicalStream, StreamEnd
@@ -116,6 +119,7 @@ class Session:
         self._statements: Statements | None = None
         self._own_slots: list[str] = []
         self._is_canceled = False
+        self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
         """Let the session end as the service does; a stream is finished first."""
@@ -276,7 +280,32 @@ class Session:
         if not text.strip(" \t\r\n;"):
             self._connection.send(EMPTY_QUERY)
             return
-        self._connection.send(await _in_thread(lambda: self._sql.answer(text)))
+        copy = self._sql.copy_of(text)
+        if copy is not None:
+            await _in_thread(lambda: self._send_copy(copy))
+        else:
+            self._connection.send(await _in_thread(lambda: self._sql.answer(text)))
+
+    def _send_copy(self, statement: str) -> None:
+        """Send the rows of a COPY; runs in a thread, which waits while the client does not take them."""
+        copied = self._sql.copied(statement)
+        pieces = [copy_out_response(copied.column_count, copied.is_binary)]
+        count = size = 0
+        for row in copied.rows:
+            pieces.append(copy_data(row))
+            count, size = count + 1, size + len(row)
+            if size > PIECE_BYTES:
+                self._send_from_thread(b"".join(pieces))
+                pieces, size = [], 0
+        rows = self._sql.rows_of(copied, count)
+        self._send_from_thread(b"".join([*pieces, COPY_DONE, command_complete(f"COPY {rows}")]))
+
+    def _send_from_thread(self, data: bytes) -> None:
+        async def send() -> None:
+            self._connection.send(data)
+            await self._connection.drained()
+
+        asyncio.run_coroutine_threadsafe(send(), self._loop).result()
 
     async def _answer(self, command: Command) -> bytes:
         """Return the answer to a command of replication."""
@@ -319,14 +348,19 @@ class Session:
             self._check_database()
         self._check_snapshot(asked.snapshot)
         database = self._session.database
-        kept = await _in_thread(lambda: create_slot(served.cluster, served.slots, database, command, asked))
-        lsn = kept.state.lsn
+        settings = self._sql.settings.of_decoding()
+        snapshot = await _in_thread(
+            lambda: create_slot(served.cluster, served.slots, database, command, asked, settings)
+        )
+        lsn = snapshot.kept.state.lsn
         if command.is_temporary:
             self._own_slots.append(command.slot)
-        snapshot = served.export_snapshot(database, lsn) if asked.snapshot == EXPORT else None
+        name = served.export_snapshot(database, lsn) if asked.snapshot == EXPORT else None
         if asked.snapshot == USE:
-            self._sql.snapshot = kept
-        return created_slot(command.slot, lsn_text(lsn, served.cluster.version), snapshot, command.plugin)
+            self._sql.snapshot = snapshot
+        else:
+            snapshot.close()
+        return created_slot(command.slot, lsn_text(lsn, served.cluster.version), name, command.plugin)
 
     def _check_snapshot(self, snapshot: str) -> None:
         words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"
@@ -412,6 +446,8 @@ class Session:
 
     async def _leave(self) -> None:
         try:
+            if self._statements is not None:
+                await _in_thread(self._statements.close)
             await self._drop_temporary()
         finally:
             self._connection.close()

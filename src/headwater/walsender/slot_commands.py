@@ -22,10 +22,10 @@ from headwater.pg.version import Version
 from headwater.pipeline.requests.plugin_loading import plugin_names
 from headwater.protocol.replication_commands import AlterReplicationSlot, CreateReplicationSlot, Options, Value
 from headwater.protocol.startup import parsed_bool
-from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot, SlotRequest
-from headwater.walsender.served_cluster import ServedCluster
+from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
+from headwater.walsender.upstream import Settings
 
 EXPORT, USE, NOTHING = "export", "use", "nothing"
 
@@ -91,9 +91,16 @@ def is_true(name: str, value: Value) -> bool:
 
 
 def create_slot(
-    cluster: ServedCluster, slots: ServedSlots, database: str, command: CreateReplicationSlot, asked: NewSlot
-) -> KeptState:
-    """Make a logical slot at the present end of the log; return the state where it begins.
+    cluster: ServedCluster,
+    slots: ServedSlots,
+    database: str,
+    command: CreateReplicationSlot,
+    asked: NewSlot,
+    settings: Settings,
+) -> SessionSnapshot:
+    """Make a logical slot at the present end of the log; return the snapshot where it begins.
+
+    Rows can be read by it if they may be asked for: the caller closes it.
 
     Raises:
         SessionError: it cannot be made; HeadwaterError: the WAL cannot be followed.
@@ -106,7 +113,11 @@ def create_slot(
     _check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
         raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
-    kept = cluster.state_at_end(database)
+    wants_rows = asked.snapshot != NOTHING
+    snapshot = (
+        cluster.snapshot(database, settings) if wants_rows else SessionSnapshot(cluster.state_at_end(database), None)
+    )
+    kept = snapshot.kept
     source = cluster.source
     request = SlotRequest(
         wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in source.wal.places),
@@ -118,8 +129,12 @@ def create_slot(
     )
     state = replace(kept.state, outputs=())
     slot = Slot(request, kept.state.lsn, state, asked.two_phase, asked.failover)
-    slots.create(command.slot, slot, command.is_temporary)
-    return kept
+    try:
+        slots.create(command.slot, slot, command.is_temporary)
+    except BaseException:
+        snapshot.close()
+        raise
+    return snapshot
 
 
 def _check_plugin(name: str, version: Version) -> None:

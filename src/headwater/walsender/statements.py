@@ -22,11 +22,13 @@ from headwater.protocol.backend_messages import (
     parameter_status,
 )
 from headwater.protocol.startup import SessionRequest
-from headwater.slots.kept_state import KeptState
 from headwater.walsender.replies import result, shown, text, text_column
 from headwater.walsender.served import Served
+from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.session_settings import ClientSettings
+from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
+from headwater.walsender.upstream import CopyOut
 
 _QUOTED = r"'((?:[^']|'')*)'"
 _BEGIN = re.compile(r"(BEGIN|START\s+TRANSACTION)(\s+(?:WORK|TRANSACTION))?(?P<modes>(?:[\s,]+[A-Z][A-Z\s]*)*)", re.I)
@@ -68,7 +70,7 @@ class Statements:
     def __init__(self, served: Served, request: SessionRequest, settings: ClientSettings) -> None:
         self._served, self._request, self.settings = served, request, settings
         self.status = IDLE
-        self.snapshot: KeptState | None = None
+        self.snapshot: SessionSnapshot | None = None
         self._is_repeatable = self._is_read_only = self._has_read = False
 
     def answer(self, query: str) -> bytes:
@@ -137,7 +139,7 @@ class Statements:
         """Ask the layers that read catalogs and rows."""
         self._has_read = True
         cluster, database = self._served.cluster, self._request.database
-        catalog = cluster.catalog(database, self.snapshot)
+        catalog = cluster.catalog(database, None if self.snapshot is None else self.snapshot.kept)
         answered = PublisherAnswers(catalog, cluster.version, database).answer(statement)
         if answered is not None:
             return result(answered.columns, answered.rows, answered.tag)
@@ -153,7 +155,6 @@ class Statements:
             return warning.as_bytes() + command_complete(tag)
         self.status = IN_TRANSACTION
         self._is_repeatable = self._is_read_only = self._has_read = False
-        self.snapshot = None
         self._take_modes(modes)
         return command_complete(tag)
 
@@ -169,8 +170,41 @@ class Statements:
         tag = command_complete("COMMIT" if commits else "ROLLBACK")
         if self.status == IDLE:
             return Report("WARNING", "25P01", "there is no transaction in progress").as_bytes() + tag
-        self.status, self.snapshot = IDLE, None
+        self.status = IDLE
+        self.close()
         return tag
+
+    def close(self) -> None:
+        """Let go of the snapshot of the transaction, if it has one."""
+        snapshot, self.snapshot = self.snapshot, None
+        if snapshot is not None:
+            snapshot.close()
+
+    def copy_of(self, query: str) -> str | None:
+        """Return the statement of a query that is a COPY to the client, of a table; None for anything else."""
+        statements = list(statements_of(query))
+        return statements[0] if len(statements) == 1 and parse_copy(statements[0]) is not None else None
+
+    def copied(self, statement: str) -> CopyOut:
+        """Begin a COPY to the client.
+
+        Raises:
+            SessionError: it is refused.
+        """
+        self.check_not_failed()
+        self._has_read = True
+        if self.snapshot is None or self.snapshot.rows is None:
+            raise SessionError(
+                "no rows are here to be copied",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+                hint="Start headwater serve with --upstream, or create the subscription with copy_data = false.",
+            )
+        return self.snapshot.rows.copy(statement)
+
+    @staticmethod
+    def rows_of(copied: CopyOut, count: int) -> int:
+        """Return the rows in so many messages: the last of a binary copy is no row."""
+        return count - 1 if copied.is_binary else count
 
     def _set(self, name: str, value: str) -> bytes:
         """Change a setting, and return what the client is told of it."""

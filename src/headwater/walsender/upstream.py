@@ -1,0 +1,95 @@
+"""The primary as the source of rows: a snapshot of it whose place in the log is known, and what is copied in it.
+
+One connection has a transaction, a temporary slot that was made in it, and the slot's snapshot. A slot of ours that
+begins at the same place has every later transaction, and none of those whose rows the snapshot shows.
+
+PostgreSQL: CreateReplicationSlot (CRS_USE_SNAPSHOT; walsender.c), as table synchronization does (tablesync.c).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from headwater.errors import ServerError, SessionError
+from headwater.pg.lsn import Lsn
+from headwater.pg.sqlstates import INTERNAL_ERROR
+from headwater.receiver.replication_connection import ReplicationConnection, quoted
+
+Settings = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class CopyOut:
+    """Rows that are copied.
+
+    Attributes:
+        column_count: of each; is_binary: their form.
+        rows: payloads of CopyData.
+    """
+
+    column_count: int
+    is_binary: bool
+    rows: Iterator[bytes]
+
+
+class UpstreamSnapshot:
+    """A snapshot of a database of the primary.
+
+    Args:
+        conninfo: of the primary; the role needs REPLICATION, and SELECT on what is copied.
+        database: its name.
+        settings: of the session that values are printed under.
+
+    Attributes:
+        lsn: the snapshot has what committed before it.
+
+    Raises:
+        ServerError: the primary refuses; ConnectionLostError: it cannot be reached.
+    """
+
+    def __init__(self, conninfo: str, database: str, settings: Settings) -> None:
+        self._connection = ReplicationConnection(conninfo, database)
+        try:
+            for name, value in settings:
+                self._connection.rows(f"SELECT pg_catalog.set_config({_literal(name)}, {_literal(value)}, false)")
+            self._connection.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+            self.lsn = self._make_slot()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _make_slot(self) -> int:
+        name = quoted(f"headwater_{secrets.token_hex(8)}")
+        new_form = self._connection.postgres.options_in_parentheses
+        snapshot = "(SNAPSHOT 'use')" if new_form else "USE_SNAPSHOT"
+        ((_, place, *_),) = self._connection.rows(
+            f"CREATE_REPLICATION_SLOT {name} TEMPORARY LOGICAL pgoutput {snapshot}"
+        )
+        return int(Lsn.parse(place or ""))
+
+    def copy(self, statement: str) -> CopyOut:
+        """Run a COPY to the client.
+
+        Raises:
+            SessionError: the primary refuses.
+        """
+        try:
+            self._connection.begin(statement)
+            column_count, is_binary = self._connection.begin_copy()
+        except ServerError as error:
+            raise SessionError(error.message, sqlstate=error.sqlstate or INTERNAL_ERROR, hint=error.hint) from None
+        return CopyOut(column_count, is_binary, self._rows())
+
+    def _rows(self) -> Iterator[bytes]:
+        yield from self._connection.pieces()
+        self._connection.finish()
+
+    def close(self) -> None:
+        """Let go of the snapshot, and of the slot with it."""
+        self._connection.close()
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
