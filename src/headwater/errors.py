@@ -23,6 +23,7 @@
     ├── ServerError            a PostgreSQL server refuses what it is asked
     │   └── ConnectionLostError      it cannot be reached, or does not answer any more
     ├── SessionError           a client that is served is refused, as the server would
+    ├── AccessError            a service's file of users, rules or keys cannot be used
     ├── SparkError             Spark does not start, or loses a task
     ├── LakeError              a table in the lake cannot be read or written
     │   ├── LakeConflictError  somebody else has written to it
@@ -271,6 +272,10 @@ class SessionError(HeadwaterError):
         super().__init__(message, lsn=lsn, file=file, hint=hint)
         self.sqlstate = sqlstate
         self.detail = detail
+
+
+class AccessError(HeadwaterError):
+    """A file that says who may connect, or how, cannot be used: users, rules of hosts, certificates, keys."""
 
 
 class SparkError(HeadwaterError):
