@@ -254,6 +254,8 @@ class Version:
     reports_scram_iterations = _since(16)
     """The client is told of scram_iterations."""
 
+    explains_missing_replication = _since(16)
+    """A role without REPLICATION is refused with a detail that says so; before, the message does (InitPostgres)."""
     reads_replication_slots = _since(15)
     """READ_REPLICATION_SLOT tells where a physical slot stands (repl_gram.y)."""
     options_in_parentheses = _since(15)
