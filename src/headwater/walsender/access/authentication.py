@@ -16,8 +16,8 @@ All that is refused is a SessionError, to be sent as FATAL before the connection
 only when a known one with a wrong password would be, in the same words. Nothing here waits, reads a clock, or has
 secrets in its messages.
 
-The user of the system that runs the service is a user also where the file of users does not name it, with all rights
-and without a password: the way in is the Unix socket.
+The user of the system that runs the service need not be in the file of users. It has all rights and no password then:
+the way in is the Unix socket.
 
 PostgreSQL: auth.c (ClientAuthentication, auth_failed, CheckCertAuth, auth_peer), auth-sasl.c, postinit.c.
 
@@ -61,7 +61,7 @@ def new_nonce() -> bytes:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may connect to a service, and how.
+    """The rules and users of a service: who may connect, and how.
 
     Attributes:
         rules: of hosts, in their order.

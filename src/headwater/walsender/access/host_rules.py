@@ -58,7 +58,7 @@ _TEXT = "utf-8", "surrogateescape"
 
 
 class Method(Enum):
-    """How a client proves who it is."""
+    """A way for a client to prove who it is."""
 
     TRUST = "trust"
     REJECT = "reject"

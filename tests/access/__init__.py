@@ -1,0 +1,1 @@
+"""Logins: stock clients against ours, and raw messages against a real server and against ours."""
