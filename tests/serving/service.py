@@ -13,6 +13,7 @@ from pathlib import Path
 from bad_input.servers import conninfo_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.receiver.base_backup import BackupRequest, take_backup
+from headwater.walsender.access.users import User, Users, write_users
 
 END_SECONDS = 60
 
@@ -40,7 +41,7 @@ class Serving:
             "--catalog",
             str(catalog),
         ]
-        self._command += ["--slots", str(slots), "--listen", "127.0.0.1:0", *flags]
+        self._command += ["--slots", str(slots), "--listen", "127.0.0.1:0", *all_are_let_in(slots.parent), *flags]
         self.log = slots.with_name(f"{slots.name}.log")
         self.port = 0
 
@@ -73,6 +74,14 @@ class Serving:
         """Return the environment by which clients connect."""
         place = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": "postgres", "PGDATABASE": database}
         return {**os.environ, **place}
+
+
+def all_are_let_in(directory: Path) -> list[str]:
+    """Return flags by which the user postgres may connect without a password."""
+    rules, users = directory / "hba.conf", directory / "users.toml"
+    rules.write_text("host all,replication all 127.0.0.1/32 trust\n")
+    write_users(users, Users().with_user(User("postgres", may_copy_all=True)))
+    return ["--auth", str(rules), "--users", str(users)]
 
 
 def backup_of(server: EmbeddedPostgres, directory: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,6 +18,9 @@ from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
+    from headwater.pg.version import Version
+    from headwater.walsender.access.authentication import Access
+    from headwater.walsender.access.tls import Encryption
     from headwater.walsender.service import Address
 
 
@@ -60,6 +64,26 @@ class ServeFlags:
         metavar="CONNINFO",
         help="Primary that has the rows of initial copies, which are taken in snapshots of the slots' places.",
     )
+    auth: str | None = from_flag(
+        "--auth",
+        type=PATH,
+        metavar="FILE",
+        help="Rules of who may connect from where, in the form of pg_hba.conf. Default: from this machine, users with "
+        "a password, and by the socket whoever has a user's name.",
+    )
+    users: str | None = from_flag(
+        "--users",
+        type=PATH,
+        metavar="FILE",
+        help="Users, as headwater user add makes them; default: whoever runs this.",
+    )
+    tls_cert: str | None = from_flag(
+        "--tls-cert", type=PATH, metavar="FILE", help="Certificate of the service, in PEM."
+    )
+    tls_key: str | None = from_flag("--tls-key", type=PATH, metavar="FILE", help="Its private key, in PEM.")
+    tls_client_ca: str | None = from_flag(
+        "--tls-client-ca", type=PATH, metavar="FILE", help="Authority of clients' certificates, in PEM."
+    )
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
 
     def addresses(self) -> list[Address]:
@@ -75,26 +99,61 @@ class ServeFlags:
             addresses.append(Address("", self.socket_port, Path(self.socket)))
         return addresses or [Address()]
 
+    def encryption(self) -> Encryption | None:
+        """Load what connections are encrypted by; None without.
+
+        Raises:
+            UsageError: a flag lacks the other; AccessError: a file cannot be used.
+        """
+        from headwater.walsender.access.tls import load_encryption
+
+        if self.tls_cert is None or self.tls_key is None:
+            if self.tls_cert or self.tls_key or self.tls_client_ca:
+                raise UsageError("--tls-cert and --tls-key go together")
+            return None
+        authority = None if self.tls_client_ca is None else Path(self.tls_client_ca)
+        return load_encryption(Path(self.tls_cert), Path(self.tls_key), authority)
+
+    def access(self, version: Version, encryption: Encryption | None) -> Access:
+        """Read who may connect.
+
+        Raises:
+            AccessError: a file cannot be used.
+        """
+        from headwater.walsender.access.authentication import Access
+        from headwater.walsender.access.host_rules import DEFAULT_RULES, parse_rules, read_rules
+        from headwater.walsender.access.peer import system_user_named
+        from headwater.walsender.access.users import Users, read_users
+
+        return Access(
+            parse_rules(DEFAULT_RULES, "default rules") if self.auth is None else read_rules(Path(self.auth)),
+            Users() if self.users is None else read_users(Path(self.users)),
+            version,
+            owner=system_user_named(os.geteuid()),
+            binding=None if encryption is None else encryption.binding,
+        )
+
 
 @command("serve", ServeFlags)
 def serve_command(flags: ServeFlags) -> None:
     """Serve the replication protocol: stock subscribers and pg_recvlogical connect as to the primary.
 
-    Prints the addresses that it listens to. Goes on until it is interrupted; streams are then finished first. Clients
-    are let in from this machine alone.
+    Prints the addresses that it listens to. Goes on until it is interrupted; streams are then finished first.
     """
     from headwater.cli.process.signals import heeding_first
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
+    from headwater.walsender.served import Served
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
+    from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
 
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)
     source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version, flags.upstream)
-    addresses = flags.addresses()
+    addresses, encryption = flags.addresses(), flags.encryption()
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
@@ -104,7 +163,8 @@ def serve_command(flags: ServeFlags) -> None:
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
-            serve_until(stopping, cluster, Path(flags.slots), addresses, _print_addresses)
+            slots, access = ServedSlots(Path(flags.slots)), flags.access(cluster.version, encryption)
+            serve_until(stopping, Served(cluster, slots, access, encryption), addresses, _print_addresses)
 
 
 def _begin_log(is_verbose: bool) -> None:

@@ -245,6 +245,8 @@ class Version:
     # What a walsender understands, and says.
     protocol_minor = Trait(18, before=0, after=2)
     """The newest minor version of the frontend/backend protocol 3 (PG_PROTOCOL_LATEST)."""
+    accepts_direct_tls = _since(17)
+    """A connection may begin with TLS at once, without an SSLRequest."""
     negotiates_down = _since(18)
     """NegotiateProtocolVersion names the version that is gone on with; before, the newest that the server knows."""
     wide_timelines = _since(16)

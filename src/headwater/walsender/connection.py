@@ -7,9 +7,13 @@ connection is lost, or another thread has something. Who waits looks at all of t
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import PROTOCOL_VIOLATION
 from headwater.protocol.frontend_messages import HEADER, Message, body_length
+from headwater.walsender.access.peer import Peer, peer_of
 
 ROOM = 512 << 10
 """Bytes that wait to be sent, above which no more are given."""
@@ -82,11 +86,45 @@ class Connection(asyncio.Protocol):
         """Whether the client has gone."""
         return self._is_lost
 
+    def peer(self) -> Peer:
+        """Return who is at the other end.
+
+        Raises:
+            ConnectionClosedError: the client has gone.
+            SessionError: its certificate is malformed.
+        """
+        try:
+            return peer_of(self.transport.get_extra_info("socket"), self.encryption)
+        except OSError:
+            raise ConnectionClosedError from None
+
     @property
-    def host(self) -> str | None:
-        """The address that the client comes from; None through a socket of this machine."""
-        peer = self.transport.get_extra_info("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else None
+    def encryption(self) -> ssl.SSLObject | None:
+        """The TLS of the connection; None without."""
+        encryption: ssl.SSLObject | None = self.transport.get_extra_info("ssl_object")
+        return encryption
+
+    async def encrypt(self, context: ssl.SSLContext) -> None:
+        """Go on with TLS; whatever was sent before has gone out.
+
+        Raises:
+            ConnectionClosedError: client and server agree on nothing.
+            SessionError: bytes came that are not encrypted.
+        """
+        if self._unread:
+            raise SessionError(
+                "received unencrypted data after SSL request",
+                sqlstate=PROTOCOL_VIOLATION,
+                detail="This could be either a client-software bug or evidence of an attempted "
+                "man-in-the-middle attack.",
+            )
+        try:
+            encrypted = await self._loop.start_tls(self.transport, self, context, server_side=True)
+        except (OSError, ssl.SSLError):
+            raise ConnectionClosedError from None
+        if encrypted is None:
+            raise ConnectionClosedError
+        self.connection_made(encrypted)
 
     def interrupt(self, error: Exception) -> None:
         """Let who waits for the client get an error instead."""
@@ -131,6 +169,17 @@ class Connection(asyncio.Protocol):
         if not least <= length - 4 <= most:
             return None
         return await self._exactly(length - 4)
+
+    async def message_header(self) -> tuple[bytes, int]:
+        """Return the letter and the length of the client's next message, which is not taken.
+
+        Raises:
+            ConnectionClosedError: the client has gone.
+        """
+        while len(self._unread) < HEADER.size:
+            await self._happened()
+        kind, length = HEADER.unpack_from(self._unread)
+        return kind, length
 
     async def message(self) -> Message:
         """Return the client's next message, when it has come.

@@ -8,14 +8,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from itertools import count
 
-from headwater.errors import SessionError
 from headwater.pg.encodings import encoding_name
-from headwater.pg.sqlstates import INVALID_AUTHORIZATION
 from headwater.protocol.startup import CancelRequest, SessionRequest
-from headwater.walsender.connection import Connection
+from headwater.walsender.access.authentication import Access
+from headwater.walsender.access.tls import Encryption
 from headwater.walsender.served_cluster import ServedCluster
 from headwater.walsender.served_slots import ServedSlots
 
@@ -38,6 +36,7 @@ class Served:
 
     Attributes:
         cluster: the cluster; slots: its slots.
+        access: who may come in, and how; encryption: of connections, None for none.
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
         snapshots: those that can be used, by name.
@@ -45,25 +44,12 @@ class Served:
 
     cluster: ServedCluster
     slots: ServedSlots
+    access: Access
+    encryption: Encryption | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1))
-
-    async def admit(self, request: SessionRequest, connection: Connection) -> None:
-        """Let a client in.
-
-        Raises:
-            SessionError: it may not come in, or its database does not exist.
-        """
-        if connection.host is not None and not ip_address(connection.host).is_loopback:
-            kind = f'database "{request.database}"' if request.database else "replication connection"
-            raise SessionError(
-                f'no pg_hba.conf entry for host "{connection.host}", user "{request.user}", {kind}, no encryption',
-                sqlstate=INVALID_AUTHORIZATION,
-            )
-        if request.database:
-            self.cluster.database(request.database)
 
     def encoding_of(self, database: str) -> str:
         """Return the encoding of a database; of a connection without one, as the server, SQL_ASCII."""

@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from headwater.base.system_errors import system_error
+from headwater.base.system_errors import errors_as
 from headwater.errors import UsageError
 from headwater.pipeline.windows.following import Stopping
 from headwater.walsender.connection import Connection
 from headwater.walsender.served import Served
-from headwater.walsender.served_cluster import ServedCluster
-from headwater.walsender.served_slots import ServedSlots
-from headwater.walsender.session import Session
+from headwater.walsender.session import START_UP_SECONDS, Session
 
 log = logging.getLogger("headwater.walsender")
 
 FIRST_PID = 1000
+BACKLOG = 128
+"""Connections that wait to be taken, at most."""
+
+_TLS_HANDSHAKE = b"\x16"
 DEFAULT_PORT = 5432
 
 
@@ -74,12 +76,13 @@ class Service:
 
     def __init__(self, served: Served, addresses: Sequence[Address]) -> None:
         self._served, self._addresses = served, addresses
+        self._loop = asyncio.get_running_loop()
         self._pids = count(FIRST_PID)
         self._sessions: dict[int, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[asyncio.Task[None]] = []
+        self._listeners: list[socket.socket] = []
         self._stop = asyncio.Event()
-        self._sockets: list[Path] = []
         self.listening: list[Address] = []
 
     async def begin(self) -> None:
@@ -88,54 +91,74 @@ class Service:
         Raises:
             HeadwaterError: an address cannot be had.
         """
-        loop = asyncio.get_running_loop()
-        for address in self._addresses:
-            try:
-                if address.directory is not None:
-                    path = Path(str(address))
-                    with suppress(FileNotFoundError):
-                        path.unlink()
-                    server = await loop.create_unix_server(self._connected, path)
-                    self._sockets.append(path)
-                else:
-                    server = await loop.create_server(self._connected, address.host, address.port)
-            except OSError as error:
-                await self._close_all()
-                raise system_error(f"listen on {address}", error) from None
-            self._servers.append(server)
-            self.listening += [address if address.directory else _bound(each) for each in server.sockets]
+        try:
+            for address in self._addresses:
+                with errors_as(UsageError, "listen on", str(address)):
+                    self._listen(address)
+        except BaseException:
+            self._close_listeners()
+            raise
+        self._acceptors = [self._loop.create_task(self._accept(listener)) for listener in self._listeners]
 
     async def run(self) -> None:
         """Serve until the service is told to end; then streams are finished first."""
         await self._stop.wait()
         log.info("received fast shutdown request")
         self._served.is_ending = True
-        for server in self._servers:
-            server.close()
+        for acceptor in self._acceptors:
+            acceptor.cancel()
+        self._close_listeners()
         for session in self._sessions.values():
             session.end()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._close_all()
 
     def stop(self) -> None:
         """Tell the service to end; called in the loop."""
         self._stop.set()
 
-    def _connected(self) -> Connection:
-        connection = Connection()
-        pid = next(self._pids)
-        session = Session(self._served, connection, pid)
-        self._sessions[pid] = session
-        self._served.sessions[pid] = (lambda: session.key), session.cancel
-        task = asyncio.get_running_loop().create_task(self._run(session, connection))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return connection
+    def _listen(self, address: Address) -> None:
+        if address.directory is not None:
+            with suppress(FileNotFoundError):
+                Path(str(address)).unlink()
+            self._add_listener(socket.AF_UNIX, str(address))
+            self.listening.append(address)
+            return
+        port = address.port
+        for family, _, _, _, place in socket.getaddrinfo(
+            address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            listener = self._add_listener(family, (place[0], port, *place[2:]))
+            port = listener.getsockname()[1]
+            self.listening.append(Address(str(place[0]), port))
 
-    async def _run(self, session: Session, connection: Connection) -> None:
+    def _add_listener(self, family: int, place: str | tuple[object, ...]) -> socket.socket:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        self._listeners.append(listener)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(place)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+        return listener
+
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            accepted, _ = await self._loop.sock_accept(listener)
+            task = self._loop.create_task(self._serve(accepted))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        """Run a session over a connection."""
+        connection = Connection()
+        session = Session(self._served, connection, next(self._pids))
+        self._sessions[session.pid] = session
+        self._served.sessions[session.pid] = (lambda: session.key), session.cancel
         try:
-            await session.run()
+            if await self._connected(accepted, connection):
+                await session.run()
         except Exception:
             log.exception("session %d has failed", session.pid)
             connection.abort()
@@ -143,40 +166,63 @@ class Service:
             del self._sessions[session.pid]
             del self._served.sessions[session.pid]
 
-    async def _close_all(self) -> None:
-        for server in self._servers:
-            server.close()
-        for path in self._sockets:
-            with suppress(OSError):
-                os.unlink(path)
+    async def _connected(self, accepted: socket.socket, connection: Connection) -> bool:
+        """Join a socket to its connection, by TLS where the client begins with that; False: it goes."""
+        try:
+            async with asyncio.timeout(START_UP_SECONDS):
+                context = await self._direct_tls(accepted)
+                await self._loop.connect_accepted_socket(lambda: connection, accepted, ssl=context)
+            if accepted.family != socket.AF_UNIX:
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except (OSError, TimeoutError) as error:
+            log.debug("a connection has come to nothing: %s", error)
+            accepted.close()
+            return False
+        return True
 
+    async def _direct_tls(self, accepted: socket.socket) -> ssl.SSLContext | None:
+        """Return what a client that begins with TLS is answered by; None for any other."""
+        encryption = self._served.encryption
+        if (
+            encryption is None
+            or accepted.family == socket.AF_UNIX
+            or not self._served.cluster.version.accepts_direct_tls
+        ):
+            return None
+        readable = asyncio.Event()
+        self._loop.add_reader(accepted, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            self._loop.remove_reader(accepted)
+        return encryption.context if accepted.recv(1, socket.MSG_PEEK) == _TLS_HANDSHAKE else None
 
-def _bound(sock: socket.socket) -> Address:
-    host, port = sock.getsockname()[:2]
-    return Address(str(host), int(port))
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        for address in self.listening:
+            if address.directory is not None:
+                with suppress(OSError):
+                    Path(str(address)).unlink()
 
 
 def serve_until(
-    stopping: Stopping,
-    cluster: ServedCluster,
-    slots: Path,
-    addresses: Sequence[Address],
-    listening: Callable[[Sequence[Address]], None],
+    stopping: Stopping, served: Served, addresses: Sequence[Address], listening: Callable[[Sequence[Address]], None]
 ) -> None:
     """Serve until told to end; streams are finished first.
 
     Args:
         stopping: tells the end, from any thread.
-        cluster: what is served; slots: the directory of its slots.
+        served: what is served.
         addresses: that are listened to.
         listening: called with them once they are.
 
     Raises:
-        HeadwaterError: an address cannot be had, or the directory.
+        HeadwaterError: an address cannot be had.
     """
 
     async def serve() -> None:
-        service, loop = Service(Served(cluster, ServedSlots(slots)), addresses), asyncio.get_running_loop()
+        service, loop = Service(served, addresses), asyncio.get_running_loop()
 
         def stop() -> None:
             loop.remove_reader(stopping.fileno())

@@ -23,13 +23,14 @@ from headwater.pg.sqlstates import (
     ACTIVE_SQL_TRANSACTION,
     ADMIN_SHUTDOWN,
     FEATURE_NOT_SUPPORTED,
+    INSUFFICIENT_PRIVILEGE,
     OBJECT_NOT_IN_PREREQUISITE_STATE,
     PROTOCOL_VIOLATION,
     QUERY_CANCELED,
 )
 from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.plugins.options import split_identifiers
 from headwater.protocol.backend_messages import (
-    AUTHENTICATION_OK,
     COPY_BOTH_RESPONSE,
     COPY_DONE,
     EMPTY_QUERY,
@@ -73,13 +74,18 @@ from headwater.protocol.startup import (
     LEAST_PACKET,
     MOST_PACKET,
     CancelRequest,
+    GssEncRequest,
     SessionRequest,
+    SslRequest,
     StartupMessage,
     negotiated,
     parse_first_packet,
     session_request,
 )
 from headwater.slots.slot import Slot
+from headwater.walsender.access.authentication import Pending, check_publications
+from headwater.walsender.access.tls import ALPN
+from headwater.walsender.access.users import User
 from headwater.walsender.connection import Connection, ConnectionClosedError
 from headwater.walsender.feed import Feed
 from headwater.walsender.replies import created_slot, identify_system, read_slot, shown
@@ -161,12 +167,29 @@ class Session:
         if unknown:
             self._connection.send(negotiate_protocol_version(unknown))
         self.request = session_request(packet)
-        await self._served.admit(self.request, self._connection)
-        self._connection.send(AUTHENTICATION_OK)
-        self._begin(self.request, minor)
+        user = await self._log_in(self.request)
+        if self.request.database:
+            self._served.cluster.database(self.request.database)
+        self._begin(self.request, user, minor)
         return True
 
+    async def _log_in(self, request: SessionRequest) -> User:
+        """Let the client prove who it is.
+
+        Raises:
+            SessionError: it may not come in.
+        """
+        state = self._served.access.begin(request, self._connection.peer())
+        while isinstance(state, Pending):
+            self._connection.send(state.messages)
+            state.check_header(*await self._connection.message_header())
+            state = state.step(*await self._connection.message())
+        self._connection.send(state.messages)
+        log.info("connection authorized: user=%s database=%s", request.user, request.database)
+        return state.user
+
     async def _first_packet(self) -> StartupMessage | None:
+        self._check_application_protocol()
         may_ask = {"may_ask_ssl": True, "may_ask_gss": True}
         while True:
             body = await self._connection.first_packet(LEAST_PACKET, MOST_PACKET)
@@ -178,18 +201,38 @@ class Session:
             if isinstance(packet, CancelRequest):
                 self._served.cancel(packet)
                 return None
-            name = "may_ask_ssl" if type(packet).__name__ == "SslRequest" else "may_ask_gss"
-            may_ask[name] = False
-            self._connection.send(b"N")
+            is_encrypted = isinstance(packet, SslRequest) and await self._answer_ssl()
+            if isinstance(packet, GssEncRequest):
+                self._connection.send(b"N")
+            may_ask["may_ask_ssl"] &= not isinstance(packet, SslRequest)
+            may_ask["may_ask_gss"] &= not isinstance(packet, GssEncRequest) and not is_encrypted
 
-    def _begin(self, request: SessionRequest, minor: int) -> None:
+    def _check_application_protocol(self) -> None:
+        """Let go of a client that began with TLS and did not say that it wants PostgreSQL."""
+        encryption = self._connection.encryption
+        if encryption is not None and encryption.selected_alpn_protocol() != ALPN:
+            log.warning("received direct SSL connection request without ALPN protocol negotiation extension")
+            raise ConnectionClosedError
+
+    async def _answer_ssl(self) -> bool:
+        """Answer an SSLRequest; return whether the connection is encrypted from here on."""
+        encryption = self._served.encryption
+        is_local = self._connection.peer().address is None
+        if encryption is None or is_local or self._connection.encryption is not None:
+            self._connection.send(b"N")
+            return False
+        self._connection.send(b"S")
+        await self._connection.encrypt(encryption.context)
+        return True
+
+    def _begin(self, request: SessionRequest, user: User, minor: int) -> None:
         served = self._served
         encoding = served.encoding_of(request.database)
         fixed = served.fixed_settings(request, encoding)
         settings = ClientSettings(served.cluster.version, encoding, {}, fixed)
         for name, value in request.settings:
             settings.set(name, value)
-        self._statements = Statements(served, request, settings)
+        self._statements = Statements(served, request, user, settings)
         self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
         told = b"".join(parameter_status(name, value) for name, value in settings.reported())
         self._connection.send(told + backend_key_data(self.pid, self.key))
@@ -414,9 +457,24 @@ class Session:
                 f'replication slot "{command.slot}" was not created in this database',
                 sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
             )
+        self._check_rights(slot, command)
         asks = any(name == "two_phase" and is_true(name, value) for name, value in command.options)
         is_pgoutput = slot.request.plugin == "pgoutput"
         return replace(slot, two_phase=True) if asks and is_pgoutput and not slot.two_phase else slot
+
+    def _check_rights(self, slot: Slot, command: StartLogical) -> None:
+        """Check that the user may read what the stream has: who is limited to publications reads by pgoutput alone."""
+        user = self._sql.user
+        if user.publications is None:
+            return
+        if slot.request.plugin != "pgoutput":
+            raise SessionError(
+                f"permission denied for output plugin {slot.request.plugin}", sqlstate=INSUFFICIENT_PRIVILEGE
+            )
+        texts = (str(value or "") for name, value in command.options if name == "publication_names")
+        check_publications(
+            user, [name for text in texts for name in split_identifiers(text, self._served.cluster.major) or ()]
+        )
 
     def _decoder(self, slot: Slot, command: StartLogical) -> SlotDecoder:
         cluster = self._served.cluster

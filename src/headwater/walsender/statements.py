@@ -12,7 +12,12 @@ import re
 from collections.abc import Iterator
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, IN_FAILED_SQL_TRANSACTION, SYNTAX_ERROR
+from headwater.pg.sqlstates import (
+    FEATURE_NOT_SUPPORTED,
+    IN_FAILED_SQL_TRANSACTION,
+    INSUFFICIENT_PRIVILEGE,
+    SYNTAX_ERROR,
+)
 from headwater.protocol.backend_messages import (
     IDLE,
     IN_FAILED_TRANSACTION,
@@ -22,6 +27,8 @@ from headwater.protocol.backend_messages import (
     parameter_status,
 )
 from headwater.protocol.startup import SessionRequest
+from headwater.walsender.access.users import User
+from headwater.walsender.copy_rights import may_copy
 from headwater.walsender.replies import result, shown, text, text_column
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
@@ -59,7 +66,7 @@ class Statements:
 
     Args:
         served: what is served.
-        request: what the client is.
+        request: what the client is; user: who it is.
         settings: of the session.
 
     Attributes:
@@ -67,8 +74,8 @@ class Statements:
         snapshot: what the transaction reads by; None for the present.
     """
 
-    def __init__(self, served: Served, request: SessionRequest, settings: ClientSettings) -> None:
-        self._served, self._request, self.settings = served, request, settings
+    def __init__(self, served: Served, request: SessionRequest, user: User, settings: ClientSettings) -> None:
+        self._served, self._request, self.user, self.settings = served, request, user, settings
         self.status = IDLE
         self.snapshot: SessionSnapshot | None = None
         self._is_repeatable = self._is_read_only = self._has_read = False
@@ -193,6 +200,8 @@ class Statements:
         """
         self.check_not_failed()
         self._has_read = True
+        if self.user.publications is not None:
+            self._check_rights(statement)
         if self.snapshot is None or self.snapshot.rows is None:
             raise SessionError(
                 "no rows are here to be copied",
@@ -200,6 +209,19 @@ class Statements:
                 hint="Start headwater serve with --upstream, or create the subscription with copy_data = false.",
             )
         return self.snapshot.rows.copy(statement)
+
+    def _check_rights(self, statement: str) -> None:
+        """Check that a user who is limited to publications copies no more than they have.
+
+        Raises:
+            SessionError: it does.
+        """
+        cluster, database = self._served.cluster, self._request.database
+        catalog = cluster.catalog(database, None if self.snapshot is None else self.snapshot.kept)
+        copy = parse_copy(statement)
+        if copy is None or not may_copy(copy, self.user.publications or (), catalog, cluster.version):
+            name = "" if copy is None else copy.table
+            raise SessionError(f"permission denied for table {name}", sqlstate=INSUFFICIENT_PRIVILEGE)
 
     @staticmethod
     def rows_of(copied: CopyOut, count: int) -> int:
