@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from psycopg import pq
-from psycopg.pq.abc import PGconn
+from psycopg.pq import abc
 
 from bad_input.servers import conninfo_of
 from headwater.catalog.store.historic_catalog import HistoricCatalog
@@ -20,7 +20,7 @@ Answer = tuple[list[tuple[str, int, int, int]], Rows, str]
 """Names, types, sizes and modifiers of columns; rows; the tag."""
 
 
-def replication_connection(server: EmbeddedPostgres, database: str = "postgres") -> PGconn:
+def replication_connection(server: EmbeddedPostgres, database: str = "postgres") -> abc.PGconn:
     """Open a replication connection, as a subscriber does."""
     conninfo = f"{conninfo_of(server)} dbname={database} client_encoding=UTF8 replication=database"
     connection = pq.PGconn.connect(conninfo.encode())
@@ -29,7 +29,7 @@ def replication_connection(server: EmbeddedPostgres, database: str = "postgres")
     return connection
 
 
-def said_by(connection: PGconn, text: str) -> Answer:
+def said_by(connection: abc.PGconn, text: str) -> Answer:
     """Return the server's answer."""
     result = connection.exec_(text.encode())
     assert result.status == pq.ExecStatus.TUPLES_OK, (text, result.error_message)
