@@ -11,6 +11,7 @@ from bad_input.servers import conninfo_of
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS
+from headwater.rows.session import SessionSettings
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
 from headwater.walsender.sql.results import Result
 from oracle.subscriber_queries import SEARCH_PATH
@@ -55,9 +56,14 @@ def ordered(text: str, rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: [(value is None, value or b"") for value in row])
 
 
-def differences(catalog: HistoricCatalog, answers: dict[str, Answer], database: str = "postgres") -> list[object]:
+def differences(
+    catalog: HistoricCatalog,
+    answers: dict[str, Answer],
+    database: str = "postgres",
+    settings: SessionSettings | None = None,
+) -> list[object]:
     """List the queries that are answered in another way than by the server, with both answers."""
-    publisher = PublisherAnswers(catalog, VERSIONS[catalog.major], database)
+    publisher = PublisherAnswers(catalog, VERSIONS[catalog.major], database, settings)
     wrong = list[object]()
     for text, expected in answers.items():
         result = publisher.answer(text)

@@ -10,10 +10,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bad_input.servers import run, small_server
+from bad_input.servers import run, small_server, value
 from catalog.recording import roll_forward
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
+from headwater.pg.version import VERSIONS
+from headwater.rows.session import SessionSettings
+from headwater.walsender.sql.publisher_answers import PublisherAnswers
 from oracle.published_schema import changes_of, setup_of
 from oracle.sql_answers import Answer, answers_of, differences
 from oracle.subscriber_queries import (
@@ -171,3 +176,56 @@ def test_names_of_another_encoding(tmp_path: Path, encoding: str) -> None:
         server.stop()
         catalog = open_catalog(server.copy_data_directory(tmp_path / "copy"), "other").view((1 << 63) - 1)
     assert not differences(catalog, answers, "other")
+
+
+PRINTED = {
+    "timezone": "Europe/Berlin",
+    "datestyle": "German, DMY",
+    "intervalstyle": "sql_standard",
+    "extra_float_digits": "0",
+    "bytea_output": "escape",
+}
+CONSTANTS = (
+    "at > '2020-07-01 00:00+00' AND day > '2020-07-01'",
+    "lasts > interval '1 day 2 hours' AND raw = '\\x0041'",
+    "real > '1.23456789'::float4",
+)
+
+
+def test_constants_are_printed_by_the_settings_of_the_session(tmp_path: Path) -> None:
+    major = 16
+    with small_server(major, **PRINTED) as server:
+        run(server, "CREATE TABLE t (at timestamptz, day date, lasts interval, raw bytea, real float4)")
+        for number, condition in enumerate(CONSTANTS):
+            run(server, f"CREATE PUBLICATION p{number} FOR TABLE t WHERE ({condition}) WITH (publish = 'insert')")
+        oid = int(value(server, "SELECT 't'::regclass::oid"))
+        texts = [text for number in range(len(CONSTANTS)) for text in table_queries(16, major, oid, [f"p{number}"])]
+        answers = answers_of(server, texts)
+        server.stop()
+        catalog = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres").view((1 << 63) - 1)
+    settings = SessionSettings(
+        timezone=PRINTED["timezone"],
+        datestyle=PRINTED["datestyle"],
+        intervalstyle=PRINTED["intervalstyle"],
+        extra_float_digits=int(PRINTED["extra_float_digits"]),
+        bytea_output=PRINTED["bytea_output"],
+        major=major,
+    )
+    assert not differences(catalog, answers, settings=settings)
+    assert len(differences(catalog, answers)) == len(CONSTANTS)
+
+
+def test_a_filter_that_cannot_be_printed(tmp_path: Path) -> None:
+    with small_server(18) as server:
+        run(server, "CREATE TABLE t (x xml)")
+        run(server, "CREATE PUBLICATION p FOR TABLE t WHERE (x IS DOCUMENT) WITH (publish = 'insert')")
+        oid = int(value(server, "SELECT 't'::regclass::oid"))
+        server.stop()
+        catalog = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres").view((1 << 63) - 1)
+    answers = PublisherAnswers(catalog, VERSIONS[18], "postgres")
+    _, lists, filters = table_queries(18, 18, oid, ["p"])
+    assert answers.answer(lists) is not None
+    with pytest.raises(SessionError, match=r'table "public\.t" in publication "p" cannot be printed') as error:
+        answers.answer(filters)
+    assert error.value.sqlstate == FEATURE_NOT_SUPPORTED
+    assert error.value.hint is not None

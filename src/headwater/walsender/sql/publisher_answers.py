@@ -9,7 +9,7 @@ Known gaps:
 
 - Tables that the publisher itself subscribes to (``pg_subscription_rel``) are not followed. The check for data of other
   origins (``origin = none``) gets no rows, as from a publisher without subscriptions.
-- Row filters that :mod:`headwater.definitions.expressions` cannot print are refused.
+- Row filters that :mod:`headwater.definitions.expressions` cannot print are refused: those with XML's own syntax.
 - ``version()`` tells the server's version, not how it was compiled.
 """
 
@@ -21,12 +21,13 @@ from functools import partial
 
 from headwater.catalog.relation import Column as TableColumn
 from headwater.catalog.store.historic_catalog import HistoricCatalog
-from headwater.definitions.expressions import parse_one
+from headwater.definitions.expressions import Deparser, parse_one
 from headwater.definitions.reading import DefinitionSource
 from headwater.errors import HeadwaterError, SessionError, UnsupportedDefinitionError
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pg.version import Version
 from headwater.protocol.startup import MOST_NAME_BYTES
+from headwater.rows.session import SessionSettings
 from headwater.walsender.sql.published_tables import (
     PublishedTable,
     existing_publications,
@@ -70,11 +71,13 @@ class PublisherAnswers:
         catalog: the catalog at the LSN that the session is at.
         version: the version that was announced to the client, of the catalog's major.
         database: the name of the database.
+        settings: how the session prints the constants of row filters; None for the defaults.
     """
 
     catalog: HistoricCatalog
     version: Version
     database: str
+    settings: SessionSettings | None = None
 
     def answer(self, text: str) -> Result | None:
         """Answer a query; None if it has no known shape.
@@ -200,9 +203,15 @@ class PublisherAnswers:
         try:
             if not tree:
                 raise UnsupportedDefinitionError("a long row filter is stored where it cannot be read")
-            return DefinitionSource(self.catalog).deparser(table.relation.oid).printed(parse_one(tree))
+            return self._deparser(table.relation.oid).printed(parse_one(tree))
         except UnsupportedDefinitionError as error:
             raise _unprintable(table, error) from None
+
+    def _deparser(self, relation: int) -> Deparser:
+        source = DefinitionSource(self.catalog)
+        if self.settings is not None:
+            source.naming.session = self.settings
+        return source.deparser(relation)
 
 
 def _unprintable(table: PublishedTable, error: HeadwaterError) -> SessionError:
