@@ -121,6 +121,10 @@ class ClientSettings:
         """Return the settings that a decoding session is given: names and values."""
         return tuple({**self._asked, "client_encoding": self._values["client_encoding"]}.items())
 
+    def session(self) -> SessionSettings:
+        """Return the settings that values are printed under."""
+        return SessionSettings.from_settings(dict(self.of_decoding()), self._version.major, self._encoding)
+
     @property
     def sender_timeout(self) -> float:
         """Seconds after which a silent client is given up; 0 for never."""

@@ -29,7 +29,7 @@ from headwater.protocol.backend_messages import (
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.access.users import User
 from headwater.walsender.copy_rights import may_copy
-from headwater.walsender.replies import result, shown, text, text_column
+from headwater.walsender.replies import result, shown
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.session_settings import ClientSettings
@@ -43,9 +43,6 @@ _END = re.compile(r"(COMMIT|END|ROLLBACK|ABORT)(\s+(?:WORK|TRANSACTION))?", re.I
 _SET = re.compile(rf"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.]+)\s*(?:=|\s+TO\s)\s*(?:{_QUOTED}|(.+?))\s*", re.I | re.S)
 _SET_MODES = re.compile(r"SET\s+TRANSACTION\s+(?P<modes>[A-Z][A-Z\s,]*)", re.I)
 _SHOW = re.compile(r"SHOW\s+([\w.]+)", re.I)
-_SET_CONFIG = re.compile(
-    rf"SELECT\s+(?:pg_catalog\.)?set_config\(\s*{_QUOTED}\s*,\s*{_QUOTED}\s*,\s*(?:false|true)\s*\)", re.I
-)
 
 _FIRST_WORDS = frozenset(
     (
@@ -118,10 +115,6 @@ class Statements:
             return self._set(match[1], value) + command_complete("SET")
         if (match := _SHOW.fullmatch(statement)) is not None:
             return shown(*self.settings.show(match[1]))
-        if (match := _SET_CONFIG.fullmatch(statement)) is not None:
-            name, value = (part.replace("''", "'") for part in match.groups())
-            told = self._set(name, value)
-            return result([text_column("set_config")], [[text(self.settings.show(name)[1])]], "SELECT 1") + told
         return self._ask(statement)
 
     def check_not_failed(self) -> None:
@@ -147,9 +140,10 @@ class Statements:
         self._has_read = True
         cluster, database = self._served.cluster, self._request.database
         catalog = cluster.catalog(database, None if self.snapshot is None else self.snapshot.kept)
-        answered = PublisherAnswers(catalog, cluster.version, database).answer(statement)
+        answered = PublisherAnswers(catalog, cluster.version, database, self.settings.session()).answer(statement)
         if answered is not None:
-            return result(answered.columns, answered.rows, answered.tag)
+            told = b"".join(self._set(name, value) for name, value in answered.settings)
+            return result(answered.columns, answered.rows, answered.tag) + told
         raise SessionError(
             f"cannot answer this query without a server: {statement[:200]}",
             sqlstate=FEATURE_NOT_SUPPORTED,
