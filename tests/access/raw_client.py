@@ -119,6 +119,7 @@ def raw_client(address: Address, is_encrypted: bool = False, source: str = "") -
         connection.connect(address)
     else:
         connection = socket.create_connection(address, 30, (source, 0) if source else None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         if not is_encrypted:
             yield RawClient(connection)

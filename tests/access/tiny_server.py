@@ -49,6 +49,8 @@ class TinyServer:
             finally:
                 listener.shutdown(socket.SHUT_RDWR)
                 threads[0].join()
+                if self.path is not None:
+                    self.path.unlink()
 
     def _accept(self, listener: socket.socket) -> None:
         threads = []
