@@ -26,7 +26,7 @@ from headwater.pg.sqlstates import INVALID_AUTHORIZATION
 LOCAL = "[local]"
 """The host of a connection by a Unix socket, in messages."""
 
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("iII")
 """``struct ucred``: process, user, group."""
 
 
