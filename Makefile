@@ -67,6 +67,7 @@ clean: ## remove what was built; keep the installed servers
 ##@ Proof
 
 servers: $(READY) ## install the PostgreSQL servers that the tests compare with
+	@tools/system_package.sh openssl openssl
 	@tools/system_package.sh mvn maven
 	@tools/system_package.sh /usr/share/zoneinfo/UTC tzdata
 	@$(PYTHON) tools/install_newest_postgres.py --kept $(MAJORS)
@@ -83,6 +84,7 @@ servers-first: $(READY) ## install the earliest minor releases that there are pa
 	@$(PYTHON) tools/install_postgres.py --first
 
 servers-newest: $(READY) ## install the newest minor releases that any registry has
+	@tools/system_package.sh openssl openssl
 	@tools/system_package.sh mvn maven
 	@tools/system_package.sh /usr/share/zoneinfo/UTC tzdata
 	@$(PYTHON) tools/install_newest_postgres.py
@@ -164,6 +166,7 @@ wal2json: $(READY) ## install Debian's PostgreSQL 15 with wal2json, and compare 
 	$(VENV)/bin/pytest --all-majors --wal2json $(OF_DEBIAN) tests/oracle/test_wal2json.py tests/plugins/test_wal2json.py
 
 build/peers: tests/peers/pom.xml
+	@tools/system_package.sh openssl openssl
 	@tools/system_package.sh mvn maven
 	rm -rf $@
 	mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/peers
@@ -182,6 +185,7 @@ test-lakes: servers build/spark-4.2/.ready build/spark-4.1/.ready build/lakes/de
 	build/spark-4.1/bin/pytest --connector build/lakes/iceberg $(WITH_CONNECTOR)
 
 build/lakes/%: tests/landing/connectors/%.xml
+	@tools/system_package.sh openssl openssl
 	@tools/system_package.sh mvn maven
 	rm -rf $@
 	mvn -q -B -f $< dependency:copy-dependencies -DincludeGroupIds=$(CONNECTOR_GROUPS) -DoutputDirectory=$(CURDIR)/$@
