@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,9 +17,7 @@ from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.pg.version import Version
-    from headwater.walsender.access.authentication import Access
-    from headwater.walsender.access.tls import Encryption
+    from headwater.walsender.access.access_files import AccessFiles
     from headwater.walsender.service import Address
 
 
@@ -99,39 +96,13 @@ class ServeFlags:
             addresses.append(Address("", self.socket_port, Path(self.socket)))
         return addresses or [Address()]
 
-    def encryption(self) -> Encryption | None:
-        """Load what connections are encrypted by; None without.
+    def access_files(self) -> AccessFiles:
+        """Return the files that say who may connect."""
+        from headwater.walsender.access.access_files import AccessFiles
 
-        Raises:
-            UsageError: a flag lacks the other; AccessError: a file cannot be used.
-        """
-        from headwater.walsender.access.tls import load_encryption
-
-        if self.tls_cert is None or self.tls_key is None:
-            if self.tls_cert or self.tls_key or self.tls_client_ca:
-                raise UsageError("--tls-cert and --tls-key go together")
-            return None
-        authority = None if self.tls_client_ca is None else Path(self.tls_client_ca)
-        return load_encryption(Path(self.tls_cert), Path(self.tls_key), authority)
-
-    def access(self, version: Version, encryption: Encryption | None) -> Access:
-        """Read who may connect.
-
-        Raises:
-            AccessError: a file cannot be used.
-        """
-        from headwater.walsender.access.authentication import Access
-        from headwater.walsender.access.host_rules import DEFAULT_RULES, parse_rules, read_rules
-        from headwater.walsender.access.peer import system_user_named
-        from headwater.walsender.access.users import Users, read_users
-
-        return Access(
-            parse_rules(DEFAULT_RULES, "default rules") if self.auth is None else read_rules(Path(self.auth)),
-            Users() if self.users is None else read_users(Path(self.users)),
-            version,
-            owner=system_user_named(os.geteuid()),
-            binding=None if encryption is None else encryption.binding,
-        )
+        names = (self.users, self.auth, self.tls_cert, self.tls_key, self.tls_client_ca)
+        users, rules, certificate, key, authority = (None if name is None else Path(name) for name in names)
+        return AccessFiles(users=users, host_rules=rules, certificate=certificate, key=key, client_authority=authority)
 
 
 @command("serve", ServeFlags)
@@ -153,7 +124,7 @@ def serve_command(flags: ServeFlags) -> None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)
     source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version, flags.upstream)
-    addresses, encryption = flags.addresses(), flags.encryption()
+    addresses = flags.addresses()
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
@@ -163,8 +134,9 @@ def serve_command(flags: ServeFlags) -> None:
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
-            slots, access = ServedSlots(Path(flags.slots)), flags.access(cluster.version, encryption)
-            serve_until(stopping, Served(cluster, slots, access, encryption), addresses, _print_addresses)
+            loaded = flags.access_files().load(cluster.version)
+            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption)
+            serve_until(stopping, served, addresses, _print_addresses)
 
 
 def _begin_log(is_verbose: bool) -> None:
