@@ -31,17 +31,8 @@ class Serving:
     """
 
     def __init__(self, wal: Path, catalog: Path, slots: Path, *flags: str) -> None:
-        self._command = [
-            sys.executable,
-            "-m",
-            "headwater.cli.main",
-            "serve",
-            "--wal",
-            str(wal),
-            "--catalog",
-            str(catalog),
-        ]
-        self._command += ["--slots", str(slots), "--listen", "127.0.0.1:0", *all_are_let_in(slots.parent), *flags]
+        self._flags = ["--wal", str(wal), "--catalog", str(catalog), "--slots", str(slots)]
+        self._flags += [*all_are_let_in(slots.parent), *flags]
         self.log = slots.with_name(f"{slots.name}.log")
         self.port = 0
 
@@ -54,9 +45,10 @@ class Serving:
             self.stop()
 
     def start(self) -> None:
-        """Start the service, and wait until it listens."""
+        """Start the service, on the port that it had before, and wait until it listens."""
+        command = [sys.executable, "-m", "headwater.cli.main", "serve", "--listen", f"127.0.0.1:{self.port}"]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self._process = subprocess.Popen([*command, *self._flags], stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self.log.read_text()

@@ -30,7 +30,7 @@ SNAPSHOT = re.compile(rb"^[0-9A-F]{8}-[0-9A-F]{8}-\d+$")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command is answered: its status, its columns, its rows, its error."""
+    """The answer to a command: its status, its columns, its rows, its error."""
 
     status: str
     tag: bytes | None

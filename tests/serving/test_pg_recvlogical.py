@@ -18,6 +18,7 @@ from serving.service import (
     wait_for_equal_files,
     wait_until,
 )
+from slots.conftest import Command
 
 pytestmark = pytest.mark.server
 
@@ -93,7 +94,7 @@ def test_a_stream_goes_on_as_wal_is_received(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_service_ends_when_streams_have_been_finished(tmp_path: Path, number: int) -> None:
+def test_the_service_ends_when_streams_have_been_finished(command: Command, tmp_path: Path, number: int) -> None:
     with small_server(16) as server:
         run(server, *TABLES)
         catalog = backup_of(server, tmp_path / "base")
@@ -110,3 +111,5 @@ def test_the_service_ends_when_streams_have_been_finished(tmp_path: Path, number
             again = recvlogical(serving.environment(), 16, "--slot", "s", "--start", "--endpos", end, "-f", "-")
             assert again.returncode == 0
             assert "INSERT" not in again.stdout
+        status, printed, _ = command("decode", "--slot", tmp_path / "slots" / "s")
+        assert (status, printed) == (0, b"")

@@ -19,8 +19,8 @@ from headwater.option_names import DATA_SOURCE, option, use_data_source, use_fla
 from headwater.source.options import OPTIONS
 
 PACKAGE = Path(headwater.__file__).parent
-OF_ONE_COMMAND = ("landing", "lakes", "cli", "demo")
-"""Rooms whose messages only the command line shows."""
+OF_ONE_COMMAND = ("landing", "lakes", "walsender", "cli", "demo")
+"""Rooms whose messages only the command line shows, or clients of a command."""
 
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
 ERROR = WalError(
@@ -118,8 +118,8 @@ def test_rooms_of_several_doors_mention_options_by_name() -> None:
             continue
         for line, text in messages(path):
             named = {name for name in FLAG.findall(text) if "headwater decode" not in text}
-            # The flag of Spark's own, and one of pg_receivewal, are no options of ours.
-            wrong += [f"{inside}:{line}: --{name}" for name in named - {"master", "compress"}]
+            # Flags of Spark, of pg_receivewal and of postgres are no options of ours.
+            wrong += [f"{inside}:{line}: --{name}" for name in named - {"master", "compress", "help"}]
     assert wrong == []
 
 

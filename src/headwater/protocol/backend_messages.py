@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError, PluginError, SessionError
+from headwater.option_names import at_door, hint_at_door
 from headwater.pg.sqlstates import INTERNAL_ERROR
 
 _TEXT = "utf-8", "surrogateescape"
@@ -149,8 +150,9 @@ def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | Non
         error: of what was asked, with the server's words; of anything else all that it says goes in one line.
         severity: see :class:`Report`; context: what was being done.
     """
+    text, hint = at_door(error.message), hint_at_door(error.hint)
     if isinstance(error, SessionError):
-        return Report(severity, error.sqlstate, error.message, error.detail, error.hint, context)
+        return Report(severity, error.sqlstate, text, error.detail, hint, context)
     if isinstance(error, PluginError):
-        return Report(severity, error.sqlstate, error.message, None, error.hint, context)
+        return Report(severity, error.sqlstate, text, None, hint, context)
     return Report(severity, INTERNAL_ERROR, error.one_line(), None, None, context)

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from headwater.errors import AwaitedSegmentError, HeadwaterError
 from headwater.jobs.unforeseen import unforeseen
 from headwater.pipeline.windows.following import Stopping
+from headwater.protocol.copy_frames import Piece
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.place import WalSource
-from headwater.walsender.slot_decoder import Piece, Reached, SlotDecoder
+from headwater.walsender.slot_decoder import Reached, SlotDecoder
 
 BUDGET = 8 << 20
 """Bytes of pieces that wait to be taken, at most."""

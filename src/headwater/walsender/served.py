@@ -1,4 +1,4 @@
-"""What all sessions of a service share: the cluster, the slots, who may come in, snapshots that were exported.
+"""The things that all sessions share: the cluster, the slots, who may come in, snapshots that were exported.
 
 Lives in the event loop, but for the cluster and the slots, which threads use, too.
 """
@@ -32,7 +32,7 @@ class Snapshot:
 
 @dataclass
 class Served:
-    """What is served.
+    """The cluster that is served, and the state of the service.
 
     Attributes:
         cluster: the cluster; slots: its slots.

@@ -204,20 +204,21 @@ class ServedCluster:
                     )
                 arrivals.wait()
 
-    def catalog(self, database: str, kept: KeptState | None = None) -> HistoricCatalog:
+    def catalog(self, database: str, snapshot: SessionSnapshot | None = None) -> HistoricCatalog:
         """Return the catalog of a database as a session sees it.
 
         Args:
             database: its name.
-            kept: the state that the session has a snapshot of; None for the end of the log.
+            snapshot: of the session; None for the end of the log.
 
         Raises:
             HeadwaterError: as :meth:`state_at_end`.
         """
-        if kept is not None:
-            return store_of(kept.state.catalog).view(kept.state.lsn)
-        kept, tail = self.state_at_end(database), self._tails[database]
+        if snapshot is not None:
+            state = snapshot.kept.state
+            return store_of(state.catalog).view(state.lsn)
+        present, tail = self.state_at_end(database), self._tails[database]
         with tail.lock:
-            if tail.view is None or tail.view[0] != kept.state.lsn:
-                tail.view = kept.state.lsn, store_of(kept.state.catalog).view(kept.state.lsn)
+            if tail.view is None or tail.view[0] != present.state.lsn:
+                tail.view = present.state.lsn, store_of(present.state.catalog).view(present.state.lsn)
             return tail.view[1]

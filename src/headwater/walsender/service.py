@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -27,6 +28,9 @@ log = logging.getLogger("headwater.walsender")
 FIRST_PID = 1000
 BACKLOG = 128
 """Connections that wait to be taken, at most."""
+
+MOST_THREADS = 512
+"""For what sessions wait for, one of each at a time: a session that waits for another's slot must hold up nobody."""
 
 _TLS_HANDSHAKE = b"\x16"
 DEFAULT_PORT = 5432
@@ -223,6 +227,7 @@ def serve_until(
 
     async def serve() -> None:
         service, loop = Service(served, addresses), asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS, "walsender"))
 
         def stop() -> None:
             loop.remove_reader(stopping.fileno())

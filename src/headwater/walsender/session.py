@@ -45,6 +45,7 @@ from headwater.protocol.backend_messages import (
     ready_for_query,
     report_of,
 )
+from headwater.protocol.copy_frames import PIECE_BYTES
 from headwater.protocol.frontend_messages import (
     BIND,
     CLOSE,
@@ -92,7 +93,7 @@ from headwater.walsender.replies import created_slot, identify_system, read_slot
 from headwater.walsender.served import Served
 from headwater.walsender.session_settings import ClientSettings
 from headwater.walsender.slot_commands import EXPORT, USE, alter_slot, create_slot, is_true, new_slot
-from headwater.walsender.slot_decoder import PIECE_BYTES, SlotDecoder, of_session
+from headwater.walsender.slot_decoder import SlotDecoder, of_session
 from headwater.walsender.slot_progress import SlotProgress
 from headwater.walsender.statements import Statements
 from headwater.walsender.streaming import LogicalStream, StreamEnd
@@ -153,7 +154,7 @@ class Session:
             log.warning("canceling authentication due to timeout")
         except ConnectionClosedError:
             log.debug("the client has gone", extra={"pid": self.pid})
-        except SessionError as error:
+        except HeadwaterError as error:
             self._connection.send(report_of(error, "FATAL").as_bytes())
         finally:
             await self._leave()
@@ -234,8 +235,8 @@ class Session:
             settings.set(name, value)
         self._statements = Statements(served, request, user, settings)
         self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
-        told = b"".join(parameter_status(name, value) for name, value in settings.reported())
-        self._connection.send(told + backend_key_data(self.pid, self.key))
+        reports = b"".join(parameter_status(name, value) for name, value in settings.reported())
+        self._connection.send(reports + backend_key_data(self.pid, self.key))
         self._ready()
 
     @property
@@ -309,6 +310,8 @@ class Session:
         except HeadwaterError as error:
             self._failed(error)
             await self._drop_temporary()
+        except ConnectionClosedError:
+            raise
         except Exception as error:
             log.exception("a command has failed")
             self._failed(unforeseen("answering", error))
@@ -420,7 +423,8 @@ class Session:
             )
         self._check_database()
         with ExitStack() as block:
-            opened = block.enter_context(self._served.slots.used(command.slot, self.pid))
+            use = self._served.slots.used(command.slot, self.pid)
+            opened = await _in_thread(lambda: block.enter_context(use))
             slot = self._marked(opened.slot, command)
             decoder = await _in_thread(lambda: self._decoder(slot, command))
             if slot != opened.slot:

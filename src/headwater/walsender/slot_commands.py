@@ -32,7 +32,7 @@ EXPORT, USE, NOTHING = "export", "use", "nothing"
 
 @dataclass(frozen=True)
 class NewSlot:
-    """What CREATE_REPLICATION_SLOT asks for.
+    """The options of CREATE_REPLICATION_SLOT.
 
     Attributes:
         snapshot: what becomes of the snapshot: EXPORT, USE or NOTHING.
@@ -117,18 +117,18 @@ def create_slot(
     snapshot = (
         cluster.snapshot(database, settings) if wants_rows else SessionSnapshot(cluster.state_at_end(database), None)
     )
-    kept = snapshot.kept
+    place = snapshot.kept
     source = cluster.source
     request = SlotRequest(
         wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in source.wal.places),
         catalog=os.path.abspath(source.catalog),
         database=database,
         plugin=command.plugin,
-        server_settings=kept.server_settings,
+        server_settings=place.server_settings,
         timeline=source.wal.timeline,
     )
-    state = replace(kept.state, outputs=())
-    slot = Slot(request, kept.state.lsn, state, asked.two_phase, asked.failover)
+    state = replace(place.state, outputs=())
+    slot = Slot(request, place.state.lsn, state, asked.two_phase, asked.failover)
     try:
         slots.create(command.slot, slot, command.is_temporary)
     except BaseException:

@@ -1,8 +1,8 @@
 """The progress of a slot while a session streams from it: what the client has confirmed, and when that is written.
 
-Confirming moves a number. The slot's file is written when WAL that it needs becomes less by a segment, when some time
-has passed, and at the end of the session. After a crash a slot may stand where it stood before: the client's own
-position covers that, as with a server.
+Confirming moves a number. The slot's file is written when it needs a segment of WAL less, when some time has passed,
+and at the end of the session. After a crash a slot may stand where it stood before: the client's own position covers
+that, as with a server.
 
 PostgreSQL: LogicalConfirmReceivedLocation (logical.c).
 """

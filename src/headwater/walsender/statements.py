@@ -139,11 +139,11 @@ class Statements:
         """Ask the layers that read catalogs and rows."""
         self._has_read = True
         cluster, database = self._served.cluster, self._request.database
-        catalog = cluster.catalog(database, None if self.snapshot is None else self.snapshot.kept)
+        catalog = cluster.catalog(database, self.snapshot)
         answered = PublisherAnswers(catalog, cluster.version, database, self.settings.session()).answer(statement)
         if answered is not None:
-            told = b"".join(self._set(name, value) for name, value in answered.settings)
-            return result(answered.columns, answered.rows, answered.tag) + told
+            changed = b"".join(self._set(name, value) for name, value in answered.settings)
+            return result(answered.columns, answered.rows, answered.tag) + changed
         raise SessionError(
             f"cannot answer this query without a server: {statement[:200]}",
             sqlstate=FEATURE_NOT_SUPPORTED,
@@ -211,7 +211,7 @@ class Statements:
             SessionError: it does.
         """
         cluster, database = self._served.cluster, self._request.database
-        catalog = cluster.catalog(database, None if self.snapshot is None else self.snapshot.kept)
+        catalog = cluster.catalog(database, self.snapshot)
         copy = parse_copy(statement)
         if copy is None or not may_copy(copy, self.user.publications or (), catalog, cluster.version):
             name = "" if copy is None else copy.table

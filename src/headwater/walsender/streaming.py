@@ -18,12 +18,13 @@ from enum import Enum
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
 from headwater.protocol.backend_messages import COPY_DONE, copy_data
+from headwater.protocol.copy_frames import Piece
 from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, Message
 from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
 from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
 from headwater.walsender.connection import Connection
 from headwater.walsender.feed import Feed
-from headwater.walsender.slot_decoder import Piece, Reached
+from headwater.walsender.slot_decoder import Reached
 from headwater.walsender.slot_progress import SlotProgress
 
 LONGEST_WAIT = 10.0
@@ -31,7 +32,7 @@ LONGEST_WAIT = 10.0
 
 
 class StreamEnd(Enum):
-    """How a stream ended: both sides agreed, the service ends, or the client is not there any more."""
+    """The end of a stream: both sides agreed, the service ends, or the client is not there any more."""
 
     AGREED = "agreed"
     SERVICE_ENDS = "service ends"
