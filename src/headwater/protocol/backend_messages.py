@@ -150,7 +150,7 @@ def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | Non
         error: of what was asked, with the server's words; of anything else all that it says goes in one line.
         severity: see :class:`Report`; context: what was being done.
     """
-    text, hint = at_door(error.message), hint_at_door(error.hint)
+    text, hint = at_door(error.message), hint_at_door(error.hint) or None
     if isinstance(error, SessionError):
         return Report(severity, error.sqlstate, text, error.detail, hint, context)
     if isinstance(error, PluginError):
