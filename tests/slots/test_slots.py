@@ -65,6 +65,20 @@ def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerR
     assert not (tmp_path / "three").exists()
 
 
+def test_a_slot_is_made_in_the_past(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    """It says what one says that was advanced to the same place; a place that was never there is refused."""
+    create_slot(command, tmp_path / "one", server_run)
+    middle = Lsn(lsns(server_run.lines)[len(server_run.lines.splitlines()) // 2])
+    source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
+    stands = done(command, "slot", "create", tmp_path / "two", *source, "--at", middle).decode().strip()
+    assert done(command, "slot", "advance", tmp_path / "one", middle).decode().strip() == stands
+    calls = [done(command, "decode", "--slot", tmp_path / name, "--with-lsn", "-q") for name in ("one", "two")]
+    assert calls[0] == calls[1] != b""
+    for place, reason in (("0/100", "the first place after the catalog is"), ("F/0", "the WAL that is here ends at")):
+        assert reason in refused(command, "slot", "create", tmp_path / "three", *source, "--at", place)
+    assert not (tmp_path / "three").exists()
+
+
 def test_a_slot_keeps_what_it_is_made_with_for_later(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
     done(command, "slot", "create", tmp_path / "deep" / "er" / "one", *source, "--two-phase", "--failover")

@@ -45,6 +45,9 @@ class CreateFlags:
         "--unknown-types", "error", "hex", "null", help="What becomes of a value whose type has no text form here."
     )
     two_phase: bool = two_phase_flag()
+    at: str | None = from_flag(
+        "--at", metavar="LSN", help="Begin there, not at the first place where decoding can begin after the catalog."
+    )
     failover: bool = from_flag("--failover", is_flag=True, help="Meant to go on from a standby; noted.")
 
 
@@ -88,7 +91,7 @@ class CopyFlags(SlotFlags):
 @command("slot create", CreateFlags)
 def create_command(flags: CreateFlags) -> None:
     """Make a slot in a new directory PATH; print where it begins."""
-    from headwater.pipeline.slot_moves import begin
+    from headwater.pipeline.slot_moves import begin, begin_at
     from headwater.plugins.table_patterns import TablePatterns
     from headwater.slots.slot import Slot, SlotRequest
     from headwater.slots.slot_directory import create_slot
@@ -108,7 +111,7 @@ def create_command(flags: CreateFlags) -> None:
         slot=path.name,
         makes_slot=True,
     )
-    beginning = begin(request)
+    beginning = begin(request) if flags.at is None else begin_at(request, Lsn.parse(flags.at))
     slot_request = SlotRequest(
         wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in request.source.places),
         catalog=str(Path(request.catalog).absolute()),

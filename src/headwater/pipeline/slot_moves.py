@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from headwater.errors import SlotError
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import SKIP_GAP, DecodeRequest
 from headwater.pipeline.requests.scope import NO_COMMIT, Scope
@@ -19,6 +21,7 @@ from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.reorder.commits.state import State
 from headwater.slots.kept_state import KeptState
 from headwater.wal.records.frames import read_frames
+from headwater.wal.records.growing_directory import end_of_log
 from headwater.wal.segments.directory import WalDirectory
 
 WINDOW = WindowBounds(64 << 20)
@@ -61,6 +64,31 @@ def begin(request: DecodeRequest) -> Beginning:
         database=opened.store.database_name,
         server_settings=opened.server_settings,
     )
+
+
+def begin_at(request: DecodeRequest, lsn: int) -> Beginning:
+    """Return the place of a slot that is made at an LSN of the past.
+
+    Args:
+        request: what it is to decode.
+        lsn: records that start before it have happened.
+
+    Raises:
+        SlotError: decoding cannot begin so early, or the WAL does not reach so far.
+        HeadwaterError: as :func:`begin`.
+    """
+    first = begin(request)
+    if lsn < first.lsn:
+        raise SlotError(
+            f"a slot cannot begin at {Lsn(lsn)}, the first place after the catalog is {Lsn(first.lsn)}",
+            hint="begin with an older backup",
+        )
+    kept = None if first.state is None else KeptState(first.state, first.server_settings)
+    state = state_at(request, kept, lsn)
+    end = end_of_log(WalDirectory.scan(request.source), state.lsn)
+    if end < lsn:
+        raise SlotError(f"a slot cannot begin at {Lsn(lsn)}, the WAL that is here ends at {Lsn(end)}")
+    return replace(first, lsn=state.lsn, state=state)
 
 
 def state_at(request: DecodeRequest, kept_state: KeptState | None, lsn: int) -> State:
