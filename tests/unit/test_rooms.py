@@ -22,7 +22,16 @@ ROOMS += ["rows", "rows/text", "rows/send", "rows/tuples", "rows/collect", "rows
 ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/test_decoding", "plugins/pgoutput"]
 ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "protocol", "receiver"]
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
-ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender", "apply", "demo"]
+ROOMS += [
+    "landing/tables",
+    "landing/mirrors",
+    "landing",
+    "walsender/sql",
+    "walsender/copying",
+    "walsender",
+    "apply",
+    "demo",
+]
 ROOMS += ["cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

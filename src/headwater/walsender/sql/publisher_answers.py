@@ -185,24 +185,25 @@ class PublisherAnswers:
 
     def row_filters(self, match: Match, *, in_one_call: bool = False) -> Result:
         tables = self._of_table(match, in_one_call)
-        rows = [(text_value(self._filter_text(table)),) for table in tables]
+        rows = [(text_value(filter_text(table, self.catalog)),) for table in tables]
         return selected([text_column("pg_get_expr")], distinct(rows))
 
-    def _filter_text(self, table: PublishedTable) -> str | None:
-        """Print a row filter as pg_get_expr does; None without one.
 
-        Raises:
-            SessionError: it cannot be printed exactly.
-        """
-        tree = table.member.filter
-        if tree is None:
-            return None
-        try:
-            if not tree:
-                raise UnsupportedDefinitionError("a long row filter is stored where it cannot be read")
-            return DefinitionSource(self.catalog).deparser(table.relation.oid).printed(parse_one(tree))
-        except UnsupportedDefinitionError as error:
-            raise _unprintable(table, error) from None
+def filter_text(table: PublishedTable, catalog: HistoricCatalog) -> str | None:
+    """Print a row filter as pg_get_expr does; None without one.
+
+    Raises:
+        SessionError: it cannot be printed exactly.
+    """
+    tree = table.member.filter
+    if tree is None:
+        return None
+    try:
+        if not tree:
+            raise UnsupportedDefinitionError("a long row filter is stored where it cannot be read")
+        return DefinitionSource(catalog).deparser(table.relation.oid).printed(parse_one(tree))
+    except UnsupportedDefinitionError as error:
+        raise _unprintable(table, error) from None
 
 
 def _unprintable(table: PublishedTable, error: HeadwaterError) -> SessionError:
