@@ -36,7 +36,8 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import UNDEFINED_FUNCTION
 from headwater.pg.version import Version
 from headwater.rows.session import SERVER_VERSION, SessionSettings
-from headwater.rows.text_tables import base_type, has_send_function
+from headwater.rows.text_tables import base_type
+from headwater.rows.type_forms import has_send_function
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.copying.copied_table import CopiedTable, copied_table

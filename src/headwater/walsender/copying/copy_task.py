@@ -24,7 +24,8 @@ from headwater.existing.located_rows import LocatedRows, TupleReader
 from headwater.filters.changes import let_pass, looked_at
 from headwater.filters.located import LocatedTuples
 from headwater.jobs.exchange import Write
-from headwater.reorder.plan import WANT_INSERT, RelationUse
+from headwater.plugins.api import WANT_INSERT
+from headwater.reorder.plan import RelationUse
 from headwater.rows.conversion import refusal
 from headwater.rows.items import INSERT, Cells
 from headwater.rows.session import SessionSettings

@@ -1,8 +1,8 @@
-"""Rows of cells as COPY sends them: text with backslashes, or binary with lengths.
+r"""Rows of cells as COPY sends them: text with backslashes, or binary with lengths.
 
 In: cells, as the types' output or send functions make them, in the client's encoding. Out: :class:`CopiedRows`.
 
-PostgreSQL: copyto.c. Text has tabs between fields, ``\\N`` for NULL and a newline at the end. The header of the binary
+PostgreSQL: copyto.c. Text has tabs between fields, ``\N`` for NULL and a newline at the end. The header of the binary
 form comes with its first row, its trailer alone.
 """
 
