@@ -131,8 +131,8 @@ def write_rows(cells: RowCells, is_binary: bool, actions: Bytes, out: Bytes, off
     Args:
         cells: their values.
         is_binary: in which form; else in text.
-        actions: uint8[256] of each byte of text: 0 if it stays, the bytes of a character that begins with it if these
-            may look like ASCII, or the letter that takes its place behind a backslash.
+        actions: uint8[256] of each byte of text, what becomes of it. 0: it stays. Up to MOST_SKIPPED: a character of
+            so many bytes begins, which all stay. Else the letter that takes its place behind a backslash.
         out: uint8[] gets the rows; offsets: int64[n+1] gets where each ends, the first is 0.
         state: int64[STATE_SIZE].
 

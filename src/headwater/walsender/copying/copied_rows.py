@@ -6,8 +6,8 @@
     backup, WAL up to the LSN       ->  visible rows of some pages, into a file each  (tasks, copy_task.py)
     files, in the order of tasks    ->  payloads, a megabyte or so at a time
 
-Rows come in the order of the table's pages, one relation after the other. The server's is the same, but where it reads
-a large table from its middle on (synchronize_seqscans), in parallel, or by an index for a condition.
+Rows come in the order of the table's pages, one relation after the other. That is the server's order, with exceptions:
+it may read a large table from its middle on (synchronize_seqscans), in parallel, or by an index for a condition.
 
 PostgreSQL: copyto.c (DoCopyTo), replication/logical/tablesync.c (copy_table).
 
@@ -50,7 +50,7 @@ from headwater.walsender.sql.copy_shapes import CopyTable
 
 @dataclass(frozen=True)
 class CopySource:
-    """Where rows are read.
+    """The place of the rows.
 
     Attributes:
         catalog: path of the base backup.

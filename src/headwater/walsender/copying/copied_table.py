@@ -1,4 +1,4 @@
-"""What a COPY reads: the table, its columns, the relations whose rows it has, the rows that pass.
+"""A table that is copied: its columns, the relations whose rows it has, the rows that pass.
 
 In: the statement, the catalog as of the LSN. Out: :class:`CopiedTable`, or the server's error. Privileges and row
 security are not looked at: clients are served as superusers.
@@ -48,7 +48,7 @@ _QUERY_HINT = "Try the COPY (SELECT ...) TO variant."
 
 @dataclass(frozen=True)
 class CopiedTable:
-    """What a COPY reads.
+    """A table that is copied, and the part of it.
 
     Attributes:
         relation: the table; columns: of it, in the order of the fields.

@@ -52,7 +52,7 @@ class CopyTask:
 
 @dataclass(frozen=True)
 class CopyForm:
-    """What is copied, and how; pickles.
+    """The columns and rows that are copied, and how; pickles.
 
     Attributes:
         columns: of the table, in the order of the fields; filters: of its rows, None for all.

@@ -4,8 +4,10 @@ In: a view of the catalog. Out: OIDs, each table before what is below it.
 
 PostgreSQL: partitioning/partbounds.c (create_hash_bounds, create_list_bounds, create_range_bounds).
 
-Known gaps: text is ordered by its bytes, as in the collation C; where a bound has values of a type that is not known
-here, such as an enum, its table's partitions are in the order of their OIDs.
+Known gaps:
+
+- Text is ordered by its bytes, as in the collation C.
+- A bound may have values of a type that is not known here, such as an enum. Then partitions are in the order of OIDs.
 """
 
 from __future__ import annotations
