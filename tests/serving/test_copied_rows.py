@@ -28,7 +28,10 @@ from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.copying.copied_rows import CopySource, copied_rows
 from headwater.walsender.sql.copy_shapes import parse_copy
-from serving.service import backup_of
+from landing.existing_rows import run as run_script
+from landing.existing_rows import server_of
+from landing.test_initial_load import BUSY, EAGER, Load
+from serving.service import backup_of, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -378,3 +381,19 @@ def test_a_plain_table(tmp_path: Path, major: int) -> None:
         with copies(server, major, backup) as compared:
             run(server, "INSERT INTO t VALUES (5, 'later')", "DELETE FROM t WHERE id = 3")
             compared.compare("COPY public.t TO STDOUT", "COPY public.t (name, id) TO STDOUT")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_busy_server(tmp_path: Path, major: int, seed: int) -> None:
+    with server_of(major, **EAGER) as server:
+        with server.connect() as connection:
+            run_script(connection, BUSY)
+        with Load(server, seed) as load:
+            backup = backup_of(server, tmp_path / "base")
+            done = load.done
+            wait_until(lambda: load.done > done + 200)
+            with copies(server, major, backup) as compared:
+                wait_until(lambda: load.done > done + 300)
+                compared.compare(*(f"COPY public.{table} TO STDOUT" for table in ("busy", "child", "quiet")))
+                compared.compare("COPY (SELECT id, region FROM public.split) TO STDOUT")
