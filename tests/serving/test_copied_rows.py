@@ -259,6 +259,9 @@ AFTERWARDS = (
     "BEGIN; INSERT INTO toasted VALUES (-1, 'gone'); DELETE FROM toasted WHERE id = 2; ROLLBACK",
     "BEGIN; SAVEPOINT s; INSERT INTO toasted VALUES (-2); ROLLBACK TO s; INSERT INTO toasted VALUES (-3); COMMIT",
     "VACUUM altered",
+    "UPDATE altered SET d = 'clears the bit of the visibility map' WHERE c < 5",
+    "VACUUM altered",
+    "DELETE FROM altered WHERE c = 7",
     "ALTER TABLE altered ADD COLUMN f int DEFAULT 7",
     "INSERT INTO altered SELECT i, i, 'new', i, i FROM generate_series(100, 120) i",
     "ALTER TABLE altered DROP COLUMN a",
@@ -384,7 +387,7 @@ def test_a_plain_table(tmp_path: Path, major: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("major", [16, 18])
+@pytest.mark.parametrize("major", [16, 17, 18])
 def test_a_busy_server(tmp_path: Path, major: int, seed: int) -> None:
     with server_of(major, **EAGER) as server:
         with server.connect() as connection:
