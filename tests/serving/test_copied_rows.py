@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -384,6 +384,56 @@ def test_a_plain_table(tmp_path: Path, major: int) -> None:
         with copies(server, major, backup) as compared:
             run(server, "INSERT INTO t VALUES (5, 'later')", "DELETE FROM t WHERE id = 3")
             compared.compare("COPY public.t TO STDOUT", "COPY public.t (name, id) TO STDOUT")
+
+
+def test_virtual_columns_and_foreign_partitions(tmp_path: Path) -> None:
+    made = "CREATE TABLE t (a int, b int GENERATED ALWAYS AS (a * 2), c int GENERATED ALWAYS AS (a + 1) STORED)"
+    with small_server(18, wal_level="logical") as server:
+        run(server, made, "INSERT INTO t SELECT i FROM generate_series(1, 9) i", *PARTS)
+        run(server, "CREATE FOREIGN DATA WRAPPER w", "CREATE SERVER f FOREIGN DATA WRAPPER w")
+        run(server, "CREATE FOREIGN TABLE parts_far PARTITION OF parts FOR VALUES IN ('far') SERVER f")
+        backup = backup_of(server, tmp_path / "base")
+        with copies(server, 18, backup) as compared:
+            compared.compare("COPY public.t TO STDOUT", "COPY (SELECT c, a FROM ONLY public.t) TO STDOUT")
+            compared.compare("COPY public.parts_c TO STDOUT", "COPY public.parts_far TO STDOUT")
+            at = compared.state()
+            for query in ("SELECT b FROM ONLY public.t", "SELECT id FROM public.parts"):
+                assert compared.ours(at, f"COPY ({query}) TO STDOUT")[0] == "0A000"
+
+
+def test_an_lsn_before_the_end_of_the_backup(tmp_path: Path) -> None:
+    with small_server(16, wal_level="logical", wal_keep_size="1GB") as server:
+        run(server, "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
+        earlier = backup_of(server, tmp_path / "earlier")
+        with copies(server, 16, earlier) as compared:
+            at = compared.state()
+            run(server, "INSERT INTO t VALUES (2)", "CHECKPOINT")
+            later = replace(compared, backup=backup_of(server, tmp_path / "later"))
+            assert compared.ours(at, "COPY public.t TO STDOUT") == [b"1\n"]
+            sqlstate, message, _, hint = later.ours(at, "COPY public.t TO STDOUT")
+            assert (sqlstate, message) == (
+                "0A000",
+                f"rows are asked for as of {Lsn(at.state.lsn)}, before the end of the base backup",
+            )
+            assert "--upstream" in str(hint)
+
+
+def test_a_copy_that_is_given_up_leaves_no_files(tmp_path: Path) -> None:
+    with small_server(16, wal_level="logical") as server:
+        run(server, "CREATE TABLE t AS SELECT i, repeat('x', 1000) AS x FROM generate_series(1, 5000) i")
+        backup, scratch = backup_of(server, tmp_path / "base"), tmp_path / "scratch"
+        scratch.mkdir()
+        with copies(server, 16, backup) as compared:
+            copy = parse_copy("COPY public.t TO STDOUT" + BINARY)
+            assert copy is not None
+            directory = WalDirectory.scan(str(server.wal_directory))
+            source = CopySource(str(backup), directory, VERSIONS[16], str(scratch))
+            out = copied_rows(source, compared.state(), copy, LocalEngine(), SETTINGS)
+            assert (out.column_count, out.is_binary) == (2, True)
+            assert next(out.batches).rows > 0
+            assert list(scratch.iterdir()) != []
+            out.batches.close()
+            assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -16,7 +16,7 @@ Known gap: every COPY goes through the WAL since the backup for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from pathlib import Path
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.search_path import SearchPath
+from headwater.catalog.store.catalog_image import CatalogImage
 from headwater.catalog.store.image_io import store_of
 from headwater.errors import HeadwaterError, SessionError
 from headwater.existing.heap_reader import HeapReader, bytes_to_read, open_heaps
@@ -76,7 +77,7 @@ class CopyOut:
 
     column_count: int
     is_binary: bool
-    batches: Iterator[CopiedRows]
+    batches: Generator[CopiedRows]
 
 
 def copied_rows(
@@ -107,7 +108,7 @@ def copied_rows(
     table = copied_table(store, store.view(lsn), copy, source.version)
     if copy.is_binary:
         _check_sendable(table)
-    backup = _backup(source.catalog, image.is_complete, lsn)
+    backup = _backup(source.catalog, image, lsn)
     form = CopyForm(table.columns, table.filters, session, copy.is_binary, lsn)
     batches = _Copying(source, engine, backup, form, table.leaves).batches()
     return CopyOut(len(table.columns), copy.is_binary, in_binary(batches) if copy.is_binary else batches)
@@ -127,7 +128,7 @@ def _check_sendable(table: CopiedTable) -> None:
             raise SessionError(text, sqlstate=UNDEFINED_FUNCTION)
 
 
-def _backup(catalog: str, is_complete: bool, lsn: int) -> DataDirectory:
+def _backup(catalog: str, image: CatalogImage, lsn: int) -> DataDirectory:
     """Open the backup, and see that nothing in it is of after an LSN."""
     try:
         backup = DataDirectory(catalog)
@@ -139,8 +140,10 @@ def _backup(catalog: str, is_complete: bool, lsn: int) -> DataDirectory:
             "how far the tables' files reach is not known",
             "The backup is a copy of a server that had not stopped, without its WAL.",
         )
-    if not is_complete or reach > lsn or backup.start_lsn > lsn:
+    if not image.is_complete or reach > lsn or backup.start_lsn > lsn:
         raise not_without_server(f"rows are asked for as of {Lsn(lsn)}, before the end of the base backup")
+    if backup.start_lsn != image.origin.start_lsn:
+        raise not_without_server("the base backup is not the one that the snapshot's catalog comes from")
     return backup
 
 
@@ -154,7 +157,7 @@ class _Copying:
     form: CopyForm
     leaves: Sequence[Leaf]
 
-    def batches(self) -> Iterator[CopiedRows]:
+    def batches(self) -> Generator[CopiedRows]:
         """Give the rows; at the end, or when this is closed, all files are gone."""
         if not self.leaves:
             return

@@ -8,7 +8,7 @@ form comes with its first row, its trailer alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -104,7 +104,7 @@ def escape_actions(encoding: str) -> Bytes:
     return actions
 
 
-def in_binary(batches: Iterable[CopiedRows]) -> Iterator[CopiedRows]:
+def in_binary(batches: Iterable[CopiedRows]) -> Generator[CopiedRows]:
     """Put the header of the binary form before rows, and its trailer behind them."""
     header = BINARY_HEADER
     for batch in batches:
