@@ -22,8 +22,9 @@ from headwater.errors import CatalogError
 from headwater.existing.heap_history import HeapHistory, HistoryTask, RunHistory, gathered_history, history_tasks
 from headwater.existing.heap_pages import HeapPages
 from headwater.existing.heap_toast import ToastTask, ToastValues
+from headwater.existing.leaves import Leaf
 from headwater.existing.page_history import HistoryFile, HistoryScan, Locator
-from headwater.landing.existing_rows import Leaf, existing_rows
+from headwater.landing.existing_rows import existing_rows
 from headwater.landing.initial_load import HeapRows
 from headwater.landing.tables.change_rows import CHANGE_FIELDS, ChangeTable
 from headwater.plugins.rows.plugin import RowChanges, TableChoice

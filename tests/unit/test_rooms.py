@@ -22,8 +22,8 @@ ROOMS += ["rows", "rows/text", "rows/send", "rows/tuples", "rows/collect", "rows
 ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/test_decoding", "plugins/pgoutput"]
 ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "protocol", "receiver"]
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
-ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/access", "walsender", "apply"]
-ROOMS += ["demo", "cli/process", "cli"]
+ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
+ROOMS += ["walsender", "apply", "demo", "cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
 WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"] + ["existing"]

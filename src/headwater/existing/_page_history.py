@@ -204,11 +204,14 @@ def _updated(
     events: Int64s,
     state: Int64s,
 ) -> Int:
-    """Take an UPDATE record: the old tuple lies on the new one's page if no other one is named."""
+    """Take an UPDATE record: the old tuple lies on the new one's page if no other one is named.
+
+    Pages of the visibility map may be named also, behind those of the heap.
+    """
     main = headers[MAIN_AT]
     if headers[MAIN_LENGTH] < UPDATE_SIZE:
         return MALFORMED
-    old = BLOCKS + 8 * (blocks > 1)
+    old = BLOCKS + 8 * (blocks > 1 and headers[BLOCKS + 8 + FORK] == 0)
     old_file = _is_followed(headers, old, wanted)
     if old_file >= 0:
         _event(events, state, old_file, headers[old + BLOCK], lsn, DELETED, u16(data, main + OLD_OFFNUM_AT), xid)

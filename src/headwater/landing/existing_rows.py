@@ -17,27 +17,13 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.errors import LakeError
-from headwater.existing.page_history import Locator
+from headwater.existing.leaves import Leaf, leaf_of, other_access_method
 from headwater.landing.tables.rows_without_wal import WithoutWal, partitions_without_wal
 from headwater.landing.tables.source_tables import SourceTable
-from headwater.pg.catalogs import HEAP_ACCESS_METHOD
 from headwater.pipeline.windows.database_fold import PlannedWindow
 from headwater.plugins.api import WANT_INSERT, SlicePlugin
 from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.plugins.table_patterns import qualified_name
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A relation that has rows.
-
-    Attributes:
-        schema: as of the LSN; locator: its file; toast: its TOAST table's file, None without one.
-    """
-
-    schema: RelationSchema
-    locator: Locator
-    toast: Locator | None
 
 
 @dataclass(frozen=True)
@@ -148,11 +134,10 @@ def _wanted(view: HistoricCatalog, plugin: SlicePlugin, oid: int) -> RelationSch
 
 
 def _leaf(store: CatalogStore, view: HistoricCatalog, schema: RelationSchema) -> Leaf | None:
-    locator = _locator(store, view, schema.oid)
-    if locator is None:
-        return None
-    _require_heap(view, schema)
-    return Leaf(schema, locator, _locator(store, view, schema.toast_oid) if schema.toast_oid else None)
+    leaf = leaf_of(store, view, schema)
+    if leaf is not None:
+        _require_heap(view, schema)
+    return leaf
 
 
 def _require_heap(view: HistoricCatalog, schema: RelationSchema) -> None:
@@ -161,17 +146,12 @@ def _require_heap(view: HistoricCatalog, schema: RelationSchema) -> None:
     Raises:
         LakeError: they do not.
     """
-    for row in view.class_rows(schema.oid):
-        if row.access_method != HEAP_ACCESS_METHOD:
-            error = LakeError(
-                f"table {qualified_name(schema)} has another access method than heap, of OID {row.access_method}",
-                lsn=view.lsn,
-                hint="leave it out (--exclude), or choose other tables (--tables)",
-            )
-            error.table = schema.topmost, qualified_name(schema)
-            raise error
-
-
-def _locator(store: CatalogStore, view: HistoricCatalog, oid: int) -> Locator | None:
-    rows = view.class_rows(oid)
-    return store.files.whereabouts.place(rows[0].tablespace, rows[0].filenode) if rows and rows[0].filenode else None
+    method = other_access_method(view, schema.oid)
+    if method is not None:
+        error = LakeError(
+            f"table {qualified_name(schema)} has another access method than heap, of OID {method}",
+            lsn=view.lsn,
+            hint="leave it out (--exclude), or choose other tables (--tables)",
+        )
+        error.table = schema.topmost, qualified_name(schema)
+        raise error

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,41 +28,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headwater.catalog.copy.data_directory import DataDirectory
-from headwater.catalog.copy.heap_files import HeapFile
-from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, errors_of_table
-from headwater.existing.heap_history import HeapHistory, heap_history
 from headwater.existing.heap_pages import HeapPages
-from headwater.existing.heap_toast import ToastPart, ToastTask, ToastValues
-from headwater.existing.page_checksum import CHECKSUMS_ON
+from headwater.existing.heap_reader import HeapReader, bytes_to_read, open_heaps
+from headwater.existing.heap_toast import ToastValues
+from headwater.existing.leaves import Leaf, files_of, toast_files_of
+from headwater.existing.located_rows import TupleReader
 from headwater.existing.page_history import Locator, VisibleTuples
-from headwater.existing.toast_values import values_in
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Exchange, Write
 from headwater.jobs.outcome import Progress
 from headwater.lakes.data_files import write_batches
 from headwater.lakes.lake_table import DataFile, errors_at, file_name
-from headwater.landing.existing_rows import ExistingRows, ExistingTable, Leaf
+from headwater.landing.existing_rows import ExistingRows, ExistingTable
 from headwater.landing.tables.change_rows import ChangeTable, named
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.open_request import OpenRequest
 from headwater.rows.columns.arrow import NAMES
 from headwater.rows.columns.table_columns import typed_columns
-from headwater.rows.items import INSERT, TOAST, UNCHANGED, Items
 from headwater.rows.session import SessionSettings
-from headwater.rows.tuples.layout import SliceLayouts, compile_layouts
-from headwater.rows.tuples.render import locate
 
 Int64s = NDArray[np.int64]
 
 READ = "read"
 """``_change_type`` of a row that was there before, as Debezium's ``r`` is."""
-
-TASK_BLOCKS = 8192
-"""Pages of a task: 64 MB."""
-
-_BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -109,10 +99,12 @@ class InitialLoad:
             self.place.mkdir(parents=True)
         try:
             copy = self._copy()
-            engine = engine.for_bytes(self._size(copy))
+            engine = engine.for_bytes(bytes_to_read(copy, self._leaves, self._stretch))
             with engine.open_exchange() as exchange:
-                reader = self._reader(engine, copy, progress)
-                toasts = reader.toasts(engine, self._toast_files, progress)
+                reader = open_heaps(
+                    engine, self.opened.directory, copy, self._stretch, self._leaves, self.place, progress
+                )
+                toasts = reader.toasts(engine, toast_files_of(self._leaves), progress)
                 self._write(exchange, reader, toasts, commit, progress)
         finally:
             shutil.rmtree(self.place, ignore_errors=True)
@@ -122,22 +114,9 @@ class InitialLoad:
         return [leaf for load in self.loads for leaf in load.table.leaves]
 
     @property
-    def _toast_files(self) -> list[Locator]:
-        return sorted({leaf.toast for leaf in self._leaves if leaf.toast is not None})
-
-    @property
-    def _files(self) -> list[Locator]:
-        return sorted({leaf.locator for leaf in self._leaves}.union(self._toast_files))
-
-    @property
     def _stretch(self) -> tuple[int, int]:
         """The WAL that may have written to the tables since the backup began."""
         return self.rows.start_lsn, self.rows.lsn + 1
-
-    def _size(self, copy: DataDirectory) -> int:
-        """Return bytes of the tables' files, and of the WAL that is gone through for them."""
-        low, high = self._stretch
-        return high - low + sum(copy.heap_file(file).blocks * BLCKSZ for file in self._files)
 
     def _copy(self) -> DataDirectory:
         """Open the backup that has the rows."""
@@ -151,30 +130,13 @@ class InitialLoad:
                 hint="give that backup, or begin anew in another place",
             )
         _require_reached(copy, self.rows.lsn)
-        copy.expect_heaps(self._files)
+        copy.expect_heaps(files_of(self._leaves))
         return copy
-
-    def _reader(self, engine: Engine, copy: DataDirectory, progress: Progress | None) -> _Reader:
-        files = self._files
-        history = heap_history(engine, self.opened.directory, copy, self._stretch, files, self.place, progress)
-        _require_files(copy, self._leaves, {file for number, file in enumerate(files) if history.has_made(number)})
-        heaps = {file: copy.heap_file(file) for file in files}
-        has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
-        numbers = {file: number for number, file in enumerate(files)}
-        return _Reader(
-            catalog=self.opened.request.catalog,
-            start_lsn=self.rows.start_lsn,
-            numbers=numbers,
-            heaps=heaps,
-            history=history,
-            place=self.place,
-            has_checksums=has_checksums,
-        )
 
     def _write(
         self,
         exchange: Exchange,
-        reader: _Reader,
+        reader: HeapReader,
         toasts: dict[Locator, ToastValues],
         commit: Commit,
         progress: Progress | None,
@@ -203,7 +165,7 @@ class InitialLoad:
                 if not waiting[number]:
                     commit(number, written[number])
 
-    def _tasks(self, reader: _Reader) -> Iterator[tuple[int, HeapPages, RelationSchema, Locator | None]]:
+    def _tasks(self, reader: HeapReader) -> Iterator[tuple[int, HeapPages, RelationSchema, Locator | None]]:
         for number, load in enumerate(self.loads):
             for leaf in load.table.leaves:
                 for pages in reader.parts(leaf.locator):
@@ -230,51 +192,6 @@ def _require_reached(copy: DataDirectory, lsn: int) -> None:
             file=str(copy.path),
             hint="give a base backup that was complete by then",
         )
-
-
-def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection[Locator]) -> None:
-    """See that the copy has the files of relations, but for those that were made since it began.
-
-    Raises:
-        CatalogError: one is missing, with all its rows.
-    """
-    for leaf in leaves:
-        name = f'table "{leaf.schema.namespace}.{leaf.schema.name}"'
-        for file, what in ((leaf.locator, name), (leaf.toast, f"the TOAST table of {name}")):
-            if file is not None and file not in made:
-                copy.require_heap(file, what)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """The places of tables, and what the log has done to them."""
-
-    catalog: str
-    start_lsn: int
-    numbers: dict[Locator, int]
-    heaps: dict[Locator, HeapFile]
-    history: HeapHistory
-    place: Path
-    has_checksums: bool
-
-    def parts(self, locator: Locator) -> Iterator[HeapPages]:
-        """Yield a file's pages, in parts for tasks."""
-        file, heap = self.numbers[locator], self.heaps[locator]
-        blocks = max(heap.blocks, self.history.blocks(file))
-        for first in range(0, blocks, TASK_BLOCKS):
-            last = min(first + TASK_BLOCKS, blocks)
-            yield HeapPages(file, heap, first, last, self.history, self.catalog, self.start_lsn, self.has_checksums)
-
-    def toasts(
-        self, engine: Engine, locators: Sequence[Locator], progress: Progress | None
-    ) -> dict[Locator, ToastValues]:
-        """Return the values out of line of some TOAST tables."""
-        pieces = [(locator, pages) for locator in locators for pages in self.parts(locator)]
-        tasks = [ToastTask(pages, self.place, number) for number, (_, pages) in enumerate(pieces)]
-        parts: dict[Locator, list[ToastPart]] = {locator: [] for locator in locators}
-        for (locator, _), part in zip(pieces, engine.run_tasks("TOAST", ToastTask.run, tasks, progress), strict=True):
-            parts[locator].append(part)
-        return {locator: ToastValues(self.heaps[locator], tuple(own)) for locator, own in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -321,8 +238,8 @@ class HeapRows:
     def __init__(
         self, form: ChangeTable, schema: RelationSchema, toast: ToastValues | None, session: SessionSettings, lsn: int
     ) -> None:
-        self._form, self._schema, self._toast, self._session, self._lsn = form, schema, toast, session, lsn
-        self._layouts: SliceLayouts = compile_layouts([schema], session)
+        self._form, self._schema, self._session, self._lsn = form, schema, session, lsn
+        self._reader = TupleReader(schema, toast, session, lsn)
 
     def batches(self, tuples: VisibleTuples) -> Iterator[pa.Table]:
         """Yield rows of some pages, as many at a time as their values out of line allow.
@@ -331,35 +248,17 @@ class HeapRows:
             CatalogError: a tuple is malformed, or a value out of line is not there.
             HeadwaterError: a value does not fit its column.
         """
-        if not len(tuples.at):
-            return
-        values, sizes, wrong = values_in(tuples, self._layouts)
-        if wrong is not None:
-            raise self._error(f"page {tuples.block_of(wrong)} has a malformed tuple")
-        number = np.cumsum(sizes) // _BATCH_BYTES
-        cuts = np.append(np.flatnonzero(np.append(True, np.diff(number) > 0)), len(number)).tolist()
-        for lo, hi in pairwise(cuts):
-            own = values[lo:hi]
-            yield self._batch(tuples, slice(lo, hi), np.unique(own[own >= 0]))
-
-    def _batch(self, tuples: VisibleTuples, which: slice, values: Int64s) -> pa.Table:
-        data, chunk_at, chunk_length = tuples.data, np.empty(0, np.int64), np.empty(0, np.int64)
-        if len(values):
-            if self._toast is None:
-                raise self._error("a row has a value out of line, and the table has no TOAST table")
-            chunks, chunk_at, chunk_length = self._toast.chunks(values)
-            chunk_at, data = chunk_at + len(data), np.concatenate([data, chunks])
-        at, length = np.append(chunk_at, tuples.at[which]), np.append(chunk_length, tuples.length[which])
-        items = _items(len(chunk_at), at, length, self._lsn)
-        located = locate(data, items, self._layouts)
-        if (located.cells.kinds == UNCHANGED).any():
-            raise self._error("the TOAST table lacks a value that a row refers to")
-        rows = np.arange(len(chunk_at), len(at))
-        tid = tuples.tid[which]
-        typed = typed_columns(
-            located, items, self._form.table, self._session, schemas=[self._schema], rows=rows, ctids=tid
-        )
-        return self._framed(list(typed.rows.columns), tid)
+        for rows in self._reader.batches(tuples):
+            typed = typed_columns(
+                rows.located,
+                rows.items,
+                self._form.table,
+                self._session,
+                schemas=[self._schema],
+                rows=rows.rows,
+                ctids=rows.tid,
+            )
+            yield self._framed(list(typed.rows.columns), rows.tid)
 
     def _framed(self, columns: list[pa.Array[Any]], tid: Int64s) -> pa.Table:
         """Return rows with the columns of changes."""
@@ -373,27 +272,3 @@ class HeapRows:
         oids = pa.array(np.full(count, self._schema.oid, np.int64))
         described |= {"_relation": oids, "_relation_oid": oids, "_heap": pa.array(np.zeros(count, np.int64))}
         return self._form.framed(columns, described, count)
-
-    def _error(self, reason: str) -> CatalogError:
-        return CatalogError(
-            f'table "{self._schema.namespace}.{self._schema.name}": {reason}',
-            hint="the backup is damaged; take it again",
-        )
-
-
-def _items(chunks: int, at: Int64s, length: Int64s, lsn: int) -> Items:
-    """Return chunks first, and the rows that need them: as if one transaction had written all of them."""
-    count = len(at)
-    nothing = np.zeros(count, np.int32)
-    return Items(
-        kind=np.where(np.arange(count) < chunks, TOAST, INSERT).astype(np.uint8),
-        txn=nothing,
-        xid=np.zeros(count, np.uint32),
-        lsn=np.full(count, lsn, np.int64),
-        layout=nothing,
-        new_at=at.astype(np.int64),
-        new_len=length.astype(np.int32),
-        old_at=np.full(count, -1, np.int64),
-        old_len=nothing,
-        flags=np.zeros(count, np.uint8),
-    )

@@ -132,6 +132,11 @@ def _length(encoding: str, text: bytes) -> int:
     return _LENGTHS[encoding].get(first, 2) if encoding in _LENGTHS else 1
 
 
+def first_byte_length(encoding: str, first: int) -> int:
+    """Return the length of a character by its first byte; in GB18030 2, as both halves of one of 4 are read alike."""
+    return _length(encoding, bytes((first, 0xFF)))
+
+
 @lru_cache(maxsize=8)
 def _kinds(encoding: str) -> tuple[tuple[frozenset[int], ...], ...]:
     """List the kinds of characters beyond ASCII, each as the bytes that may stand at each place."""

@@ -278,6 +278,10 @@ class Version:
     """Publications have column lists, row filters and schemas, which pg_get_publication_tables tells."""
     gathers_publications = _since(16)
     """The function pg_get_publication_tables takes several publications, and always tells the columns."""
+    copies_materialized_views = _since(18)
+    """COPY TO takes the name of a materialized view."""
+    copies_partitioned_tables = _since(19)
+    """COPY TO takes the name of a partitioned table."""
     publishes_sequences = _since(19)
     """Publications can have all sequences; pg_get_publication_tables can be asked about one table."""
 

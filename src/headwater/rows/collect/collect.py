@@ -30,6 +30,8 @@ from headwater.wal.layout import RMID_AT
 from headwater.wal.records.frames import Frames
 from headwater.wal.records.record import parse_record
 
+_MAIN_FORK = 0
+
 _RECORD_BYTES = 64
 """Most records of changes are longer: the first guess of how many items there will be."""
 
@@ -184,13 +186,17 @@ class _Scan:
             self._make_room(status, frames.length(record))
 
     def _load_pages(self, kept_record: KeptRecord) -> None:
-        """Restore the page images of a record; the old tuple lies on the new one's page if no other one is named."""
+        """Restore the page images of a record; the old tuple lies on the new one's page if no other one is named.
+
+        The second page that is named may also be one of the visibility map.
+        """
         record, pages, state = (
             parse_record(kept_record.data, kept_record.lsn, kept_record.end_lsn, self._major),
             self._work.pages,
             self._work.state,
         )
-        new, old = record.block(0), record.block(1) or record.block(0)
+        new, other = record.block(0), record.block(1)
+        old = new if other is None or other.fork != _MAIN_FORK else other
         for page, has, block in ((k.NEW, k.HAS_NEW, new), (k.OLD, k.HAS_OLD, old)):
             image = None if block is None else block.image
             state[has] = image is not None

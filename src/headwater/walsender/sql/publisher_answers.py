@@ -188,30 +188,36 @@ class PublisherAnswers:
 
     def row_filters(self, match: Match, *, in_one_call: bool = False) -> Result:
         tables = self._of_table(match, in_one_call)
-        rows = [(text_value(self._filter_text(table)),) for table in tables]
+        rows = [(text_value(filter_text(table, self.catalog, self.settings)),) for table in tables]
         return selected([text_column("pg_get_expr")], distinct(rows))
 
-    def _filter_text(self, table: PublishedTable) -> str | None:
-        """Print a row filter as pg_get_expr does; None without one.
 
-        Raises:
-            SessionError: it cannot be printed exactly.
-        """
-        tree = table.member.filter
-        if tree is None:
-            return None
-        try:
-            if not tree:
-                raise UnsupportedDefinitionError("a long row filter is stored where it cannot be read")
-            return self._deparser(table.relation.oid).printed(parse_one(tree))
-        except UnsupportedDefinitionError as error:
-            raise _unprintable(table, error) from None
+def filter_text(table: PublishedTable, catalog: HistoricCatalog, settings: SessionSettings | None = None) -> str | None:
+    """Print a row filter as pg_get_expr does; None without one.
 
-    def _deparser(self, relation: int) -> Deparser:
-        source = DefinitionSource(self.catalog)
-        if self.settings is not None:
-            source.naming.session = self.settings
-        return source.deparser(relation)
+    Args:
+        table: in a publication; catalog: that has it.
+        settings: that constants are printed under; None for the defaults.
+
+    Raises:
+        SessionError: it cannot be printed exactly.
+    """
+    tree = table.member.filter
+    if tree is None:
+        return None
+    try:
+        if not tree:
+            raise UnsupportedDefinitionError("a long row filter is stored where it cannot be read")
+        return _deparser(table.relation.oid, catalog, settings).printed(parse_one(tree))
+    except UnsupportedDefinitionError as error:
+        raise _unprintable(table, error) from None
+
+
+def _deparser(relation: int, catalog: HistoricCatalog, settings: SessionSettings | None) -> Deparser:
+    source = DefinitionSource(catalog)
+    if settings is not None:
+        source.naming.session = settings
+    return source.deparser(relation)
 
 
 def _unprintable(table: PublishedTable, error: HeadwaterError) -> SessionError:
