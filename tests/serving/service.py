@@ -15,7 +15,8 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.walsender.access.users import User, Users, write_users
 
-END_SECONDS = 60
+END_SECONDS = 240
+"""For what needs kernels that were not compiled yet, too."""
 
 
 class Serving:

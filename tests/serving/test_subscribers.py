@@ -45,14 +45,15 @@ def test_without_a_copy(tmp_path: Path, major: int, subscriber_major: int) -> No
             assert serving.stop() == 0
 
 
+@pytest.mark.parametrize("has_upstream", [True, False], ids=["rows of the primary", "rows of the backup"])
 @pytest.mark.parametrize(("major", "subscriber_major"), PAIRS)
-def test_with_its_defaults(tmp_path: Path, major: int, subscriber_major: int) -> None:
-    """Rows come from the primary, and what follows from its WAL, while work goes on."""
+def test_with_its_defaults(tmp_path: Path, major: int, subscriber_major: int, has_upstream: bool) -> None:
+    """Rows come from the primary, or the backup and WAL, and what follows from WAL, while work goes on."""
     with small_server(major) as publisher, small_server(subscriber_major) as subscriber:
         run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES", *WORK[:4])
         run(subscriber, *TABLES)
         catalog = backup_of(publisher, tmp_path / "base")
-        upstream = ("--upstream", conninfo_of(publisher))
+        upstream = ("--upstream", conninfo_of(publisher)) if has_upstream else ()
         with Serving(publisher.wal_directory, catalog, tmp_path / "slots", *upstream, "-v") as serving:
             subscribe(subscriber, serving, "connect = true")
             run(publisher, *WORK[4:])
@@ -68,4 +69,21 @@ def test_with_its_defaults(tmp_path: Path, major: int, subscriber_major: int) ->
             )
             run(subscriber, "DROP SUBSCRIPTION s")
             assert [path.name for path in (tmp_path / "slots").iterdir()] == []
+            assert serving.stop() == 0
+
+
+def test_the_primary_is_stopped(tmp_path: Path) -> None:
+    """A new subscriber gets the tables, from a backup and WAL alone."""
+    with small_server(16) as publisher, small_server(18) as subscriber:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR TABLE t WHERE (id > 5), parts", *WORK[:3])
+        run(subscriber, *TABLES)
+        catalog = backup_of(publisher, tmp_path / "base")
+        run(publisher, *WORK[3:])
+        run(publisher, "DELETE FROM t WHERE id <= 5")
+        expected = sums(publisher)
+        publisher.stop()
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            subscribe(subscriber, serving, "connect = true")
+            wait_until(lambda: sums(subscriber) == expected)
+            run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0

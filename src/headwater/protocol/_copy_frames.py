@@ -10,6 +10,9 @@ from headwater.base.kernels import borrowing_kernel
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
+HEADER_BYTES = 1 + 4
+"""Bytes of CopyData before its payload: a letter and a length."""
+
 FRAME_BYTES = 1 + 4 + 1 + 8 + 8 + 8
 """Bytes before the data of each: CopyData's letter and length; ``w``, two LSNs, a time."""
 
@@ -37,6 +40,29 @@ def frame_messages(lsn: Int64s, offsets: Int64s, data: Bytes, now: int, out: Byt
         _put(lsn[i], 8, out, o + 14)
         _put(now, 8, out, o + 22)
         o += FRAME_BYTES
+        for at in range(start, end):
+            out[o] = data[at]
+            o += 1
+    return o
+
+
+@borrowing_kernel
+def frame_rows(offsets: Int64s, data: Bytes, out: Bytes) -> int:
+    """Write a CopyData for each payload.
+
+    Args:
+        offsets: int64[k+1] byte offsets into data; data: uint8[].
+        out: uint8[k * HEADER_BYTES + size of the data].
+
+    Returns:
+        bytes written.
+    """
+    o = 0
+    for i in range(len(offsets) - 1):
+        start, end = offsets[i], offsets[i + 1]
+        out[o] = 100
+        _put(end - start + HEADER_BYTES - 1, 4, out, o + 1)
+        o += HEADER_BYTES
         for at in range(start, end):
             out[o] = data[at]
             o += 1

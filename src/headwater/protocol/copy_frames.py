@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.protocol._copy_frames import FRAME_BYTES, frame_messages
+from headwater.protocol._copy_frames import FRAME_BYTES, HEADER_BYTES, frame_messages, frame_rows
 from headwater.protocol.replication_messages import present
 
 Int64s = NDArray[np.int64]
@@ -52,3 +52,14 @@ def framed(lsn: Int64s, offsets: Int64s, data: NDArray[np.uint8]) -> Iterator[Pi
         stop = max(int(np.searchsorted(ends, ends[start] + PIECE_BYTES, "right")) - 1, start + 1)
         yield Piece(frames[int(ends[start]) : int(ends[stop])], stop - start, int(lsn[start:stop].max()))
         start = stop
+
+
+def framed_rows(offsets: Int64s, data: NDArray[np.uint8]) -> memoryview:
+    """Return payloads in CopyData, each in its own.
+
+    Args:
+        offsets: int64[k+1] byte offsets into data; data: uint8[].
+    """
+    out = np.empty(int(offsets[-1] - offsets[0]) + HEADER_BYTES * (len(offsets) - 1), np.uint8)
+    frame_rows(offsets, data, out)
+    return memoryview(out.data)

@@ -16,6 +16,7 @@ from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
 from headwater.errors import SessionError
+from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME
 from headwater.pg.version import VERSIONS, Version, version_named
@@ -28,6 +29,9 @@ from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
+from headwater.walsender.copy_stream import CopyStream, stream_of
+from headwater.walsender.copying.copied_rows import CopySource, copied_rows
+from headwater.walsender.sql.copy_shapes import CopyTable
 from headwater.walsender.upstream import Settings, UpstreamSnapshot
 
 
@@ -222,3 +226,16 @@ class ServedCluster:
             if tail.view is None or tail.view[0] != present.state.lsn:
                 tail.view = present.state.lsn, store_of(present.state.catalog).view(present.state.lsn)
             return tail.view[1]
+
+    def copied(
+        self, database: str, copy: CopyTable, snapshot: SessionSnapshot | None, settings: Settings
+    ) -> CopyStream:
+        """Open a COPY of rows that are read here, as of a snapshot, or of the end of the log.
+
+        Raises:
+            SessionError: as the server refuses it, or as only a server can do it.
+            HeadwaterError: the WAL or the backup cannot be read.
+        """
+        at = self.state_at_end(database) if snapshot is None else snapshot.kept
+        source = CopySource(self.source.catalog, self.look(), self.version)
+        return stream_of(copied_rows(source, at, copy, LocalEngine(), dict(settings)))

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TypeVar
 
@@ -38,14 +38,12 @@ from headwater.protocol.backend_messages import (
     IN_TRANSACTION,
     backend_key_data,
     command_complete,
-    copy_data,
     copy_out_response,
     negotiate_protocol_version,
     parameter_status,
     ready_for_query,
     report_of,
 )
-from headwater.protocol.copy_frames import PIECE_BYTES
 from headwater.protocol.frontend_messages import (
     BIND,
     CLOSE,
@@ -335,18 +333,15 @@ class Session:
     def _send_copy(self, statement: str) -> None:
         """Send the rows of a COPY; runs in a thread, which waits while the client does not take them."""
         copied = self._sql.copied(statement)
-        pieces = [copy_out_response(copied.column_count, copied.is_binary)]
-        count = size = 0
-        for row in copied.rows:
-            pieces.append(copy_data(row))
-            count, size = count + 1, size + len(row)
-            if size > PIECE_BYTES:
-                self._send_from_thread(b"".join(pieces))
-                pieces, size = [], 0
-        rows = self._sql.rows_of(copied, count)
-        self._send_from_thread(b"".join([*pieces, COPY_DONE, command_complete(f"COPY {rows}")]))
+        self._send_from_thread(copy_out_response(copied.column_count, copied.is_binary))
+        count = 0
+        with closing(copied.pieces) as pieces:
+            for piece in pieces:
+                self._send_from_thread(piece.data)
+                count += piece.count
+        self._send_from_thread(COPY_DONE + command_complete(f"COPY {count}"))
 
-    def _send_from_thread(self, data: bytes) -> None:
+    def _send_from_thread(self, data: bytes | memoryview) -> None:
         async def send() -> None:
             self._connection.send(data)
             await self._connection.drained()

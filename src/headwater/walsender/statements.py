@@ -29,13 +29,13 @@ from headwater.protocol.backend_messages import (
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.access.users import User
 from headwater.walsender.copy_rights import may_copy
+from headwater.walsender.copy_stream import CopyStream
 from headwater.walsender.replies import result, shown
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.session_settings import ClientSettings
 from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
-from headwater.walsender.upstream import CopyOut
 
 _QUOTED = r"'((?:[^']|'')*)'"
 _BEGIN = re.compile(r"(BEGIN|START\s+TRANSACTION)(\s+(?:WORK|TRANSACTION))?(?P<modes>(?:[\s,]+[A-Z][A-Z\s]*)*)", re.I)
@@ -186,7 +186,7 @@ class Statements:
         statements = list(statements_of(query))
         return statements[0] if len(statements) == 1 and parse_copy(statements[0]) is not None else None
 
-    def copied(self, statement: str) -> CopyOut:
+    def copied(self, statement: str) -> CopyStream:
         """Begin a COPY to the client.
 
         Raises:
@@ -196,13 +196,12 @@ class Statements:
         self._has_read = True
         if self.user.publications is not None:
             self._check_rights(statement)
-        if self.snapshot is None or self.snapshot.rows is None:
-            raise SessionError(
-                "no rows are here to be copied",
-                sqlstate=FEATURE_NOT_SUPPORTED,
-                hint="Start headwater serve with --upstream, or create the subscription with copy_data = false.",
-            )
-        return self.snapshot.rows.copy(statement)
+        database, settings = self._request.database, self.settings.of_decoding()
+        if self.snapshot is not None and self.snapshot.rows is not None:
+            return self.snapshot.rows.copy(statement)
+        copy = parse_copy(statement)
+        assert copy is not None
+        return self._served.cluster.copied(database, copy, self.snapshot, settings)
 
     def _check_rights(self, statement: str) -> None:
         """Check that a user who is limited to publications copies no more than they have.
@@ -216,11 +215,6 @@ class Statements:
         if copy is None or not may_copy(copy, self.user.publications or (), catalog, cluster.version):
             name = "" if copy is None else copy.table
             raise SessionError(f"permission denied for table {name}", sqlstate=INSUFFICIENT_PRIVILEGE)
-
-    @staticmethod
-    def rows_of(copied: CopyOut, count: int) -> int:
-        """Return the rows in so many messages: the last of a binary copy is no row."""
-        return count - 1 if copied.is_binary else count
 
     def _set(self, name: str, value: str) -> bytes:
         """Change a setting, and return what the client is told of it."""

@@ -9,29 +9,18 @@ PostgreSQL: CreateReplicationSlot (CRS_USE_SNAPSHOT; walsender.c), as table sync
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable
 
 from headwater.errors import ServerError, SessionError
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import INTERNAL_ERROR
+from headwater.protocol.backend_messages import copy_data
+from headwater.protocol.copy_frames import PIECE_BYTES, Piece
 from headwater.receiver.replication_connection import ReplicationConnection, quoted
+from headwater.walsender.copy_stream import CopyStream
+from headwater.walsender.copying.row_form import BINARY_TRAILER
 
 Settings = Iterable[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class CopyOut:
-    """Rows that are copied.
-
-    Attributes:
-        column_count: of each; is_binary: their form.
-        rows: payloads of CopyData.
-    """
-
-    column_count: int
-    is_binary: bool
-    rows: Iterator[bytes]
 
 
 class UpstreamSnapshot:
@@ -69,7 +58,7 @@ class UpstreamSnapshot:
         )
         return int(Lsn.parse(place or ""))
 
-    def copy(self, statement: str) -> CopyOut:
+    def copy(self, statement: str) -> CopyStream:
         """Run a COPY to the client.
 
         Raises:
@@ -80,11 +69,18 @@ class UpstreamSnapshot:
             column_count, is_binary = self._connection.begin_copy()
         except ServerError as error:
             raise SessionError(error.message, sqlstate=error.sqlstate or INTERNAL_ERROR, hint=error.hint) from None
-        return CopyOut(column_count, is_binary, self._rows())
+        return CopyStream(column_count, is_binary, self._pieces(is_binary))
 
-    def _rows(self) -> Iterator[bytes]:
-        yield from self._connection.pieces()
+    def _pieces(self, is_binary: bool) -> Generator[Piece]:
+        pending, size, count = list[bytes](), 0, 0
+        for payload in self._connection.pieces():
+            pending.append(copy_data(payload))
+            count, size = count + int(not is_binary or payload != BINARY_TRAILER), size + len(payload)
+            if size >= PIECE_BYTES:
+                yield Piece(memoryview(b"".join(pending)), count, 0)
+                pending, size, count = [], 0, 0
         self._connection.finish()
+        yield Piece(memoryview(b"".join(pending)), count, 0)
 
     def close(self) -> None:
         """Let go of the snapshot, and of the slot with it."""

@@ -105,7 +105,7 @@ def copied_rows(
         raise not_without_server("rows are in no catalog that was exported by a server")
     session = _session(source, at, settings, store.encoding)
     store.name_by(SearchPath.parse(session.search_path))
-    table = copied_table(store, store.view(lsn), copy, source.version)
+    table = copied_table(store, store.view(lsn), copy, session)
     if copy.is_binary:
         _check_sendable(table)
     backup = _backup(source.catalog, image, lsn)

@@ -29,6 +29,7 @@ from headwater.pg.sqlstates import (
     WRONG_OBJECT_TYPE,
 )
 from headwater.pg.version import Version
+from headwater.rows.session import SessionSettings
 from headwater.walsender.copying.inheritors import all_inheritors
 from headwater.walsender.copying.partition_order import partitions_in_order
 from headwater.walsender.copying.refusals import not_without_server
@@ -62,19 +63,19 @@ class CopiedTable:
     filters: RowFilters | None = None
 
 
-def copied_table(store: CatalogStore, view: HistoricCatalog, copy: CopyTable, version: Version) -> CopiedTable:
+def copied_table(store: CatalogStore, view: HistoricCatalog, copy: CopyTable, session: SessionSettings) -> CopiedTable:
     """Find what a COPY reads.
 
     Args:
         store: the catalog; view: of it, as of the LSN.
-        copy: the statement; version: the server's.
+        copy: the statement; session: that runs it.
 
     Raises:
         SessionError: the server's, or that only a server can answer.
     """
-    relation = _relation(view, copy, version)
+    relation = _relation(view, copy, session.version)
     columns = _queried_columns(relation, copy.columns or ()) if copy.is_query else _columns(relation, copy.columns)
-    filters = None if copy.where is None else row_filters(view, relation, copy.where, version)
+    filters = None if copy.where is None else row_filters(view, relation, copy.where, session)
     leaves = [_leaf(store, view, oid, relation, copy) for oid in _oids(view, relation, copy)]
     return CopiedTable(relation, columns, tuple(leaf for leaf in leaves if leaf is not None), filters)
 

@@ -15,7 +15,7 @@ from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.errors import HeadwaterError, SessionError
 from headwater.filters.changes import compiled
-from headwater.pg.version import Version
+from headwater.rows.session import SessionSettings
 from headwater.walsender.copying.refusals import not_without_server
 from headwater.walsender.sql.published_tables import PublishedTable, existing_publications, table_in_each
 from headwater.walsender.sql.publisher_answers import filter_text
@@ -23,37 +23,39 @@ from headwater.walsender.sql.publisher_answers import filter_text
 _OR = " OR "
 
 
-def row_filters(view: HistoricCatalog, relation: RelationSchema, where: str, version: Version) -> RowFilters:
+def row_filters(view: HistoricCatalog, relation: RelationSchema, where: str, session: SessionSettings) -> RowFilters:
     """Return the filters that a condition is made of.
 
     Args:
         view: the catalog.
         relation: the table that is copied.
         where: the condition.
-        version: the server's.
+        session: that the texts were told in.
 
     Raises:
         SessionError: it is made of something else, or cannot be computed exactly here.
     """
-    texts = _texts(table_in_each(relation.oid, existing_publications(view.publication_names(), view), view), view)
+    texts = _texts(
+        table_in_each(relation.oid, existing_publications(view.publication_names(), view), view), view, session
+    )
     parts = split_condition(where, texts)
     if parts is None:
         name = f'"{relation.namespace}.{relation.name}"'
         raise not_without_server(f"the condition is not of row filters of table {name}: {where[:200]}")
     filters = RowFilters(tuple(texts[part] for part in parts), (), (), relation.columns, view.locale())
     try:
-        compiled(filters, version, view.encoding)
+        compiled(filters, session.version, view.encoding)
     except HeadwaterError as error:
         raise not_without_server("a row filter cannot be computed here", error.message) from None
     return filters
 
 
-def _texts(tables: Iterable[PublishedTable], view: HistoricCatalog) -> dict[str, str]:
+def _texts(tables: Iterable[PublishedTable], view: HistoricCatalog, session: SessionSettings) -> dict[str, str]:
     """Map the text of each filter to its tree; those that cannot be printed no subscriber was told."""
     trees: dict[str, str] = {}
     for table in tables:
         try:
-            text = filter_text(table, view)
+            text = filter_text(table, view, session)
         except SessionError:
             continue
         if text is not None and table.member.filter:
