@@ -28,9 +28,9 @@ from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.copying.copied_rows import CopySource, copied_rows
 from headwater.walsender.sql.copy_shapes import parse_copy
+from landing.busy_servers import BUSY, EAGER, Load
 from landing.existing_rows import run as run_script
 from landing.existing_rows import server_of
-from landing.test_initial_load import BUSY, EAGER, Load
 from serving.service import backup_of, wait_until
 
 pytestmark = pytest.mark.server

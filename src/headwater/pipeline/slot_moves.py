@@ -83,8 +83,8 @@ def begin_at(request: DecodeRequest, lsn: int) -> Beginning:
             f"a slot cannot begin at {Lsn(lsn)}, the first place after the catalog is {Lsn(first.lsn)}",
             hint="begin with an older backup",
         )
-    kept = None if first.state is None else KeptState(first.state, first.server_settings)
-    state = state_at(request, kept, lsn)
+    beginning = None if first.state is None else KeptState(first.state, first.server_settings)
+    state = state_at(request, beginning, lsn)
     end = end_of_log(WalDirectory.scan(request.source), state.lsn)
     if end < lsn:
         raise SlotError(f"a slot cannot begin at {Lsn(lsn)}, the WAL that is here ends at {Lsn(end)}")
