@@ -9,6 +9,7 @@ import struct
 from typing import NamedTuple
 
 from headwater.errors import SessionError
+from headwater.pg.encodings import decode_name
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
 
 SMALL, LARGE = 10_000, 0x3FFFFFFF - 1
@@ -48,8 +49,11 @@ def body_length(kind: bytes, length: int) -> int:
     return length - 4
 
 
-def text_of(body: bytes) -> str:
+def text_of(body: bytes, encoding: str) -> str:
     """Return the text of a message that is nothing else, such as Query.
+
+    Args:
+        body: of the message; encoding: the client's.
 
     Raises:
         SessionError: it does not end where the message does.
@@ -57,4 +61,4 @@ def text_of(body: bytes) -> str:
     text, end, rest = body.partition(b"\0")
     if not end or rest:
         raise SessionError("invalid message format", sqlstate=PROTOCOL_VIOLATION)
-    return text.decode("utf-8", "surrogateescape")
+    return decode_name(text, encoding)

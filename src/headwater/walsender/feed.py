@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from headwater.errors import AwaitedSegmentError, HeadwaterError
+from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError
 from headwater.jobs.unforeseen import unforeseen
 from headwater.pipeline.windows.following import Stopping
 from headwater.protocol.copy_frames import Piece
@@ -95,7 +95,7 @@ class Feed:
                     self._put(item)
                     if self._is_stopped():
                         return
-        except AwaitedSegmentError:
+        except (AwaitedSegmentError, AwaitedCatalogError):
             return
 
     def _is_stopped(self) -> bool:

@@ -6,28 +6,33 @@ Lives in the event loop, but for the cluster and the slots, which threads use, t
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
+from headwater.errors import SessionError
 from headwater.pg.encodings import encoding_name
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT
 from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.tls import Encryption
-from headwater.walsender.served_cluster import ServedCluster
+from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
+
+_SNAPSHOT_NAME = re.compile(r"[0-9A-F-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """A snapshot that a slot's beginning stands for.
+class ExportedSnapshot:
+    """A snapshot that other sessions may use, until the session that made it does something else.
 
     Attributes:
-        database: its name; lsn: it has what committed before.
+        database: its name; snapshot: what it is.
     """
 
     database: str
-    lsn: int
+    snapshot: SessionSnapshot
 
 
 @dataclass
@@ -48,7 +53,7 @@ class Served:
     encryption: Encryption | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
-    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def encoding_of(self, database: str) -> str:
@@ -71,19 +76,31 @@ class Served:
             "data_directory_mode": "0700",
             "wal_segment_size": _memory(cluster.segment_size),
             "wal_level": "logical",
-            "max_wal_senders": "10",
-            "max_replication_slots": "10",
             "max_identifier_length": "63",
             "block_size": "8192",
             "wal_block_size": "8192",
-            "data_checksums": "off",
         }
 
-    def export_snapshot(self, database: str, lsn: int) -> str:
-        """Keep a snapshot, and return its name, such as the server's are."""
-        name = f"{next(self._numbers):08X}-{len(self.snapshots):08X}-1"
-        self.snapshots[name] = Snapshot(database, lsn)
+    def export_snapshot(self, database: str, snapshot: SessionSnapshot) -> str:
+        """Keep a snapshot, and return its name, in the form that the server's have."""
+        name = f"{next(self._numbers):08X}-{snapshot.kept.state.lsn & 0xFFFFFFFF:08X}-1"
+        self.snapshots[name] = ExportedSnapshot(database, snapshot)
         return name
+
+    def imported_snapshot(self, name: str, database: str) -> SessionSnapshot:
+        """Return a snapshot that another session has exported.
+
+        Raises:
+            SessionError: there is none of this name, or it is another database's.
+        """
+        exported = self.snapshots.get(name)
+        if exported is None:
+            if _SNAPSHOT_NAME.fullmatch(name) is None:
+                raise SessionError(f'invalid snapshot identifier: "{name}"', sqlstate=INVALID_PARAMETER_VALUE)
+            raise SessionError(f'snapshot "{name}" does not exist', sqlstate=UNDEFINED_OBJECT)
+        if exported.database != database:
+            raise SessionError("cannot import a snapshot from a different database", sqlstate=FEATURE_NOT_SUPPORTED)
+        return exported.snapshot
 
     def cancel(self, request: CancelRequest) -> None:
         """Cancel what a session does, if the secret is its own."""

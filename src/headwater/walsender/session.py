@@ -124,6 +124,7 @@ class Session:
         self._statements: Statements | None = None
         self._own_slots: list[str] = []
         self._is_canceled = False
+        self._exported: str | None = None
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
@@ -261,7 +262,7 @@ class Session:
     async def _take(self, message: Message) -> bool:
         """Take one message; False: the session ends."""
         if message.kind == QUERY:
-            return await self._query(text_of(message.body))
+            return await self._query(text_of(message.body, self._sql.settings.client_encoding))
         if message.kind in _EXTENDED or message.kind == FUNCTION_CALL:
             self._refuse_extended(message.kind)
             while message.kind in _EXTENDED:
@@ -288,6 +289,7 @@ class Session:
     async def _query(self, text: str) -> bool:
         """Answer a simple query; False: the session ends."""
         self._is_canceled = False
+        self._drop_exported()
         try:
             if self._served.is_ending:
                 raise SessionError(
@@ -396,12 +398,17 @@ class Session:
         lsn = snapshot.kept.state.lsn
         if command.is_temporary:
             self._own_slots.append(command.slot)
-        name = served.export_snapshot(database, lsn) if asked.snapshot == EXPORT else None
         if asked.snapshot == USE:
             self._sql.snapshot = snapshot
-        else:
-            snapshot.close()
-        return created_slot(command.slot, lsn_text(lsn, served.cluster.version), name, command.plugin)
+        elif asked.snapshot == EXPORT:
+            self._exported = served.export_snapshot(database, snapshot)
+        return created_slot(command.slot, lsn_text(lsn, served.cluster.version), self._exported, command.plugin)
+
+    def _drop_exported(self) -> None:
+        """Take back the snapshot that was exported: the next command does, whatever it is."""
+        if self._exported is not None:
+            self._served.snapshots.pop(self._exported)
+            self._exported = None
 
     def _check_snapshot(self, snapshot: str) -> None:
         words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"
@@ -502,6 +509,7 @@ class Session:
                 await _in_thread(lambda name=name: self._served.slots.drop(name, self.pid, waits=False))  # type: ignore[misc]
 
     async def _leave(self) -> None:
+        self._drop_exported()
         try:
             if self._statements is not None:
                 await _in_thread(self._statements.close)

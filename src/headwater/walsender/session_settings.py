@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from headwater.errors import SessionError, UsageError
-from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT
+from headwater.pg.encodings import SQL_ASCII, UTF8, conversion_error, encode_text
+from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT, UNTRANSLATABLE_CHARACTER
 from headwater.pg.version import Version
 from headwater.rows.session import FLOAT_DIGITS, INTERVAL_STYLES, SessionSettings
 
@@ -124,6 +125,26 @@ class ClientSettings:
     def session(self) -> SessionSettings:
         """Return the settings that values are printed under."""
         return SessionSettings.from_settings(dict(self.of_decoding()), self._version.major, self._encoding)
+
+    @property
+    def client_encoding(self) -> str:
+        """The encoding of texts on the connection."""
+        return self._values["client_encoding"]
+
+    def sent(self, value: bytes | None) -> bytes | None:
+        """Convert a value of a result, which is UTF-8, to what the client gets.
+
+        Raises:
+            SessionError: the client's encoding lacks a character.
+        """
+        encoding = self._encoding if self.client_encoding == SQL_ASCII else self.client_encoding
+        if value is None or encoding == UTF8 or value.isascii():
+            return value
+        try:
+            return encode_text(value.decode("utf-8", "surrogateescape"), encoding)
+        except UnicodeEncodeError:
+            text = conversion_error(UTF8, encoding, value)
+            raise SessionError(text, sqlstate=UNTRANSLATABLE_CHARACTER) from None
 
     @property
     def sender_timeout(self) -> float:

@@ -113,10 +113,10 @@ def create_slot(
     _check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
         raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
-    wants_rows = asked.snapshot != NOTHING
-    snapshot = (
-        cluster.snapshot(database, settings) if wants_rows else SessionSnapshot(cluster.state_at_end(database), None)
-    )
+    if asked.snapshot == USE:
+        snapshot = cluster.snapshot(database, settings)
+    else:
+        snapshot = SessionSnapshot(cluster.state_at_end(database), None)
     place = snapshot.kept
     source = cluster.source
     request = SlotRequest(

@@ -42,6 +42,7 @@ _BEGIN = re.compile(r"(BEGIN|START\s+TRANSACTION)(\s+(?:WORK|TRANSACTION))?(?P<m
 _END = re.compile(r"(COMMIT|END|ROLLBACK|ABORT)(\s+(?:WORK|TRANSACTION))?", re.I)
 _SET = re.compile(rf"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.]+)\s*(?:=|\s+TO\s)\s*(?:{_QUOTED}|(.+?))\s*", re.I | re.S)
 _SET_MODES = re.compile(r"SET\s+TRANSACTION\s+(?P<modes>[A-Z][A-Z\s,]*)", re.I)
+_SET_SNAPSHOT = re.compile(rf"SET\s+TRANSACTION\s+SNAPSHOT\s+{_QUOTED}", re.I)
 _SHOW = re.compile(r"SHOW\s+([\w.]+)", re.I)
 
 _FIRST_WORDS = frozenset(
@@ -107,6 +108,9 @@ class Statements:
         self.check_not_failed()
         if (match := _BEGIN.fullmatch(statement)) is not None:
             return self._begin(match["modes"], "START TRANSACTION" if match[1][0] in "sS" else "BEGIN")
+        if (match := _SET_SNAPSHOT.fullmatch(statement)) is not None:
+            self._import_snapshot(match[1].replace("''", "'"))
+            return command_complete("SET")
         if (match := _SET_MODES.fullmatch(statement)) is not None:
             self._take_modes(match["modes"])
             return command_complete("SET")
@@ -143,7 +147,8 @@ class Statements:
         answered = PublisherAnswers(catalog, cluster.version, database, self.settings.session()).answer(statement)
         if answered is not None:
             changed = b"".join(self._set(name, value) for name, value in answered.settings)
-            return result(answered.columns, answered.rows, answered.tag) + changed
+            rows = [tuple(map(self.settings.sent, row)) for row in answered.rows]
+            return result(answered.columns, rows, answered.tag) + changed
         raise SessionError(
             f"cannot answer this query without a server: {statement[:200]}",
             sqlstate=FEATURE_NOT_SUPPORTED,
@@ -165,6 +170,17 @@ class Statements:
             self._is_repeatable = "REPEATABLE READ" in words or "SERIALIZABLE" in words
         if "READ ONLY" in words or "READ WRITE" in words:
             self._is_read_only = "READ ONLY" in words
+
+    def _import_snapshot(self, name: str) -> None:
+        """Let the transaction read by a snapshot that another session has exported (ImportSnapshot)."""
+        if self.snapshot is not None or self._has_read:
+            raise SessionError("SET TRANSACTION SNAPSHOT must be called before any query", sqlstate="25001")
+        if self.status == IDLE or not self._is_repeatable:
+            raise SessionError(
+                "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+            )
+        self.snapshot = self._served.imported_snapshot(name, self._request.database)
 
     def _finish(self, word: str) -> bytes:
         commits = word in ("COMMIT", "END") and self.status != IN_FAILED_TRANSACTION
