@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,7 +17,7 @@ TABLE = 'CREATE TABLE "größe" (id int PRIMARY KEY, "wörter" text)'
 PUBLISHED = "SELECT DISTINCT t.schemaname, t.tablename FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN ('p')"
 
 
-def session(serving: Serving, **words: str) -> psycopg.Connection[tuple[bytes, ...]]:
+def session(serving: Serving, **words: str) -> psycopg.Connection[Any]:
     place = {"host": "127.0.0.1", "port": str(serving.port), "user": "postgres", "dbname": "postgres", **words}
     return psycopg.connect(**place, autocommit=True, replication="database")  # type: ignore[arg-type]
 

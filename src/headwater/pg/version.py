@@ -264,6 +264,8 @@ class Version:
     """CREATE_REPLICATION_SLOT and BASE_BACKUP take a list of options, not words (repl_gram.y)."""
     alters_replication_slots = _since(17)
     """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
+    sends_history_as_text = _since(16)
+    """TIMELINE_HISTORY's columns are described as any text; before, with a type modifier of 0."""
     wants_read_only_snapshots = _since(16)
     """Only a transaction that is read-only can use the snapshot of a slot that is made in it."""
     restricts_output_plugins = _since(19, _AUGUST_2026)

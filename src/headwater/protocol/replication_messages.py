@@ -94,6 +94,16 @@ def keepalive(end: int, wants_reply: bool) -> bytes:
     return _KEEPALIVE.pack(b"k", end, present(), wants_reply)
 
 
+def wal_data(lsn: int, end: int, data: bytes) -> bytes:
+    """Make a message of bytes of the WAL.
+
+    Args:
+        lsn: of the first byte; end: how far the server's WAL reaches.
+        data: the bytes.
+    """
+    return _WAL_DATA.pack(b"w", lsn, end, present()) + data
+
+
 class StandbyStatus(NamedTuple):
     """A client's status.
 

@@ -22,7 +22,8 @@ class SlotRequest:
         wal: paths and addresses of WAL segments; what a store is to be told, such as credentials, is not kept.
         catalog: where the catalog was taken from; needed only as long as the slot has no state.
         database: its name.
-        plugin: the output plugin's name; options: its options, a value of None means an option without one.
+        plugin: the output plugin's name, empty of a physical slot.
+        options: the plugin's options, a value of None means an option without one.
         settings: session settings as asked for; server_settings: as the server's configuration had them.
         unknown_types: what becomes of values whose type has no text form.
         tables: patterns of ``schema.table``.
@@ -101,6 +102,11 @@ class Slot:
     failover: bool = False
     statistics: SlotStatistics = field(default=SlotStatistics())
     pending: PendingOutput | None = None
+
+    @property
+    def is_physical(self) -> bool:
+        """Whether nothing is decoded: it stands for a place in the log."""
+        return self.request.plugin == ""
 
     @property
     def restart_lsn(self) -> int:

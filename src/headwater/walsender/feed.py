@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError
 from headwater.jobs.unforeseen import unforeseen
@@ -16,31 +17,42 @@ from headwater.pipeline.windows.following import Stopping
 from headwater.protocol.copy_frames import Piece
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.place import WalSource
-from headwater.walsender.slot_decoder import Reached, SlotDecoder
+from headwater.walsender.physical_wal import TimelineEnd
+from headwater.walsender.slot_decoder import Reached
 
 BUDGET = 8 << 20
 """Bytes of pieces that wait to be taken, at most."""
 
-Item = Piece | Reached | HeadwaterError
+Item = Piece | Reached | TimelineEnd | HeadwaterError
+
+
+class Producer(Protocol):
+    """The maker of what is streamed, pass by pass; called in the feed's thread."""
+
+    def has_more(self) -> bool:
+        """Tell whether there is more."""
+
+    def decoded(self) -> Iterable[Piece | Reached | TimelineEnd]:
+        """Give what there is."""
 
 
 class Feed:
     """The feed of one stream.
 
     Args:
-        decoder: what is decoded.
+        producer: makes what is streamed.
         source: where WAL comes to.
         wake: called when there is something to take, from another thread.
     """
 
-    def __init__(self, decoder: SlotDecoder, source: WalSource, wake: Callable[[], None]) -> None:
-        self._decoder, self._source, self._wake = decoder, source, wake
+    def __init__(self, producer: Producer, source: WalSource, wake: Callable[[], None]) -> None:
+        self._producer, self._source, self._wake = producer, source, wake
         self._stopping = Stopping()
         self._changed = threading.Condition()
         self._items: deque[Item] = deque()
         self._bytes = 0
         self._is_at_end = False
-        self._thread = threading.Thread(target=self._run, name="walsender-decoding", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="walsender-feed", daemon=True)
 
     def start(self) -> None:
         """Begin to decode."""
@@ -53,6 +65,7 @@ class Feed:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
+        self._stopping.close()
 
     def take(self) -> Item | None:
         """Return the next item, None if there is none yet."""
@@ -90,8 +103,8 @@ class Feed:
 
     def _decode_what_is_there(self) -> None:
         try:
-            while not self._stopping.is_told and self._decoder.has_more():
-                for item in self._decoder.decoded():
+            while not self._stopping.is_told and self._producer.has_more():
+                for item in self._producer.decoded():
                     self._put(item)
                     if self._is_stopped():
                         return

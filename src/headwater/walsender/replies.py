@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headwater.pg.lsn import lsn_text
 from headwater.pg.version import Version
 from headwater.protocol.backend_messages import Column, Value, command_complete, data_row, row_description
+from headwater.walsender.physical_wal import SentTimeline
 
 INT4, INT8, TEXT = 23, 20, 25
 
@@ -51,3 +53,18 @@ def read_slot(row: Sequence[str | None]) -> bytes:
 def shown(name: str, value: str) -> bytes:
     """Return the result of SHOW."""
     return result([text_column(name)], [[text(value)]], "SHOW")
+
+
+def timeline_history(version: Version, name: str, content: bytes) -> bytes:
+    """Return the result of TIMELINE_HISTORY."""
+    modifier = -1 if version.sends_history_as_text else 0
+    columns = [Column(name, TEXT, -1, modifier) for name in ("filename", "content")]
+    return result(columns, [[text(name), content]], "TIMELINE_HISTORY")
+
+
+def next_timeline(version: Version, timeline: SentTimeline) -> bytes:
+    """Return the rows that say where a timeline was left; CommandComplete is not among them."""
+    assert timeline.left is not None
+    columns = [Column("next_tli", INT8, 8), text_column("next_tli_startpos")]
+    row = [text(str(timeline.next)), text(lsn_text(timeline.left, version))]
+    return row_description(columns) + data_row(row)

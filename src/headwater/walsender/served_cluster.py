@@ -18,7 +18,7 @@ from headwater.catalog.store.image_io import store_of
 from headwater.errors import SessionError
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
-from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME
+from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.slot_moves import kept_at
@@ -29,6 +29,8 @@ from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
+from headwater.wal.segments.segment_listing import list_segments
+from headwater.wal.segments.timelines import read_history
 from headwater.walsender.copy_stream import CopyStream, stream_of
 from headwater.walsender.copying.copied_rows import CopySource, copied_rows
 from headwater.walsender.sql.copy_shapes import CopyTable
@@ -130,6 +132,30 @@ class ServedCluster:
         with self._look_lock:
             return self._growing.look(needed)
 
+    def look_at(self, needed: int, timeline: int | None) -> WalDirectory:
+        """Return the WAL of a timeline from an LSN on; of None that of the newest.
+
+        Raises:
+            SegmentError: it cannot be read.
+        """
+        if timeline is None:
+            return self.look(needed)
+        return WalDirectory.scan(self.source.wal, timeline, is_growing=True)
+
+    def timeline_history(self, timeline: int) -> tuple[str, bytes]:
+        """Return the name and the content of the history file of a timeline.
+
+        Raises:
+            SessionError: there is none.
+        """
+        name = f"{timeline:08X}.history"
+        file = list_segments(self.source.wal).histories.get(timeline)
+        if file is None:
+            raise SessionError(
+                f'could not open file "pg_wal/{name}": No such file or directory', sqlstate=UNDEFINED_FILE
+            )
+        return name, read_history(file)
+
     def end(self) -> tuple[int, int]:
         """Return the timeline and the LSN where the log ends now.
 
@@ -197,8 +223,7 @@ class ServedCluster:
             SessionError: it does not.
         """
         limit = time.monotonic() + WAIT_SECONDS
-        stopping = Stopping()
-        with Arrivals(self.source.wal.places, stopping.fileno()) as arrivals:
+        with Stopping() as stopping, Arrivals(self.source.wal.places, stopping.fileno()) as arrivals:
             while self.end()[1] < lsn:
                 if time.monotonic() > limit:
                     raise SessionError(

@@ -3,7 +3,7 @@
 Lives in the event loop, as one coroutine. What takes time is done in threads, one thing at a time.
 
 PostgreSQL: exec_replication_command, StartLogicalReplication (walsender.c), PostgresMain (postgres.c),
-backend_startup.c. Known gap: START_REPLICATION PHYSICAL, BASE_BACKUP; the extended protocol outside of replication.
+backend_startup.c. Known gaps: BASE_BACKUP; the extended protocol outside of replication; errors are told in UTF-8.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ from headwater.protocol.replication_commands import (
     ReadReplicationSlot,
     Show,
     StartLogical,
+    StartPhysical,
+    TimelineHistory,
     parse_command,
 )
 from headwater.protocol.startup import (
@@ -86,15 +88,24 @@ from headwater.walsender.access.authentication import Pending, check_publication
 from headwater.walsender.access.tls import ALPN
 from headwater.walsender.access.users import User
 from headwater.walsender.connection import Connection, ConnectionClosedError
-from headwater.walsender.feed import Feed
-from headwater.walsender.replies import created_slot, identify_system, read_slot, shown
+from headwater.walsender.feed import Feed, Producer
+from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
+from headwater.walsender.replies import created_slot, identify_system, next_timeline, read_slot, shown, timeline_history
 from headwater.walsender.served import Served
 from headwater.walsender.session_settings import ClientSettings
-from headwater.walsender.slot_commands import EXPORT, USE, alter_slot, create_slot, is_true, new_slot
+from headwater.walsender.slot_commands import (
+    EXPORT,
+    USE,
+    alter_slot,
+    create_physical_slot,
+    create_slot,
+    is_true,
+    new_slot,
+)
 from headwater.walsender.slot_decoder import SlotDecoder, of_session
-from headwater.walsender.slot_progress import SlotProgress
+from headwater.walsender.slot_progress import PhysicalProgress, Progress, SlotProgress
 from headwater.walsender.statements import Statements
-from headwater.walsender.streaming import LogicalStream, StreamEnd
+from headwater.walsender.streaming import Stream, StreamEnd
 
 T = TypeVar("T")
 
@@ -302,6 +313,9 @@ class Session:
             if isinstance(command, StartLogical):
                 if not await self._stream(command):
                     return False
+            elif isinstance(command, StartPhysical):
+                if not await self._stream_physical(command):
+                    return False
             elif command is not None:
                 log.debug("received replication command: %s", text)
                 self._connection.send(await self._answer(command))
@@ -368,15 +382,25 @@ class Session:
             await _in_thread(lambda: slots.drop(command.slot, self.pid, command.waits))
             return command_complete("DROP_REPLICATION_SLOT")
         if isinstance(command, ReadReplicationSlot):
-            return self._read(command)
+            return await _in_thread(lambda: self._read(command))
+        if isinstance(command, TimelineHistory):
+            file = await _in_thread(lambda: cluster.timeline_history(command.timeline))
+            return timeline_history(cluster.version, *file)
         raise SessionError(f"{type(command).__name__} is not supported", sqlstate=FEATURE_NOT_SUPPORTED)
 
     def _read(self, command: ReadReplicationSlot) -> bytes:
-        if command.slot in self._served.slots.names():
+        cluster, slots = self._served.cluster, self._served.slots
+        if command.slot not in slots.names():
+            return read_slot([None, None, None])
+        slot = slots.read(command.slot)
+        if not slot.is_physical:
             raise SessionError(
                 "cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate=FEATURE_NOT_SUPPORTED
             )
-        return read_slot([None, None, None])
+        if not slot.confirmed_lsn:
+            return read_slot(["physical", None, None])
+        timeline = cluster.look().timeline_at(slot.confirmed_lsn)
+        return read_slot(["physical", lsn_text(slot.confirmed_lsn, cluster.version), str(timeline)])
 
     def _check_database(self) -> None:
         if not self._session.database:
@@ -387,8 +411,12 @@ class Session:
     async def _create(self, command: CreateReplicationSlot) -> bytes:
         served = self._served
         asked = new_slot(command, served.cluster.version)
-        if command.plugin is not None:
-            self._check_database()
+        if command.plugin is None:
+            await _in_thread(lambda: create_physical_slot(served.cluster, served.slots, command))
+            if command.is_temporary:
+                self._own_slots.append(command.slot)
+            return created_slot(command.slot, lsn_text(0, served.cluster.version), None, None)
+        self._check_database()
         self._check_snapshot(asked.snapshot)
         database = self._session.database
         settings = self._sql.settings.of_decoding()
@@ -432,22 +460,16 @@ class Session:
             if slot != opened.slot:
                 await _in_thread(lambda: opened.write(slot))
             progress = SlotProgress(opened, self._served.cluster.segment_size)
-            end = await self._streamed(decoder, progress)
-        if end is StreamEnd.LOST or end is StreamEnd.TIMED_OUT:
-            if end is StreamEnd.TIMED_OUT:
-                log.info("terminating walsender process due to replication timeout")
-            return False
-        self._connection.send(command_complete("COPY 0"))
-        if end is StreamEnd.SERVICE_ENDS:
-            return False
-        self._connection.send(command_complete("START_REPLICATION"))
-        return True
+            end = await self._streamed(decoder, progress, shows_position=True)
+        return self._ended(end, None)
 
-    async def _streamed(self, decoder: SlotDecoder, progress: SlotProgress) -> StreamEnd:
+    async def _streamed(self, producer: Producer, progress: Progress, *, shows_position: bool) -> StreamEnd:
         served, connection = self._served, self._connection
-        feed = Feed(decoder, served.cluster.source.wal, connection.wake_from_thread)
+        feed = Feed(producer, served.cluster.source.wal, connection.wake_from_thread)
         timeout = self._sql.settings.sender_timeout
-        stream = LogicalStream(connection, feed, progress, timeout, lambda: served.is_ending, self._check_canceled)
+        stream = Stream(
+            *(connection, feed, progress, timeout, lambda: served.is_ending, self._check_canceled), shows_position
+        )
         connection.send(COPY_BOTH_RESPONSE)
         feed.start()
         try:
@@ -456,8 +478,56 @@ class Session:
             await _in_thread(feed.stop)
             await _in_thread(progress.write)
 
+    async def _stream_physical(self, command: StartPhysical) -> bool:
+        """Stream the WAL itself; False: the session ends."""
+        if self._sql.status != b"I":
+            raise SessionError(
+                "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
+            )
+        if not self._sql.user.may_copy_all:
+            raise SessionError("permission denied to start WAL sender", sqlstate=INSUFFICIENT_PRIVILEGE)
+        cluster, end = self._served.cluster, StreamEnd.AGREED
+        with ExitStack() as block:
+            opened = None
+            if command.slot is not None:
+                use = self._served.slots.used(command.slot, self.pid)
+                opened = await _in_thread(lambda: block.enter_context(use))
+                if not opened.slot.is_physical:
+                    raise SessionError(
+                        "cannot use a logical replication slot for physical replication",
+                        sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    )
+            timeline = await _in_thread(lambda: sent_timeline(cluster, command.timeline, command.lsn))
+            if timeline.left is None or command.lsn < timeline.left:
+                progress = PhysicalProgress(opened, command.lsn)
+                wal = PhysicalWal(cluster, timeline, command.lsn)
+                end = await self._streamed(wal, progress, shows_position=False)
+        return self._ended(end, b"" if timeline.left is None else next_timeline(cluster.version, timeline))
+
+    def _ended(self, end: StreamEnd, rows: bytes | None) -> bool:
+        """Tell the client that the stream has ended; False: the session ends, too.
+
+        Args:
+            end: of the stream; rows: of a physical stream, the result that says where the log went on.
+        """
+        if end is StreamEnd.LOST or end is StreamEnd.TIMED_OUT:
+            if end is StreamEnd.TIMED_OUT:
+                log.info("terminating walsender process due to replication timeout")
+            return False
+        is_logical = rows is None
+        if end is StreamEnd.SERVICE_ENDS:
+            self._connection.send(command_complete("COPY 0"))
+            return False
+        first = command_complete("COPY 0") if is_logical else (rows or b"") + command_complete("START_STREAMING")
+        self._connection.send(first + command_complete("START_REPLICATION"))
+        return True
+
     def _marked(self, slot: Slot, command: StartLogical) -> Slot:
         """Return the slot as the command needs it; two_phase is set by the plugin's option of that name."""
+        if slot.is_physical:
+            raise SessionError(
+                "cannot use physical replication slot for logical decoding", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
+            )
         if slot.request.database != self._session.database:
             raise SessionError(
                 f'replication slot "{command.slot}" was not created in this database',

@@ -22,7 +22,7 @@ from headwater.pg.version import Version
 from headwater.pipeline.requests.plugin_loading import plugin_names
 from headwater.protocol.replication_commands import AlterReplicationSlot, CreateReplicationSlot, Options, Value
 from headwater.protocol.startup import parsed_bool
-from headwater.slots.slot import Slot, SlotRequest
+from headwater.slots.slot import Pairs, Slot, SlotRequest
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 from headwater.walsender.upstream import Settings
@@ -105,10 +105,7 @@ def create_slot(
     Raises:
         SessionError: it cannot be made; HeadwaterError: the WAL cannot be followed.
     """
-    if command.plugin is None:
-        raise SessionError(
-            "physical replication slots are not supported", sqlstate=FEATURE_NOT_SUPPORTED, hint="Use a logical slot."
-        )
+    assert command.plugin is not None
     slots.check_new(command.slot)
     _check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
@@ -118,15 +115,7 @@ def create_slot(
     else:
         snapshot = SessionSnapshot(cluster.state_at_end(database), None)
     place = snapshot.kept
-    source = cluster.source
-    request = SlotRequest(
-        wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in source.wal.places),
-        catalog=os.path.abspath(source.catalog),
-        database=database,
-        plugin=command.plugin,
-        server_settings=place.server_settings,
-        timeline=source.wal.timeline,
-    )
+    request = _request(cluster, database, command.plugin, place.server_settings)
     state = replace(place.state, outputs=())
     slot = Slot(request, place.state.lsn, state, asked.two_phase, asked.failover)
     try:
@@ -135,6 +124,30 @@ def create_slot(
         snapshot.close()
         raise
     return snapshot
+
+
+def create_physical_slot(cluster: ServedCluster, slots: ServedSlots, command: CreateReplicationSlot) -> None:
+    """Make a physical slot; it stands nowhere until WAL is reserved, or a stream has used it.
+
+    Raises:
+        SessionError: it cannot be made; WalError: the WAL cannot be read.
+    """
+    slots.check_new(command.slot)
+    reserves = any(name == "reserve_wal" and is_true(name, value) for name, value in command.options)
+    place = cluster.end()[1] if reserves else 0
+    slots.create(command.slot, Slot(_request(cluster, "", "", ()), place, None), command.is_temporary)
+
+
+def _request(cluster: ServedCluster, database: str, plugin: str, settings: Pairs) -> SlotRequest:
+    source = cluster.source
+    return SlotRequest(
+        wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in source.wal.places),
+        catalog=os.path.abspath(source.catalog),
+        database=database,
+        plugin=plugin,
+        server_settings=settings,
+        timeline=source.wal.timeline,
+    )
 
 
 def _check_plugin(name: str, version: Version) -> None:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import replace
+from typing import Protocol
 
 from headwater.reorder.commits.state import State
 from headwater.slots.slot import SlotStatistics
@@ -21,6 +22,63 @@ from headwater.slots.slot_directory import OpenSlot
 WRITE_SECONDS = 10.0
 MOST_STATES = 64
 """States that wait for being confirmed, at most; of more, every other one is dropped."""
+
+
+class Progress(Protocol):
+    """What a stream reports to.
+
+    Attributes:
+        confirmed: LSN up to which the client has everything, or where it begins.
+    """
+
+    confirmed: int
+
+    def reached(self, state: State) -> None:
+        """Note a state that the slot can go on from once all before it is confirmed."""
+
+    def sent(self, messages: int, size: int) -> None:
+        """Count what was sent."""
+
+    def confirm(self, lsn: int) -> bool:
+        """Note that the client has all up to an LSN; return whether :meth:`write` is due."""
+
+    def write(self) -> None:
+        """Write what is to outlive the session."""
+
+
+class PhysicalProgress:
+    """The progress of a physical stream: of a slot, if there is one. It may go back, as a standby may begin again.
+
+    Args:
+        opened: the slot; None without one.
+        start: LSN where the stream begins.
+    """
+
+    def __init__(self, opened: OpenSlot | None, start: int) -> None:
+        self._opened = opened
+        self.confirmed = start
+        self._has_news = False
+
+    def reached(self, state: State) -> None:
+        """Do nothing: there are no states."""
+
+    def sent(self, messages: int, size: int) -> None:
+        """Count nothing."""
+
+    def confirm(self, lsn: int) -> bool:
+        """Note that the client has synced all up to an LSN."""
+        self._has_news = self._has_news or lsn != self.confirmed
+        self.confirmed = lsn
+        return False
+
+    def write(self) -> None:
+        """Write the slot's file, if there is anything new.
+
+        Raises:
+            SlotError: it cannot be written.
+        """
+        if self._opened is not None and self._has_news:
+            self._opened.write(replace(self._opened.slot, confirmed_lsn=self.confirmed))
 
 
 class SlotProgress:

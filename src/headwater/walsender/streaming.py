@@ -1,4 +1,4 @@
-"""A logical stream: messages out, the client's positions in, signs of life both ways.
+"""A stream: messages out, the client's positions in, signs of life both ways.
 
 One loop looks at all that may have happened and then waits, as the server does at its latch. What it sends, and when,
 is the server's: a keepalive whenever everything has been sent and the client has not reported it; an answer at once to
@@ -24,8 +24,9 @@ from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
 from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
 from headwater.walsender.connection import Connection
 from headwater.walsender.feed import Feed
+from headwater.walsender.physical_wal import TimelineEnd
 from headwater.walsender.slot_decoder import Reached
-from headwater.walsender.slot_progress import SlotProgress
+from headwater.walsender.slot_progress import Progress
 
 LONGEST_WAIT = 10.0
 """Seconds after which the loop looks at everything again."""
@@ -55,16 +56,17 @@ class Positions:
     applied: int = 0
 
 
-class LogicalStream:
+class Stream:
     """A stream to one client.
 
     Args:
         connection: the client's.
         feed: what is sent.
-        progress: the slot's.
+        progress: of the slot, or of the client alone.
         timeout: seconds after which a silent client is given up; 0 for never.
         is_ending: says whether the service ends.
         check: raises what the stream is to end with at once.
+        shows_position: the client is told how far all was sent whenever it has not reported it; of a logical stream.
 
     Attributes:
         positions: of the stream.
@@ -74,13 +76,15 @@ class LogicalStream:
         self,
         connection: Connection,
         feed: Feed,
-        progress: SlotProgress,
+        progress: Progress,
         timeout: float,
         is_ending: Callable[[], bool],
         check: Callable[[], None],
+        shows_position: bool,
     ) -> None:
         self._connection, self._feed, self._progress = connection, feed, progress
         self._timeout, self._is_ending, self._check = timeout, is_ending, check
+        self._shows_position = shows_position
         self._loop = asyncio.get_running_loop()
         self.positions = Positions(progress.confirmed)
         self._last_reply = self._loop.time()
@@ -120,7 +124,8 @@ class LogicalStream:
         if self._is_caught_up:
             if self._is_ending():
                 return self._finish()
-            self._show_position()
+            if self._shows_position:
+                self._show_position()
         return self._check_time()
 
     def _can_go_on(self) -> bool:
@@ -140,9 +145,7 @@ class LogicalStream:
 
     def _heed(self, message: Message) -> bool:
         if message.kind == CLIENT_COPY_DONE:
-            if not self._has_sent_done:
-                self._connection.send(COPY_DONE)
-                self._has_sent_done = True
+            self._send_done()
             self._has_received_done = True
             return True
         if message.kind != COPY_DATA:
@@ -152,6 +155,11 @@ class LogicalStream:
         if isinstance(status, StandbyStatus):
             self._take(status)
         return True
+
+    def _send_done(self) -> None:
+        if not self._has_sent_done:
+            self._connection.send(COPY_DONE)
+            self._has_sent_done = True
 
     def _take(self, status: StandbyStatus) -> None:
         place = self.positions
@@ -177,6 +185,8 @@ class LogicalStream:
             if isinstance(item, Reached):
                 self.positions.sent = max(self.positions.sent, item.kept.state.lsn)
                 self._progress.reached(item.kept.state)
+            elif isinstance(item, TimelineEnd):
+                self._send_done()
             elif isinstance(item, HeadwaterError):
                 raise item
 

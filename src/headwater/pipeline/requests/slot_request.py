@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.errors import UsageError
+from headwater.errors import SlotError, UsageError
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.wal_places import source_of_options
 from headwater.plugins.rows.plugin import RowChanges
@@ -20,8 +20,14 @@ from headwater.wal.segments.local_path import local_path
 
 
 def request_of_slot(slot: Slot) -> DecodeRequest:
-    """Return a slot's request, from where it stands."""
+    """Return a slot's request, from where it stands.
+
+    Raises:
+        SlotError: the slot is physical.
+    """
     asked = slot.request
+    if slot.is_physical:
+        raise SlotError("cannot use physical replication slot for logical decoding")
     return DecodeRequest(
         wal=wal_source(asked.wal, timeline=asked.timeline),
         catalog=asked.catalog,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, warn
 from headwater.slots.kept_state import KeptState
@@ -34,6 +34,17 @@ class Stopping:
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.is_told = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the descriptors; nobody waits for the request any more."""
+        os.close(self._reader)
+        os.close(self._writer)
 
     def fileno(self) -> int:
         """Return a descriptor that can be read once the request was made."""

@@ -60,13 +60,22 @@ def read_lineage(histories: Mapping[int, HistoryFile], target: int) -> Lineage:
 
 
 def _text(file: HistoryFile) -> str:
+    return read_history(file).decode("utf-8", "replace")
+
+
+def read_history(file: HistoryFile) -> bytes:
+    """Read a history file, unpacked.
+
+    Raises:
+        SegmentError: it cannot be read.
+    """
     packed = Packed(file.place, file.path, file.method)
     with errors_as(SegmentError, "read history file", file.path):
         stream = open_stream(packed)
         data = read_stream(stream, _MOST_BYTES, packed)
         stream.close()
         method = compression_of(data) if file.method == PLAIN else None
-    return _text(HistoryFile(file.place, file.path, method)) if method else data.decode("utf-8", "replace")
+    return read_history(HistoryFile(file.place, file.path, method)) if method else data
 
 
 def _entry(line: str, path: str) -> tuple[int, int]:
