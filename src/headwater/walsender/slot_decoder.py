@@ -54,9 +54,11 @@ class SlotDecoder:
     """
 
     def __init__(self, cluster: ServedCluster, request: DecodeRequest, state: KeptState | None) -> None:
-        self._cluster, self._request, self._kept = cluster, request, state
+        self._cluster, self._kept = cluster, state
+        opened = open_request(request, kept_state=state, directory=self._look())
+        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
+        self._plans = windows_in_threads(opened, scope, WINDOW, goes_on=True)
         self._settlement = Settlement()
-        self._first: OpenRequest | None = self._open()
 
     def has_more(self) -> bool:
         """Tell whether there is WAL that was not decoded yet.
@@ -67,25 +69,20 @@ class SlotDecoder:
         return self._kept is None or has_record(self._look(), self._kept.state.lsn)
 
     def decoded(self) -> Iterator[Piece | Reached]:
-        """Decode what is there.
+        """Decode what is there. The session goes on: what the fold and the plugin know is kept from call to call.
 
         Raises:
             HeadwaterError: it cannot be decoded.
         """
-        opened, self._first = self._first or self._open(), None
-        request = opened.request
-        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        plans = windows_in_threads(opened, scope, WINDOW, goes_on=True)
+        self._plans.go_on(self._look())
+        opened = self._plans.opened
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        for window in plans:
+        for window in self._plans:
             for piece in cut_slices(window.assembly.plan, SLICE_BYTES):
                 messages = self._settlement.settled(decoder.messages(piece))
                 yield from framed(sent_lsns(opened, messages), messages.offsets, messages.data)
-            self._kept = KeptState(plans.state_behind(window.behind), opened.server_settings)
+            self._kept = KeptState(self._plans.state_behind(window.behind), opened.server_settings)
             yield Reached(self._kept)
-
-    def _open(self) -> OpenRequest:
-        return open_request(self._request, kept_state=self._kept, directory=self._look())
 
     def _look(self) -> WalDirectory:
         if self._kept is None:

@@ -9,7 +9,7 @@ remembers what it announced. They share the rest: the index, the catalog and wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -48,6 +48,7 @@ from headwater.rmgr.index.index_rows import Rows
 from headwater.rmgr.index.wal_index import UNREFINED, Locator, Refinement, Request, WalIndex, no_index
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.wal.records.record import parse_record
+from headwater.wal.segments.directory import WalDirectory
 
 Rolled = Callable[[CatalogStore, int, int, bool], None]
 """Called before the plugin is asked anything about a window.
@@ -160,9 +161,22 @@ class DatabaseFold:
 
     @property
     def lo(self) -> int:
-        """The LSN where its first window begins."""
+        """The LSN where its next window begins."""
+        if self._behind:
+            return self._behind[-1].lsn
         opened = self.opened
-        return index_start(opened.directory, opened.store) if opened.state is None else opened.state.lsn
+        return index_start(opened.directory, opened.store) if self._state is None else self._state.lsn
+
+    def go_on(self, directory: WalDirectory) -> None:
+        """Go on behind the last window, in WAL that has come meanwhile.
+
+        Args:
+            directory: the WAL as it is now.
+        """
+        self.outputs = tuple(
+            replace(output, opened=replace(output.opened, directory=directory)) for output in self.outputs
+        )
+        self.opened = self.outputs[0].opened
 
     def table_names(self, output: int) -> frozenset[str]:
         """Return names that tables had after the last window, if patterns of this output ask for tables."""

@@ -24,6 +24,7 @@ from headwater.pipeline.windows.index_job import index_in_threads
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
 from headwater.reorder.commits.state import State
 from headwater.rmgr.index.wal_index import GRID, Locator, Request, joined_stretches
+from headwater.wal.segments.directory import WalDirectory
 
 __all__ = ["NewPlans", "PlanWindows", "PlannedWindow", "Rolled", "WalPass", "windows_in_threads"]
 
@@ -206,6 +207,11 @@ class PlanWindows:
     def __iter__(self) -> Iterator[PlannedWindow]:
         for planned in WalPass([self._plan], self.index, self.parallel, self.bounds, self.grid):
             yield planned.pop(self._plan)
+
+    def go_on(self, directory: WalDirectory) -> None:
+        """Let the next iteration go on behind the last window, in WAL as it is now."""
+        self._plan.go_on(directory)
+        self.opened = self._plan.opened
 
     def state_behind(self, behind: Behind) -> State:
         """Return the state after a window."""
