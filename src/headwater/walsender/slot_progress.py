@@ -25,7 +25,7 @@ MOST_STATES = 64
 
 
 class Progress(Protocol):
-    """What a stream reports to.
+    """The side that a stream reports to.
 
     Attributes:
         confirmed: LSN up to which the client has everything, or where it begins.
