@@ -1,0 +1,98 @@
+"""Logins at the service itself: by password over TLS, bound to its certificate, direct TLS, and by the socket."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from access.certificates import self_signed
+from bad_input.servers import run, small_server
+from headwater.protocol.scram import SALT_BYTES, Verifier
+from headwater.walsender.access.users import User, Users, write_users
+from serving.service import Serving, backup_of
+
+pytestmark = pytest.mark.server
+
+RULES = """
+local    all,replication  all                   peer
+hostssl  all,replication  all     127.0.0.1/32  scram-sha-256
+"""
+PASSWORD = "open sesame"
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Serving:
+    """Return a service over the WAL of a server that has stopped; not started."""
+    with small_server(18) as server:
+        run(server, "CREATE TABLE t (a int)", "CREATE PUBLICATION p FOR TABLE t", "CREATE PUBLICATION q FOR TABLE t")
+        catalog = backup_of(server, tmp_path / "base")
+    rules, users, made = tmp_path / "rules", tmp_path / "users", self_signed(tmp_path, "localhost")
+    rules.write_text(RULES)
+    reader = User("reader", Verifier.make(PASSWORD.encode(), bytes(SALT_BYTES)), publications=("p",))
+    write_users(users, Users().with_user(reader).with_user(User("all", reader.verifier)))
+    flags = ["--auth", str(rules), "--users", str(users), "--socket", str(tmp_path)]
+    flags += ["--tls-cert", str(made.certificate), "--tls-key", str(made.key)]
+    return Serving(catalog / "pg_wal", catalog, tmp_path / "slots", *flags)
+
+
+def connect(serving: Serving, **words: str) -> psycopg.Connection[tuple[object, ...]]:
+    place = {"host": "127.0.0.1", "port": str(serving.port), "dbname": "postgres", "user": "reader"}
+    place |= {"password": PASSWORD, "sslmode": "require", "replication": "database"}
+    return psycopg.connect(**{**place, **words}, autocommit=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"channel_binding": "require"},
+        {"sslnegotiation": "direct", "channel_binding": "require"},
+        {"sslmode": "verify-ca", "sslrootcert": "localhost.crt"},
+    ],
+    ids=["password", "bound", "direct", "verified"],
+)
+def test_let_in(serving: Serving, tmp_path: Path, words: dict[str, str]) -> None:
+    words = {name: str(tmp_path / value) if name == "sslrootcert" else value for name, value in words.items()}
+    with serving, connect(serving, **words) as connection:
+        assert connection.execute("SELECT current_database()").fetchone() == ("postgres",)
+
+
+def test_not_let_in(serving: Serving) -> None:
+    refused = (
+        ({"password": "wrong"}, 'password authentication failed for user "reader"'),
+        ({"user": "nobody"}, 'password authentication failed for user "nobody"'),
+        ({"sslmode": "disable"}, 'no pg_hba.conf entry for host "127.0.0.1", user "reader", database "postgres"'),
+        ({"dbname": "nothing"}, 'database "nothing" does not exist'),
+        ({"replication": "true"}, "permission denied to start WAL sender"),
+    )
+    with serving:
+        for words, reason in refused:
+            with pytest.raises(psycopg.OperationalError, match=reason):
+                connect(serving, **words)
+        with socket.create_connection(("127.0.0.1", serving.port)) as plain:
+            plain.sendall(b"\x16\x03\x01\x00\x01\x00")
+            assert plain.recv(1000)[:1] in (b"", b"\x15")
+        with connect(serving) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_the_owner_comes_by_the_socket(serving: Serving, tmp_path: Path) -> None:
+    words = {"host": str(tmp_path), "port": "5432", "user": getpass.getuser(), "sslmode": "prefer"}
+    with serving, connect(serving, **words) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_rights_by_publication(serving: Serving) -> None:
+    copy, start = "COPY public.t (a) TO STDOUT", "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', {})"
+    with serving, connect(serving) as reader, connect(serving, user="all") as other:
+        reader.execute("CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'nothing')")
+        other.execute("CREATE_REPLICATION_SLOT d LOGICAL test_decoding (SNAPSHOT 'nothing')")
+        for statement in (start.format("s", "publication_names 'p,q'"), start.format("d", "publication_names 'p'")):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute(statement.encode())
+        with reader.cursor().copy(copy) as copied:
+            assert list(copied) == []
