@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -24,25 +25,32 @@ hostssl  all,replication  all     127.0.0.1/32  scram-sha-256
 PASSWORD = "open sesame"
 
 
-@pytest.fixture
-def serving(tmp_path: Path) -> Serving:
-    """Return a service over the WAL of a server that has stopped; not started."""
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the service's files."""
+    return tmp_path_factory.mktemp("logins")
+
+
+@pytest.fixture(scope="module")
+def serving(place: Path) -> Iterator[Serving]:
+    """Run a service over the WAL of a server that has stopped."""
     with small_server(18) as server:
         run(server, "CREATE TABLE t (a int)", "CREATE PUBLICATION p FOR TABLE t", "CREATE PUBLICATION q FOR TABLE t")
-        catalog = backup_of(server, tmp_path / "base")
-    rules, users, made = tmp_path / "rules", tmp_path / "users", self_signed(tmp_path, "localhost")
+        catalog = backup_of(server, place / "base")
+    rules, users, made = place / "rules", place / "users", self_signed(place, "localhost")
     rules.write_text(RULES)
     reader = User("reader", Verifier.make(PASSWORD.encode(), bytes(SALT_BYTES)), publications=("p",))
     write_users(users, Users().with_user(reader).with_user(User("all", reader.verifier)))
-    flags = ["--auth", str(rules), "--users", str(users), "--socket", str(tmp_path)]
+    flags = ["--auth", str(rules), "--users", str(users), "--socket", str(place)]
     flags += ["--tls-cert", str(made.certificate), "--tls-key", str(made.key)]
-    return Serving(catalog / "pg_wal", catalog, tmp_path / "slots", *flags)
+    with Serving(catalog / "pg_wal", catalog, place / "slots", *flags) as service:
+        yield service
 
 
 def connect(serving: Serving, **words: str) -> psycopg.Connection[tuple[object, ...]]:
-    place = {"host": "127.0.0.1", "port": str(serving.port), "dbname": "postgres", "user": "reader"}
-    place |= {"password": PASSWORD, "sslmode": "require", "replication": "database"}
-    return psycopg.connect(**{**place, **words}, autocommit=True)  # type: ignore[arg-type]
+    usual = {"host": "127.0.0.1", "port": str(serving.port), "dbname": "postgres", "user": "reader"}
+    usual |= {"password": PASSWORD, "sslmode": "require", "replication": "database"}
+    return psycopg.connect(**{**usual, **words}, autocommit=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -55,9 +63,9 @@ def connect(serving: Serving, **words: str) -> psycopg.Connection[tuple[object, 
     ],
     ids=["password", "bound", "direct", "verified"],
 )
-def test_let_in(serving: Serving, tmp_path: Path, words: dict[str, str]) -> None:
-    words = {name: str(tmp_path / value) if name == "sslrootcert" else value for name, value in words.items()}
-    with serving, connect(serving, **words) as connection:
+def test_let_in(serving: Serving, place: Path, words: dict[str, str]) -> None:
+    words = {name: str(place / value) if name == "sslrootcert" else value for name, value in words.items()}
+    with connect(serving, **words) as connection:
         assert connection.execute("SELECT current_database()").fetchone() == ("postgres",)
 
 
@@ -69,26 +77,25 @@ def test_not_let_in(serving: Serving) -> None:
         ({"dbname": "nothing"}, 'database "nothing" does not exist'),
         ({"replication": "true"}, "permission denied to start WAL sender"),
     )
-    with serving:
-        for words, reason in refused:
-            with pytest.raises(psycopg.OperationalError, match=reason):
-                connect(serving, **words)
-        with socket.create_connection(("127.0.0.1", serving.port)) as plain:
-            plain.sendall(b"\x16\x03\x01\x00\x01\x00")
-            assert plain.recv(1000)[:1] in (b"", b"\x15")
-        with connect(serving) as connection:
-            assert connection.execute("SELECT 1").fetchone() == (1,)
+    for words, reason in refused:
+        with pytest.raises(psycopg.OperationalError, match=reason):
+            connect(serving, **words)
+    with socket.create_connection(("127.0.0.1", serving.port)) as plain:
+        plain.sendall(b"\x16\x03\x01\x00\x01\x00")
+        assert plain.recv(1000)[:1] in (b"", b"\x15")
+    with connect(serving) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_the_owner_comes_by_the_socket(serving: Serving, tmp_path: Path) -> None:
-    words = {"host": str(tmp_path), "port": "5432", "user": getpass.getuser(), "sslmode": "prefer"}
-    with serving, connect(serving, **words) as connection:
+def test_the_owner_comes_by_the_socket(serving: Serving, place: Path) -> None:
+    words = {"host": str(place), "port": "5432", "user": getpass.getuser(), "sslmode": "prefer"}
+    with connect(serving, **words) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_rights_by_publication(serving: Serving) -> None:
     copy, start = "COPY public.t (a) TO STDOUT", "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', {})"
-    with serving, connect(serving) as reader, connect(serving, user="all") as other:
+    with connect(serving) as reader, connect(serving, user="all") as other:
         reader.execute("CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'nothing')")
         other.execute("CREATE_REPLICATION_SLOT d LOGICAL test_decoding (SNAPSHOT 'nothing')")
         for statement in (start.format("s", "publication_names 'p,q'"), start.format("d", "publication_names 'p'")):
