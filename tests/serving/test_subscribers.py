@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from bad_input.servers import conninfo_of, run, small_server, value
@@ -87,3 +88,18 @@ def test_the_primary_is_stopped(tmp_path: Path) -> None:
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0
+
+
+def test_an_upstream_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    """Its rows would be taken for those of the WAL."""
+    with small_server(16) as publisher, small_server(18) as other:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        catalog = backup_of(publisher, tmp_path / "base")
+        upstream = ("--upstream", conninfo_of(other))
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots", *upstream) as serving:
+            place = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres replication=database"
+            with psycopg.connect(place, autocommit=True) as session:
+                session.execute("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+                with pytest.raises(psycopg.errors.InternalError_, match="the primary is another cluster"):
+                    session.execute("CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')")
+            assert list((tmp_path / "slots").iterdir()) == []

@@ -81,6 +81,7 @@ class _Tail:
     """A database's state at the end of the log, as far as it was looked at."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    reading: threading.Lock = field(default_factory=threading.Lock)
     kept: KeptState | None = None
     view: tuple[int, HistoricCatalog] | None = None
 
@@ -207,10 +208,15 @@ class ServedCluster:
             return SessionSnapshot(self.state_at_end(database), None)
         tail = self._tails[database]
         with tail.lock:
-            rows = UpstreamSnapshot(upstream, database, settings)
+            rows = UpstreamSnapshot(upstream, database, self.system_identifier, settings)
             try:
                 self._wait_for(rows.lsn)
                 tail.kept = kept_at(self.request(database), tail.kept, rows.lsn)
+                if tail.kept.state.lsn > rows.lsn:
+                    raise SessionError(
+                        f"the primary's snapshot is as of {Lsn(rows.lsn)}, the WAL that is served has been followed up "
+                        f"to {Lsn(tail.kept.state.lsn)} already"
+                    )
             except BaseException:
                 rows.close()
                 raise
@@ -232,6 +238,10 @@ class ServedCluster:
                         hint="Is the WAL that is served the primary's, and is it received?",
                     )
                 arrivals.wait()
+
+    def reading(self, database: str) -> threading.Lock:
+        """Return the lock to be held while a catalog is asked: sessions share what its views remember."""
+        return self._tails[database].reading
 
     def catalog(self, database: str, snapshot: SessionSnapshot | None = None) -> HistoricCatalog:
         """Return the catalog of a database as a session sees it.

@@ -143,8 +143,10 @@ class Statements:
         """Ask the layers that read catalogs and rows."""
         self._has_read = True
         cluster, database = self._served.cluster, self._request.database
-        catalog = cluster.catalog(database, self.snapshot)
-        answered = PublisherAnswers(catalog, cluster.version, database, self.settings.session()).answer(statement)
+        with cluster.reading(database):
+            catalog = cluster.catalog(database, self.snapshot)
+            answers = PublisherAnswers(catalog, cluster.version, database, self.settings.session())
+            answered = answers.answer(statement)
         if answered is not None:
             changed = b"".join(self._set(name, value) for name, value in answered.settings)
             rows = [tuple(map(self.settings.sent, row)) for row in answered.rows]
@@ -226,9 +228,11 @@ class Statements:
             SessionError: it does.
         """
         cluster, database = self._served.cluster, self._request.database
-        catalog = cluster.catalog(database, self.snapshot)
-        copy = parse_copy(statement)
-        if copy is None or not may_copy(copy, self.user.publications or (), catalog, cluster.version):
+        copy, names = parse_copy(statement), self.user.publications or ()
+        with cluster.reading(database):
+            catalog = cluster.catalog(database, self.snapshot)
+            is_allowed = copy is not None and may_copy(copy, names, catalog, cluster.version)
+        if not is_allowed:
             name = "" if copy is None else copy.table
             raise SessionError(f"permission denied for table {name}", sqlstate=INSUFFICIENT_PRIVILEGE)
 

@@ -29,6 +29,7 @@ class UpstreamSnapshot:
     Args:
         conninfo: of the primary; the role needs REPLICATION, and SELECT on what is copied.
         database: its name.
+        system_identifier: of the cluster that it must be.
         settings: of the session that values are printed under.
 
     Attributes:
@@ -36,11 +37,13 @@ class UpstreamSnapshot:
 
     Raises:
         ServerError: the primary refuses; ConnectionLostError: it cannot be reached.
+        SessionError: it is another cluster.
     """
 
-    def __init__(self, conninfo: str, database: str, settings: Settings) -> None:
+    def __init__(self, conninfo: str, database: str, system_identifier: int, settings: Settings) -> None:
         self._connection = ReplicationConnection(conninfo, database)
         try:
+            self._check_system(system_identifier)
             for name, value in settings:
                 self._connection.rows(f"SELECT pg_catalog.set_config({_literal(name)}, {_literal(value)}, false)")
             self._connection.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
@@ -48,6 +51,13 @@ class UpstreamSnapshot:
         except BaseException:
             self._connection.close()
             raise
+
+    def _check_system(self, expected: int) -> None:
+        ((identifier, *_),) = self._connection.rows("IDENTIFY_SYSTEM")
+        if identifier != str(expected):
+            raise SessionError(
+                f"the primary is another cluster, of system identifier {identifier}, where the WAL is of {expected}"
+            )
 
     def _make_slot(self) -> int:
         name = quoted(f"headwater_{secrets.token_hex(8)}")
