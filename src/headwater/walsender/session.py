@@ -34,6 +34,7 @@ from headwater.protocol.backend_messages import (
     COPY_BOTH_RESPONSE,
     COPY_DONE,
     EMPTY_QUERY,
+    IDLE,
     IN_FAILED_TRANSACTION,
     IN_TRANSACTION,
     backend_key_data,
@@ -402,6 +403,12 @@ class Session:
         timeline = cluster.look().timeline_at(slot.confirmed_lsn)
         return read_slot(["physical", lsn_text(slot.confirmed_lsn, cluster.version), str(timeline)])
 
+    def _check_no_transaction(self) -> None:
+        if self._sql.status != IDLE:
+            raise SessionError(
+                "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
+            )
+
     def _check_database(self) -> None:
         if not self._session.database:
             raise SessionError(
@@ -440,17 +447,14 @@ class Session:
 
     def _check_snapshot(self, snapshot: str) -> None:
         words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"
-        if snapshot == EXPORT and self._sql.status != b"I":
+        if snapshot == EXPORT and self._sql.status != IDLE:
             raise SessionError(f"{words} must not be called inside a transaction")
         if snapshot == USE:
             self._sql.check_uses_snapshot(words)
 
     async def _stream(self, command: StartLogical) -> bool:
         """Stream from a slot; False: the session ends."""
-        if self._sql.status != b"I":
-            raise SessionError(
-                "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
-            )
+        self._check_no_transaction()
         self._check_database()
         with ExitStack() as block:
             use = self._served.slots.used(command.slot, self.pid)
@@ -480,10 +484,7 @@ class Session:
 
     async def _stream_physical(self, command: StartPhysical) -> bool:
         """Stream the WAL itself; False: the session ends."""
-        if self._sql.status != b"I":
-            raise SessionError(
-                "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
-            )
+        self._check_no_transaction()
         if not self._sql.user.may_copy_all:
             raise SessionError("permission denied to start WAL sender", sqlstate=INSUFFICIENT_PRIVILEGE)
         cluster, end = self._served.cluster, StreamEnd.AGREED
