@@ -81,7 +81,7 @@ def test_not_let_in(serving: Serving) -> None:
         with pytest.raises(psycopg.OperationalError, match=reason):
             connect(serving, **words)
     with socket.create_connection(("127.0.0.1", serving.port)) as plain:
-        plain.sendall(b"\x16\x03\x01\x00\x01\x00")
+        plain.sendall(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")  # a ClientHello without anything in it
         assert plain.recv(1000)[:1] in (b"", b"\x15")
     with connect(serving) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
