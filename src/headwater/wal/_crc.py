@@ -76,7 +76,7 @@ else:
 
 
 @inline_kernel
-def _words(crc: int, words: NDArray[np.int64], first: int, count: int) -> int:
+def instruction_words(crc: int, words: NDArray[np.int64], first: int, count: int) -> int:
     """Carry a CRC over whole words by the processor's instruction."""
     for i in range(first, first + count):
         crc = _EIGHT(crc, words[i])
@@ -84,7 +84,7 @@ def _words(crc: int, words: NDArray[np.int64], first: int, count: int) -> int:
 
 
 @inline_kernel
-def _low_bytes(crc: int, word: int, count: int) -> int:
+def instruction_low_bytes(crc: int, word: int, count: int) -> int:
     """Carry a CRC over the first `count` (0 to 7) bytes of a little-endian word by the processor's instructions."""
     if count & 4:
         crc = _FOUR(crc, word)
@@ -124,8 +124,8 @@ def table_low_bytes(crc: int, word: int, count: int) -> int:
 
 
 HAS_INSTRUCTION = HAS_SSE42 or HAS_ARM_CRC
-update_words = _words if HAS_INSTRUCTION else table_words
-update_low_bytes = _low_bytes if HAS_INSTRUCTION else table_low_bytes
+update_words = instruction_words if HAS_INSTRUCTION else table_words
+update_low_bytes = instruction_low_bytes if HAS_INSTRUCTION else table_low_bytes
 
 
 @kernel
