@@ -93,6 +93,8 @@ class Version:
     """A page image says by which method it is compressed; before, only that it is, and by other bits."""
     logs_created_databases = _since(15)
     """CREATE DATABASE can write the new database's pages to the WAL; the info codes of DBASE differ before."""
+    prefetches_in_recovery = _since(15)
+    """Recovery looks ahead for the blocks that records name (``recovery_prefetch``)."""
     has_custom_managers = _since(15)
     """Extensions can bring resource managers."""
     has_dropped_stats = _since(15)

@@ -1,0 +1,117 @@
+"""Filtered WAL, written into the ``pg_wal`` of a standby that looks there for more again and again.
+
+In: the WAL of the source. Out: segments that are filled up to the end of a record, and empty after it. The standby
+stops at that end: so it stands exactly where it is told to, also between two records of one page.
+
+A file begins at a segment's start. Where a timeline begins inside of a segment, the new file has what was written in
+that of its parent.
+
+PostgreSQL: xlogrecovery.c (WaitForWALToBecomeAvailable: XLOG_FROM_PG_WAL).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.demo.embedded_postgres import give_to_server
+from headwater.errors import SegmentError
+from headwater.wal.records.stretches import read_stretches
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.segment_files import segment_name
+from headwater.wal.segments.segment_reader import open_segment
+from headwater.walsender.catalog_server.filtered_wal import SystemFiles, filtered
+
+
+class WalFeed:
+    """What was written, and where it ends.
+
+    Args:
+        place: the standby's ``pg_wal``.
+        start: LSN of a record, with which the standby begins.
+        segment_size: bytes.
+
+    Attributes:
+        end: LSN up to which WAL was written.
+        passed_over: files whose records the standby was not given though they were made in the WAL, as (database,
+            number).
+    """
+
+    def __init__(self, place: Path, start: int, segment_size: int) -> None:
+        self._place, self._segment_size = place, segment_size
+        self._start = start
+        self._written = start - start % segment_size
+        self.end = start
+        self.passed_over: frozenset[tuple[int, int]] = frozenset()
+
+    def write(self, wal: WalDirectory, until: int, files: SystemFiles) -> None:
+        """Write WAL up to the end of a record.
+
+        Args:
+            wal: of the source; until: LSN of that end; files: whose records stay.
+
+        Raises:
+            WalError: it is damaged or missing.
+        """
+        for _, _, frames in read_stretches(wal, self.end, until):
+            if not len(frames.lsns):
+                continue
+            stop = min(int(frames.end_lsns[-1]), until)
+            changes = filtered(frames, wal.major, wal.segment_size, files)
+            self.passed_over |= changes.passed_over
+            self._write(wal, stop, changes.at, changes.value)
+            self.end = stop
+
+    def _write(self, wal: WalDirectory, stop: int, at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
+        order = np.argsort(at, kind="stable")
+        at, value = at[order], value[order]
+        for low, data in _bytes_between(wal, self._written, stop):
+            first, last = np.searchsorted(at, (low, low + len(data)))
+            data[at[first:last] - low] = value[first:last]
+            self._write_into(wal, low, data)
+        self._written = stop
+
+    def _write_into(self, wal: WalDirectory, lsn: int, data: NDArray[np.uint8]) -> None:
+        number = lsn // self._segment_size
+        file = self._place / segment_name(_timeline(wal, number), number, self._segment_size)
+        if not file.exists():
+            self._begin(file, number)
+        with file.open("r+b") as opened:
+            opened.seek(lsn % self._segment_size)
+            opened.write(data.data)
+
+    def _begin(self, file: Path, number: int) -> None:
+        """Make a segment's file, from that of the timeline before, if there is one."""
+        others = sorted(self._place.glob(f"????????{file.name[8:]}"))
+        if others:
+            shutil.copyfile(others[-1], file)
+        else:
+            with file.open("wb") as made:
+                made.truncate(self._segment_size)
+        give_to_server(file)
+
+
+def _timeline(wal: WalDirectory, number: int) -> int:
+    segment = wal.segments.numbered(number)
+    if segment is None:
+        raise wal.missing(number)
+    return segment.timeline
+
+
+def _bytes_between(wal: WalDirectory, lo: int, hi: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Give the bytes of the WAL, segment by segment, with the LSN that they begin at.
+
+    Raises:
+        SegmentError: they are not there.
+    """
+    for segment in wal.covering(lo, hi):
+        low, high = max(lo, segment.start_lsn), min(hi, segment.start_lsn + wal.segment_size)
+        data = np.empty(high - low, np.uint8)
+        with open_segment(segment, wal.segment_size, high - segment.start_lsn) as reader:
+            if reader.read_into(memoryview(data.data), low - segment.start_lsn) < len(data):
+                raise SegmentError("WAL segment is truncated", lsn=low, file=segment.path)
+        yield low, data
