@@ -17,6 +17,7 @@ from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALU
 from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.tls import Encryption
+from headwater.walsender.elsewhere import Elsewhere
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 
@@ -42,6 +43,7 @@ class Served:
     Attributes:
         cluster: the cluster; slots: its slots.
         access: who may come in, and how; encryption: of connections, None for none.
+        elsewhere: answers SQL that nothing else here answers; None without it.
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
         snapshots: those that can be used, by name.
@@ -51,6 +53,7 @@ class Served:
     slots: ServedSlots
     access: Access
     encryption: Encryption | None = None
+    elsewhere: Elsewhere | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
