@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +61,13 @@ class ServeFlags:
         metavar="CONNINFO",
         help="Primary that has the rows of initial copies, which are taken in snapshots of the slots' places.",
     )
+    postgres_bin: str | None = from_flag(
+        "--postgres-bin",
+        type=PATH,
+        metavar="DIR",
+        help="Programs of a PostgreSQL of the primary's major version, which answers SQL about the catalogs. Default: "
+        "those that are installed for Headwater.",
+    )
     auth: str | None = from_flag(
         "--auth",
         type=PATH,
@@ -115,6 +122,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
+    from headwater.walsender.catalog_layer.joined import catalog_answers
     from headwater.walsender.served import Served
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
@@ -135,7 +143,8 @@ def serve_command(flags: ServeFlags) -> None:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
-            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption)
+            answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
+            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption, answers)
             serve_until(stopping, served, addresses, _print_addresses)
 
 

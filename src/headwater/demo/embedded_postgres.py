@@ -137,6 +137,24 @@ def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
     raise EmbeddedPostgresError(f"no server programs of {wanted} found", hint="run: make servers")
 
 
+def programs_in(directory: Path, major: int) -> ServerPrograms:
+    """Return the installation whose programs are in a directory.
+
+    Args:
+        directory: of ``postgres``; major: PostgreSQL's major version that it must be of.
+
+    Raises:
+        EmbeddedPostgresError: there is none, or it is of another version.
+    """
+    programs = ServerPrograms(Path(os.path.abspath(directory)).parent, major)
+    version = program_version(programs.program("postgres"))
+    if version.partition(".")[0] != str(major) and not version.startswith(f"{major}rc"):
+        raise EmbeddedPostgresError(
+            f"server programs are of PostgreSQL {version}, expected {major}", file=str(directory)
+        )
+    return programs
+
+
 def find_client(name: str, major: int) -> Path | None:
     """Find a client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version's installations, or None."""
     for programs in _installations(major):

@@ -30,6 +30,7 @@ from headwater.protocol.startup import SessionRequest
 from headwater.walsender.access.users import User
 from headwater.walsender.copy_rights import may_copy
 from headwater.walsender.copy_stream import CopyStream
+from headwater.walsender.elsewhere import AskingSession, NotAnsweredError
 from headwater.walsender.replies import result, shown
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
@@ -151,11 +152,31 @@ class Statements:
             changed = b"".join(self._set(name, value) for name, value in answered.settings)
             rows = [tuple(map(self.settings.sent, row)) for row in answered.rows]
             return result(answered.columns, rows, answered.tag) + changed
+        elsewhere = self._elsewhere(statement)
+        if elsewhere is not None:
+            return elsewhere
         raise SessionError(
             f"cannot answer this query without a server: {statement[:200]}",
             sqlstate=FEATURE_NOT_SUPPORTED,
             hint="Headwater answers what stock clients of replication ask; ask the primary anything else.",
         )
+
+    def _elsewhere(self, statement: str) -> bytes | None:
+        layer, state = self._served.elsewhere, None if self.snapshot is None else self.snapshot.kept
+        if layer is None:
+            return None
+        settings = (*self.settings.of_decoding(), self.settings.show("search_path"))
+        session = AskingSession(self._request.database, self._request.user, settings, state)
+        try:
+            answered = layer.answer_elsewhere(statement, (), (), session)
+        except NotAnsweredError as error:
+            raise SessionError(
+                f"cannot answer this query without a server: {statement[:200]}",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+                hint=error.reason,
+            ) from error
+        rows = [tuple(map(self.settings.sent, row)) for row in answered.rows]
+        return answered.messages + result(answered.columns or (), rows, answered.tag)
 
     def _begin(self, modes: str, tag: str) -> bytes:
         if self.status == IN_TRANSACTION:

@@ -17,6 +17,7 @@ from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.file_tree import TABLESPACES
 from headwater.pg.catalogs import DEFAULT_TABLESPACE
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
+from headwater.walsender.catalog_server.stand_in import letting_in
 
 _FOLDERS = (
     *("base", "global", "pg_commit_ts", "pg_dynshmem", "pg_logical", "pg_logical/mappings"),
@@ -45,8 +46,11 @@ def copy_catalogs(source: DataDirectory, files: SystemFiles, directory: Path) ->
         (directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     names = list(_names(source, files, folder))
     source.tree.expect(names)
+    roles = {f"global/{number}" for number in files.roles}
+    has_checksums = source.control.data_checksum_version != 0
     for name in names:
-        (directory / name).write_bytes(source.tree.read(name))
+        data = source.tree.read(name)
+        (directory / name).write_bytes(letting_in(data, has_checksums) if name in roles else data)
         (directory / name).chmod(0o600)
 
 

@@ -39,14 +39,18 @@ from headwater.wal.layout import (
     SHORT_HEADER,
     XLR_BLOCK_ID_DATA_LONG,
     XLR_BLOCK_ID_DATA_SHORT,
+    XLR_BLOCK_ID_ORIGIN,
+    XLR_BLOCK_ID_TOPLEVEL_XID,
     XLR_MAX_BLOCK_ID,
     XLR_RMGR_INFO_MASK,
 )
 from headwater.wal.records.frames import Frames
+from headwater.wal.records.record import parse_record
+from headwater.walsender.catalog_server.stand_in import hides_row, record_letting_in
 
 _CRC_AT, _CRC_SIZE = 20, 4
-_SHORT_DATA, _LONG_DATA = 2, 5
-"""Bytes of the header of main data."""
+_SHORT_DATA, _LONG_DATA, _ORIGIN, _TOPLEVEL_XID = 2, 5, 3, 5
+"""Bytes of what announces main data, and of what may stand before that."""
 
 _IMAGE_HEADER, _BLOCK_HEADER = 5, 4
 _NEEDED_MANAGERS = (XLOG, XACT, CLOG, MULTIXACT, STANDBY)
@@ -62,16 +66,24 @@ class SystemFiles:
     Attributes:
         database: OID of the database; tablespace: where it lies.
         shared, local: file numbers of relations in ``global``, and in the database's directory.
+        roles: file numbers of ``pg_authid``, which are among the shared ones.
     """
 
     database: int
     tablespace: int
     shared: frozenset[int]
     local: frozenset[int]
+    roles: frozenset[int] = frozenset()
 
     def __or__(self, other: SystemFiles) -> SystemFiles:
         """Return the files of both."""
-        return SystemFiles(self.database, self.tablespace, self.shared | other.shared, self.local | other.local)
+        return SystemFiles(
+            self.database,
+            self.tablespace,
+            self.shared | other.shared,
+            self.local | other.local,
+            self.roles | other.roles,
+        )
 
     def holds(self, tablespace: Int64s, database: Int64s, number: Int64s) -> Bools:
         """Tell of n files whether they stay, bool[n]."""
@@ -87,16 +99,18 @@ class SystemFiles:
 
 @dataclass(frozen=True)
 class Filtered:
-    """What is changed in a stretch of WAL.
+    """Changes to a stretch of WAL.
 
     Attributes:
         at: int64[m] positions of bytes; value: uint8[m] what they become.
         passed_over: files that were made, and whose records are NOOPs, as (database, number).
+        hides_role: whether a page image may hold the row of the role that stands in for others, and cannot be changed.
     """
 
     at: Int64s
     value: NDArray[np.uint8]
     passed_over: frozenset[tuple[int, int]]
+    hides_role: bool
 
 
 def filtered(frames: Frames, major: int, segment_size: int, files: SystemFiles) -> Filtered:
@@ -114,7 +128,17 @@ def filtered(frames: Frames, major: int, segment_size: int, files: SystemFiles) 
     _, database, number = heads.main_locator(np.flatnonzero(is_made), 0)
     changed = np.flatnonzero(~is_needed)
     at, value = _as_noops(heads, changed, frames.lsns, segment_size)
-    return Filtered(at, value, frozenset(zip(database.tolist(), number.tolist(), strict=True)))
+    records = [
+        parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major)
+        for i in _of_roles(heads, files).tolist()
+    ]
+    let_in = [place for i in _of_roles(heads, files).tolist() for place in _letting_in(frames, i, segment_size)]
+    return Filtered(
+        np.concatenate([at, np.array([place for place, _ in let_in], np.int64)]),
+        np.concatenate([value, np.array([byte for _, byte in let_in], np.uint8)]),
+        frozenset(zip(database.tolist(), number.tolist(), strict=True)),
+        any(map(hides_row, records)),
+    )
 
 
 class _Heads:
@@ -161,10 +185,12 @@ class _Heads:
         """Return where main data begins, in records that announce nothing else before it."""
         at = self.start[which] + RECORD_HEADER_SIZE
         first = self._byte(at)
-        for code, size in ((253, 3), (252, 5)):
+        for code, size in ((XLR_BLOCK_ID_ORIGIN, _ORIGIN), (XLR_BLOCK_ID_TOPLEVEL_XID, _TOPLEVEL_XID)):
             at = at + size * (first == code)
             first = self._byte(at)
-        return at + np.where(first == XLR_BLOCK_ID_DATA_LONG, _LONG_DATA, _SHORT_DATA * (first == XLR_BLOCK_ID_DATA_SHORT))
+        return at + np.where(
+            first == XLR_BLOCK_ID_DATA_LONG, _LONG_DATA, _SHORT_DATA * (first == XLR_BLOCK_ID_DATA_SHORT)
+        )
 
     def _locator(self, at: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         numbers = self._numbers(at, 3)
@@ -190,6 +216,29 @@ def _needed(heads: _Heads, files: SystemFiles) -> Bools:
     maps = np.flatnonzero((heads.rmid == RELMAP) & (heads.kind == relmap.UPDATE))
     is_needed[maps] = np.isin(heads.main_number(maps, 0), (0, files.database))
     return is_needed
+
+
+def _of_roles(heads: _Heads, files: SystemFiles) -> Int64s:
+    """Return the numbers of the records of ``pg_authid``."""
+    with_block = np.flatnonzero(heads.has_block)
+    tablespace, _, number = heads.block_locator(with_block)
+    return np.asarray(with_block[(tablespace == GLOBAL_TABLESPACE) & np.isin(number, sorted(files.roles))])
+
+
+def _letting_in(frames: Frames, index: int, segment_size: int) -> list[tuple[int, int]]:
+    """Return positions of bytes, and what they become, so that the role that stands in may log in."""
+    lsn, places = int(frames.lsns[index]), list[tuple[int, int]]()
+    for offset, data in record_letting_in(frames.record(index)):
+        places += [(_position(lsn, offset + i, segment_size), byte) for i, byte in enumerate(data)]
+    return places
+
+
+def _position(lsn: int, offset: int, segment_size: int) -> int:
+    """Return the position of the byte at an offset of a record, past the headers of pages between."""
+    while offset >= (room := PAGE_SIZE - lsn % PAGE_SIZE):
+        lsn, offset = lsn + room, offset - room
+        lsn += LONG_HEADER if lsn % segment_size == 0 else SHORT_HEADER
+    return lsn + offset
 
 
 def _as_noops(heads: _Heads, which: Int64s, lsns: Int64s, segment_size: int) -> tuple[Int64s, NDArray[np.uint8]]:

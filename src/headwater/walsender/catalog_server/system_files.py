@@ -12,11 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.catalog.store.catalog_store import CatalogStore
-from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_AUTHID, PG_CLASS
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
 
 LARGE_OBJECTS = frozenset({2613, 2683})
 """``pg_largeobject`` and its index."""
+
+_SUPERUSER = 10
+"""OID of the role that initdb makes (BOOTSTRAP_SUPERUSERID)."""
 
 
 def system_files(store: CatalogStore) -> SystemFiles:
@@ -24,7 +28,9 @@ def system_files(store: CatalogStore) -> SystemFiles:
     shared = {number for is_shared, number in store.files.mapped if is_shared}
     local = {number for is_shared, number in store.files.mapped if not is_shared}
     where = store.files.whereabouts
-    return SystemFiles(where.database, where.tablespace, frozenset(shared), frozenset(local | _by_rows(store)))
+    roles = {number for (is_shared, number), (oid, _) in store.files.mapped.items() if is_shared and oid == PG_AUTHID}
+    files = frozenset(shared), frozenset(local | _by_rows(store)), frozenset(roles)
+    return SystemFiles(where.database, where.tablespace, *files)
 
 
 def _by_rows(store: CatalogStore) -> set[int]:
@@ -39,3 +45,15 @@ def _by_rows(store: CatalogStore) -> set[int]:
     )
     is_system = (oids < FIRST_NORMAL_OBJECT_ID) & ~np.isin(oids, sorted(LARGE_OBJECTS)) & (numbers != 0)
     return set(numbers[is_system].tolist())
+
+
+def name_of_superuser(store: CatalogStore) -> str:
+    """Return the name of the role that initdb made, as of the last commit that named it.
+
+    Raises:
+        CatalogError: the catalog does not say.
+    """
+    rows = [row for span in store.timeline_of(("pg_authid", "oid", _SUPERUSER)).rows for row in span]
+    if not rows:
+        raise CatalogError("the catalog does not have the role that initdb made")
+    return rows[-1].data.body[4:68].rstrip(b"\0").decode(errors="surrogateescape")

@@ -28,7 +28,7 @@ from headwater.walsender.catalog_server.filtered_wal import SystemFiles, filtere
 
 
 class WalFeed:
-    """What was written, and where it ends.
+    """The WAL of a standby, and where it ends.
 
     Args:
         place: the standby's ``pg_wal``.
@@ -39,14 +39,15 @@ class WalFeed:
         end: LSN up to which WAL was written.
         passed_over: files whose records the standby was not given though they were made in the WAL, as (database,
             number).
+        hides_role: whether the role that stands in for others may not be able to log in any more.
     """
 
     def __init__(self, place: Path, start: int, segment_size: int) -> None:
         self._place, self._segment_size = place, segment_size
-        self._start = start
         self._written = start - start % segment_size
         self.end = start
         self.passed_over: frozenset[tuple[int, int]] = frozenset()
+        self.hides_role = False
 
     def write(self, wal: WalDirectory, until: int, files: SystemFiles) -> None:
         """Write WAL up to the end of a record.
@@ -63,6 +64,7 @@ class WalFeed:
             stop = min(int(frames.end_lsns[-1]), until)
             changes = filtered(frames, wal.major, wal.segment_size, files)
             self.passed_over |= changes.passed_over
+            self.hides_role |= changes.hides_role
             self._write(wal, stop, changes.at, changes.value)
             self.end = stop
 
@@ -79,12 +81,12 @@ class WalFeed:
         number = lsn // self._segment_size
         file = self._place / segment_name(_timeline(wal, number), number, self._segment_size)
         if not file.exists():
-            self._begin(file, number)
+            self._begin(file)
         with file.open("r+b") as opened:
             opened.seek(lsn % self._segment_size)
             opened.write(data.data)
 
-    def _begin(self, file: Path, number: int) -> None:
+    def _begin(self, file: Path) -> None:
         """Make a segment's file, from that of the timeline before, if there is one."""
         others = sorted(self._place.glob(f"????????{file.name[8:]}"))
         if others:
