@@ -165,7 +165,7 @@ class Statements:
         layer, state = self._served.elsewhere, None if self.snapshot is None else self.snapshot.kept
         if layer is None:
             return None
-        settings = (*self.settings.of_decoding(), self.settings.show("search_path"))
+        settings = self.settings.of_decoding()
         session = AskingSession(self._request.database, self._request.user, settings, state)
         try:
             answered = layer.answer_elsewhere(statement, (), (), session)

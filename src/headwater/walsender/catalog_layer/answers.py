@@ -68,7 +68,7 @@ class CatalogAnswers:
             arguments = _arguments(parameters)
             connection.prepare(sql, arguments.types)
             _check_no_table(connection)
-            asking = standby.asking(session.user, _search_path(session))
+            asking = standby.asking(session.user, connection)
             refusal = standby.function_rules().refusal(sql, connection.plan(sql, arguments), asking)
             if refusal is not None:
                 raise NotAnsweredError(refusal)
@@ -121,15 +121,7 @@ def _arguments(parameters: Sequence[Parameter]) -> Arguments:
 
 
 def _settings(session: AskingSession) -> list[tuple[str, str]]:
-    settings = {name.lower(): value for name, value in session.settings if name.lower() not in _NOT_SENT}
-    return [*{**settings, "search_path": _search_path(session)}.items()]
-
-
-def _search_path(session: AskingSession) -> str:
-    """Return the search path of a session, with the user's name in the place of ``"$user"``."""
-    path = next((value for name, value in session.settings if name.lower() == "search_path"), '"$user", public')
-    user = '"' + session.user.replace('"', '""') + '"'
-    return path.replace('"$user"', user)
+    return [(name.lower(), value) for name, value in session.settings if name.lower() not in _NOT_SENT]
 
 
 def _columns(result: PGresult) -> tuple[Column, ...]:

@@ -76,6 +76,18 @@ class AskedConnection:
             values = [text.encode("utf-8", "surrogateescape") for pair in settings for text in pair]
             self._checked(self._connection.exec_params(f"SELECT {calls}".encode(), values))
 
+    def search_path(self) -> str:
+        """Return the search path of the transaction."""
+        return (self.run(b"SHOW search_path").get_value(0, 0) or b"").decode("utf-8", "surrogateescape")
+
+    def stand_in_for(self, user: str) -> None:
+        """Let ``"$user"`` in the search path be another's name than the role's own."""
+        path = self.search_path()
+        if '"$user"' in path:
+            path = path.replace('"$user"', '"' + user.replace('"', '""') + '"')
+            values = [path.encode("utf-8", "surrogateescape")]
+            self._checked(self._connection.exec_params(b"SELECT set_config('search_path', $1, true)", values))
+
     def end(self) -> None:
         """End the transaction, and forget all that it has left."""
         self.run(b"ROLLBACK")

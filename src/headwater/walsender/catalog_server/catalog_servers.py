@@ -122,7 +122,7 @@ class CatalogServers:
         source, store = self._source, store_of(state.state.catalog)
         backup = DataDirectory(source.backup)
         files |= system_files(open_catalog(source.backup, database))
-        standby = Standby(source.programs(), backup, files, database, name_of_superuser(store))
+        standby = Standby(source.programs(), backup, files, database, name_of_superuser(store), state.server_settings)
         try:
             standby.begin(source.wal(backup.start_lsn), state.state.lsn)
         except BaseException:

@@ -9,6 +9,7 @@ or the server's build does not know cannot be connected to.
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.copy.server_settings import SESSION_SETTINGS
 from headwater.demo.embedded_postgres import EmbeddedPostgresError, LocalServer, ServerPrograms, give_to_server
 from headwater.errors import SessionError
 from headwater.pg.lsn import Lsn
@@ -66,6 +68,13 @@ SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ANY (%s) AND NOT pg_catalo
 """
 
 
+_OWN_SETTINGS: LiteralString = """
+SELECT unnest(s.setconfig) FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
+LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase
+WHERE r.rolname = %s AND (d.datname = %s OR s.setdatabase = 0) ORDER BY s.setdatabase <> 0
+"""
+
+
 class Standby(LocalServer):
     """A standby; :meth:`close` ends it and removes its directory.
 
@@ -74,6 +83,7 @@ class Standby(LocalServer):
         source: the backup.
         files: the system files of the database, as the backup and the fold's state know them.
         database: the database's name; superuser: that of the role that asks the server where it is.
+        defaults: settings that sessions begin with, names and values, as the source's configuration has them.
 
     Attributes:
         files: as given; more of them may come.
@@ -81,9 +91,16 @@ class Standby(LocalServer):
     """
 
     def __init__(
-        self, programs: ServerPrograms, source: DataDirectory, files: SystemFiles, database: str, superuser: str
+        self,
+        programs: ServerPrograms,
+        source: DataDirectory,
+        files: SystemFiles,
+        database: str,
+        superuser: str,
+        defaults: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(programs)
+        self._defaults = defaults
         self._source, self.files = source, files
         self._database, self._superuser = database, superuser
         self._watching: psycopg.Connection[Any] | None = None
@@ -141,7 +158,9 @@ class Standby(LocalServer):
         Raises:
             EmbeddedPostgresError: the server refuses it.
         """
-        role = user if self._is_plain_role(user) else self._stand_in()
+        role = user
+        if not self._is_plain_role(user):
+            role, settings = self._stand_in(), [*self._own_settings(user), *settings]
         with self._lock:
             idle = self._idle.setdefault(role, [])
             asked = idle.pop() if idle else None
@@ -149,6 +168,8 @@ class Standby(LocalServer):
             asked = AskedConnection(self.connection_words(self._database, role))
         try:
             asked.begin(settings)
+            if role != user:
+                asked.stand_in_for(user)
             yield asked
         finally:
             self._take_back(asked, idle)
@@ -157,11 +178,11 @@ class Standby(LocalServer):
         """Tell whether another role than that of a user's name asks for the user."""
         return not self._is_plain_role(user)
 
-    def asking(self, user: str, path: str) -> Asking:
-        """Tell how a user asks, under a search path."""
+    def asking(self, user: str, connection: AskedConnection) -> Asking:
+        """Tell how a user asks, by a connection that was lent for that."""
         if self._is_plain_role(user):
             return Asking(is_stood_in_for=False, is_path_open=True)
-        names = [name.strip().strip('"').replace('""', '"') for name in path.split(",")]
+        names = _names(connection.search_path())
         closed = self._ask(_CLOSED_SCHEMAS, (names, STAND_IN))
         return Asking(is_stood_in_for=True, is_path_open=not closed)
 
@@ -183,6 +204,12 @@ class Standby(LocalServer):
                 idle.append(asked)
                 return
         asked.close()
+
+    def _own_settings(self, user: str) -> list[tuple[str, str]]:
+        """Return the settings of a user's role that change how values are read and printed."""
+        rows = self._ask(_OWN_SETTINGS, (user, self._database))
+        pairs = [text.partition("=") for (text,) in rows]
+        return [(name, value) for name, _, value in pairs if name.lower() in SESSION_SETTINGS]
 
     def _is_plain_role(self, user: str) -> bool:
         return bool(self._ask(_PLAIN_ROLE, (user,)))
@@ -251,11 +278,12 @@ class Standby(LocalServer):
         limits = settings_of_standbys(control, self._source.major)
         settings = {**SETTINGS, **{name: str(value) for name, value in limits.items()}}
         settings["max_connections"] = str(max(limits["max_connections"], MOST_SESSIONS))
+        settings.update((name, value) for name, value in self._defaults if name in SESSION_SETTINGS)
         settings["unix_socket_directories"] = str(self.socket_directory)
         settings["port"] = str(self.port)
         if VERSIONS[self._source.major].prefetches_in_recovery:
             settings["recovery_prefetch"] = "off"
-        self._write("postgresql.conf", "".join(f"{name} = '{value}'\n" for name, value in settings.items()))
+        self._write("postgresql.conf", "".join(map(_line, settings.items())))
         self._write("pg_hba.conf", "local all all trust\n")
         self._write("pg_ident.conf", "")
         self._write("postgresql.auto.conf", "")
@@ -263,3 +291,16 @@ class Standby(LocalServer):
 
     def _write(self, name: str, text: str) -> None:
         (Path(self.data_directory) / name).write_text(text)
+
+
+def _line(setting: tuple[str, str]) -> str:
+    """Return a line of a configuration file."""
+    name, value = setting
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"{name} = '{escaped}'\n"
+
+
+def _names(path: str) -> list[str]:
+    """Return the names in a search path as the server prints it."""
+    parts = re.findall(r'"((?:[^"]|"")*)"|([^,\s"]+)', path)
+    return [quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in parts]
