@@ -58,6 +58,8 @@ OF_ROLES = (
     "SELECT current_user, session_user, current_schemas(true), current_database() LIMIT 1",
     "SELECT 'shop.orders'::regclass::oid, has_table_privilege('shop.orders', 'SELECT'), pg_has_role('Owner', 'MEMBER')",
     "SELECT * FROM pg_authid",
+    "SELECT * FROM nothing_of_the_kind",
+    "SELEC 1",
 )
 """Statements that depend on who asks."""
 

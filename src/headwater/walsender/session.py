@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from asyncio import to_thread
+from functools import cached_property
 
 from headwater.errors import HeadwaterError, SessionError
-from headwater.pg.sqlstates import ADMIN_SHUTDOWN, PROTOCOL_VIOLATION
+from headwater.jobs.unforeseen import unforeseen
+from headwater.pg.sqlstates import ADMIN_SHUTDOWN, FEATURE_NOT_SUPPORTED, PROTOCOL_VIOLATION
 from headwater.protocol.backend_messages import (
     backend_key_data,
     negotiate_protocol_version,
-    parameter_status,
     report_of,
 )
 from headwater.protocol.frontend_messages import (
@@ -48,10 +50,14 @@ from headwater.protocol.startup import (
 from headwater.walsender.access.authentication import Pending
 from headwater.walsender.access.tls import ALPN
 from headwater.walsender.access.users import User
+from headwater.walsender.activity import Activity
 from headwater.walsender.connection import Connection, ConnectionClosedError
+from headwater.walsender.queries.functions import Known
 from headwater.walsender.served import Served
 from headwater.walsender.session_context import SessionContext
-from headwater.walsender.session_settings import ClientSettings
+from headwater.walsender.session_knowledge import SessionKnowledge
+from headwater.walsender.sessions.extended_queries import ExtendedQueries
+from headwater.walsender.sessions.session_settings import ClientSettings
 from headwater.walsender.simple_queries import SimpleQueries
 from headwater.walsender.statements import Statements
 
@@ -182,12 +188,36 @@ class Session:
         settings = ClientSettings(served.cluster.version, encoding, {}, fixed)
         for name, value in request.settings:
             settings.set(name, value)
-        statements = Statements(served, request, user, settings)
-        self._begun = SessionContext(served, self._connection, self.pid, request, statements)
+        settings.begin()
+        self._begun = self._new_context(request, user, settings)
         self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
-        reports = b"".join(parameter_status(name, value) for name, value in settings.reported())
-        self._connection.send(reports + backend_key_data(self.pid, self.key))
+        self._connection.send(self._context.changed_settings() + backend_key_data(self.pid, self.key))
         self._context.ready()
+
+    def _new_context(self, request: SessionRequest, user: User, settings: ClientSettings) -> SessionContext:
+        served, own_slots = self._served, list[str]()
+
+        def known(statements: Statements) -> Known:
+            return SessionKnowledge(served, statements, request, self.pid, own_slots).known()
+
+        statements = Statements(served, request, user, settings, known)
+        peer = self._connection.peer()
+        activity = Activity(
+            self.pid,
+            user.name,
+            request.database,
+            application=lambda: settings.show("application_name")[1],
+            address=None if peer.address is None else str(peer.address),
+            port=peer.port,
+            is_replication=request.is_replication,
+            transaction_started=lambda: statements.transaction.block_started,
+        )
+        served.activities[self.pid] = activity
+        return SessionContext(served, self._connection, self.pid, request, statements, activity, own_slots)
+
+    @cached_property
+    def _extended(self) -> ExtendedQueries:
+        return ExtendedQueries(self._context.statements)
 
     @property
     def _context(self) -> SessionContext:
@@ -206,6 +236,8 @@ class Session:
         """Take one message; False: the session ends."""
         if message.kind == QUERY:
             return await queries.answer(text_of(message.body, self._context.statements.settings.client_encoding))
+        if message.kind in _EXTENDED and not self._context.request.is_replication:
+            return await self._answer_extended(message)
         if message.kind in _EXTENDED or message.kind == FUNCTION_CALL:
             self._refuse_extended(message.kind)
             while message.kind in _EXTENDED:
@@ -219,14 +251,38 @@ class Session:
             raise SessionError(f"invalid frontend message type {message.kind[0]}", sqlstate=PROTOCOL_VIOLATION)
         return True
 
+    async def _answer_extended(self, message: Message) -> bool:
+        """Answer a message of the extended protocol; after an error skip to the next Sync. False: the session ends."""
+        self._context.is_canceled = False
+        try:
+            if self._served.is_ending:
+                raise SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
+            self._connection.send(await to_thread(self._extended.answer, message))
+            return True
+        except HeadwaterError as error:
+            self._context.failed(error)
+            await self._context.drop_temporary()
+        except Exception as error:
+            log.exception("a message has failed")
+            self._context.failed(unforeseen("answering", error))
+        while (message := await self._connection.message()).kind != SYNC:
+            if message.kind == TERMINATE:
+                return False
+        self._context.ready()
+        return True
+
     def _refuse_extended(self, kind: bytes) -> None:
         what = "fastpath function calls" if kind == FUNCTION_CALL else "extended query protocol"
-        error = SessionError(f"{what} not supported in a replication connection", sqlstate=PROTOCOL_VIOLATION)
+        if self._context.request.is_replication:
+            error = SessionError(f"{what} not supported in a replication connection", sqlstate=PROTOCOL_VIOLATION)
+        else:
+            error = SessionError(f"{what} are not supported here", sqlstate=FEATURE_NOT_SUPPORTED)
         self._context.failed(error)
 
     async def _leave(self) -> None:
         try:
             if self._begun is not None:
+                self._served.activities.pop(self.pid, None)
                 await self._begun.leave()
         finally:
             self._connection.close()

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import OBJECT_NOT_IN_PREREQUISITE_STATE, QUERY_CANCELED
-from headwater.protocol.backend_messages import IN_FAILED_TRANSACTION, IN_TRANSACTION, ready_for_query, report_of
+from headwater.protocol.backend_messages import parameter_status, ready_for_query, report_of
 from headwater.protocol.startup import SessionRequest
+from headwater.walsender.activity import Activity
 from headwater.walsender.connection import Connection
 from headwater.walsender.served import Served
 from headwater.walsender.statements import Statements
@@ -24,10 +25,11 @@ class SessionContext:
     Attributes:
         served: what is served, to all sessions; connection: the client's.
         pid: the session's number, which its client is told; request: what the client asked for when it came.
-        statements: SQL of this session, and its transaction.
+        statements: SQL of this session, and its transaction; activity: what views tell of it.
         own_slots: names of temporary slots that go with the session.
         exported: name of the snapshot that the last command has exported; None without one.
         is_canceled: the command that runs is to end with an error.
+        reported: settings that the client has been told of, as it was told.
     """
 
     served: Served
@@ -35,9 +37,11 @@ class SessionContext:
     pid: int
     request: SessionRequest
     statements: Statements
-    own_slots: list[str] = field(default_factory=list)
+    activity: Activity
+    own_slots: list[str]
     exported: str | None = None
     is_canceled: bool = False
+    reported: dict[str, str] = field(default_factory=dict)
 
     def check_canceled(self) -> None:
         """Check that nobody has cancelled the command that runs.
@@ -60,13 +64,22 @@ class SessionContext:
             )
 
     def ready(self) -> None:
-        """Tell the client that the next command may come."""
-        self.connection.send(ready_for_query(self.statements.status))
+        """Tell the client that the next command may come, and before that of settings that have changed."""
+        self.statements.ended()
+        status = self.statements.transaction.status
+        self.activity.end(status)
+        self.connection.send(self.changed_settings() + ready_for_query(status))
+
+    def changed_settings(self) -> bytes:
+        """Return what the client is to be told of its settings (ReportChangedGUCOptions)."""
+        settings = self.statements.settings.reported()
+        changed = [(name, value) for name, value in settings if self.reported.get(name) != value]
+        self.reported.update(changed)
+        return b"".join(parameter_status(name, value) for name, value in changed)
 
     def failed(self, error: HeadwaterError, context: str | None = None) -> None:
         """Tell the client of an error; its transaction has failed, too."""
-        if self.statements.status == IN_TRANSACTION:
-            self.statements.status = IN_FAILED_TRANSACTION
+        self.statements.failed()
         self.connection.send(report_of(error, context=context).as_bytes())
 
     def drop_exported(self) -> None:

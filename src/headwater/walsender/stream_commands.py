@@ -69,10 +69,13 @@ class StreamCommands:
             shows_position,
         )
         connection.send(COPY_BOTH_RESPONSE)
+        activity = self._context.activity
+        activity.positions, activity.is_caught_up = stream.positions, lambda: feed.is_drained
         feed.start()
         try:
             return await stream.run()
         finally:
+            activity.positions = None
             await to_thread(feed.stop)
             await to_thread(progress.write)
 
@@ -167,7 +170,7 @@ class StreamCommands:
         return SlotDecoder(cluster, of_session(request, start, slot.two_phase), kept_in_slot(slot))
 
     def _check_no_transaction(self) -> None:
-        if self._context.statements.status != IDLE:
+        if self._context.statements.transaction.status != IDLE:
             raise SessionError(
                 "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
             )

@@ -153,7 +153,9 @@ class AskedConnection:
 def _error_of(result: PGresult) -> SessionError:
     _, sqlstate, message, detail, hint = _report(result)
     text = message or result.error_message.decode(errors="replace").strip() or "the server of the catalogs is gone"
-    return SessionError(text, sqlstate=sqlstate or "08006", detail=detail, hint=hint)
+    position = result.error_field(_FIELDS.STATEMENT_POSITION)
+    place = None if position is None else int(position)
+    return SessionError(text, sqlstate=sqlstate or "08006", detail=detail, hint=hint, position=place)
 
 
 def _report(result: PGresult) -> list[str | None]:
