@@ -25,6 +25,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgresError
 from headwater.errors import CatalogError, SessionError
 from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_FILE
 from headwater.protocol.backend_messages import Column, Value
+from headwater.walsender.catalog_layer.service_functions import with_values
 from headwater.walsender.catalog_server.asked_connection import Arguments, AskedConnection
 from headwater.walsender.catalog_server.catalog_servers import CatalogServers
 from headwater.walsender.catalog_server.stand_in import STAND_IN
@@ -66,14 +67,17 @@ class CatalogAnswers:
         """Answer a statement; see the protocol."""
         with self._asked(sql, session) as (connection, standby):
             arguments = _arguments(parameters)
-            connection.prepare(sql, arguments.types)
+            columns = _columns(connection.prepare(sql, arguments.types))
             _check_no_table(connection)
+            valued = with_values(sql, standby.feed.end, connection.next_xid())
+            if valued != sql:
+                connection.prepare(valued, arguments.types)
             asking = standby.asking(session.user, connection)
-            refusal = standby.function_rules().refusal(sql, connection.plan(sql, arguments), asking)
+            refusal = standby.function_rules().refusal(valued, connection.plan(valued, arguments), asking)
             if refusal is not None:
                 raise NotAnsweredError(refusal)
             results = {form: connection.execute(arguments, form) for form in sorted(set(formats) or {0})}
-            return _answered(results, formats, b"".join(connection.messages))
+            return _answered(columns, results, formats, b"".join(connection.messages))
 
     def close(self) -> None:
         """Stop the standbys."""
@@ -138,7 +142,9 @@ def _columns(result: PGresult) -> tuple[Column, ...]:
     )
 
 
-def _answered(results: dict[int, PGresult], formats: Sequence[int], messages: bytes) -> Answered:
+def _answered(
+    columns: tuple[Column, ...], results: dict[int, PGresult], formats: Sequence[int], messages: bytes
+) -> Answered:
     """Put an answer together from results that are each in one format."""
     first = next(iter(results.values()))
     count = first.nfields
@@ -148,4 +154,4 @@ def _answered(results: dict[int, PGresult], formats: Sequence[int], messages: by
         tuple(by_column[i].get_value(row, i) for i in range(count)) for row in range(first.ntuples)
     ]
     tag = (first.command_status or b"").decode()
-    return Answered(_columns(first) if count else None, rows, tag, messages)
+    return Answered(columns or None, rows, tag, messages)

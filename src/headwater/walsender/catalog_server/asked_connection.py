@@ -32,7 +32,6 @@ class Arguments:
 
 
 _FINE = frozenset((pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY))
-_NAME = b"asked"
 _FIELDS = pq.DiagnosticField
 
 
@@ -53,6 +52,7 @@ class AskedConnection:
         text = psycopg.conninfo.make_conninfo(**words, client_encoding="UTF8", application_name="headwater")
         self._connection: PGconn = pq.PGconn.connect(text.encode())
         self.messages: list[bytes] = []
+        self._count = 0
         if self._connection.status != pq.ConnStatus.OK:
             reason = self._connection.error_message.decode(errors="replace").strip()
             self._connection.finish()
@@ -107,8 +107,10 @@ class AskedConnection:
         Raises:
             SessionError: as the server refuses it.
         """
-        self._checked(self._connection.prepare(_NAME, _bytes(sql), types or None))
-        return self._checked(self._connection.describe_prepared(_NAME))
+        self._count += 1
+        name = self._name()
+        self._checked(self._connection.prepare(name, _bytes(sql), types or None))
+        return self._checked(self._connection.describe_prepared(name))
 
     def plan(self, sql: str, arguments: Arguments) -> str:
         """Return the plan of a statement, with all expressions.
@@ -127,14 +129,22 @@ class AskedConnection:
         lines = (explained.get_value(row, 0) or b"" for row in range(explained.ntuples))
         return b"\n".join(lines).decode("utf-8", "surrogateescape")
 
+    def next_xid(self) -> int:
+        """Return the transaction id that comes next, 64 bits."""
+        result = self.run(b"SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())")
+        return int(result.get_value(0, 0) or 0)
+
     def execute(self, arguments: Arguments, form: int) -> PGresult:
-        """Execute the statement that was parsed; all columns in one format.
+        """Execute the statement that was parsed last; all columns in one format.
 
         Raises:
             SessionError: as the server refuses it.
         """
         values: Any = arguments.values  # The declaration of libpq's function knows no NULL.
-        return self._checked(self._connection.exec_prepared(_NAME, values, arguments.formats, form))
+        return self._checked(self._connection.exec_prepared(self._name(), values, arguments.formats, form))
+
+    def _name(self) -> bytes:
+        return f"asked_{self._count}".encode()
 
     def close(self) -> None:
         """Close it."""
