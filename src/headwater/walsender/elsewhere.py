@@ -39,12 +39,14 @@ class AskingSession:
         database, user: names.
         settings: what the client has set, such as DateStyle, TimeZone, search_path: names and values.
         snapshot: the state of the database as of which catalogs are read; None for the end of the log.
+        publications: those that the user is limited to; None for all that there is.
     """
 
     database: str
     user: str
     settings: tuple[tuple[str, str], ...]
     snapshot: KeptState | None
+    publications: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,9 @@ class Statements:
     def _asking(self) -> AskingSession:
         snapshot = self.transaction.snapshot
         state = None if snapshot is None else snapshot.kept
-        return AskingSession(self._request.database, self.user.name, self.settings.of_decoding(), state)
+        return AskingSession(
+            self._request.database, self.user.name, self.settings.of_decoding(), state, self.user.publications
+        )
 
     def _described(self, text: str, elsewhere: Elsewhere, described: Described) -> Prepared:
         def bind(parameters: Sequence[RawParameter]) -> Run:

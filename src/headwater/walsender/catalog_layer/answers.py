@@ -15,7 +15,7 @@ PostgreSQL: parse_relation.c (parserOpenTable), md.c (mdopenfork).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
@@ -25,14 +25,17 @@ from headwater.demo.embedded_postgres import EmbeddedPostgresError
 from headwater.errors import CatalogError, SessionError
 from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_FILE
 from headwater.protocol.backend_messages import Column, Value
+from headwater.slots.kept_state import KeptState
 from headwater.walsender.catalog_layer.service_functions import with_values
+from headwater.walsender.catalog_layer.table_rows import TableRows, table_rows
 from headwater.walsender.catalog_server.asked_connection import Arguments, AskedConnection
 from headwater.walsender.catalog_server.catalog_servers import CatalogServers
 from headwater.walsender.catalog_server.stand_in import STAND_IN
 from headwater.walsender.catalog_server.standby import Standby
+from headwater.walsender.copying.copied_rows import CopySource
 from headwater.walsender.elsewhere import Answered, AskingSession, Described, NotAnsweredError, Parameter
 
-ROWS_REASON = "it reads rows of tables, which only COPY and the primary give"
+ROWS_REASON = "of rows only SELECT of columns of one table, named with its schema, is answered here; ask the primary"
 _SELECT = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES|TABLE)\b", re.I | re.S)
 _NOT_SENT = frozenset(("client_encoding", "logical_decoding_work_mem", "debug_logical_replication_streaming"))
 
@@ -48,18 +51,23 @@ class CatalogAnswers:
 
     Args:
         servers: the standbys.
+        rows: gives what rows are read from; state_at_end: the state of a database at the end of the log.
     """
 
-    def __init__(self, servers: CatalogServers) -> None:
-        self._servers = servers
+    def __init__(
+        self, servers: CatalogServers, rows: Callable[[], CopySource], state_at_end: Callable[[str], KeptState]
+    ) -> None:
+        self._servers, self._rows, self._state_at_end = servers, rows, state_at_end
 
     def describe(self, sql: str, parameters: Sequence[int], session: AskingSession) -> Described:
         """Describe a statement; see the protocol."""
         with self._asked(sql, session) as (connection, _):
             described = connection.prepare(sql, parameters)
-            _check_no_table(connection)
+            columns = _columns(described)
+            if _names_table(connection):
+                _rows_of(sql, columns)
             types = tuple(described.param_type(i) for i in range(described.nparams))
-            return Described(types, _columns(described) if described.nfields else None)
+            return Described(types, columns or None)
 
     def answer_elsewhere(
         self, sql: str, parameters: Sequence[Parameter], formats: Sequence[int], session: AskingSession
@@ -68,7 +76,8 @@ class CatalogAnswers:
         with self._asked(sql, session) as (connection, standby):
             arguments = _arguments(parameters)
             columns = _columns(connection.prepare(sql, arguments.types))
-            _check_no_table(connection)
+            if _names_table(connection):
+                return self._table_rows(_rows_of(sql, columns), formats, session, standby, connection)
             valued = with_values(sql, standby.feed.end, connection.next_xid())
             if valued != sql:
                 connection.prepare(valued, arguments.types)
@@ -78,6 +87,22 @@ class CatalogAnswers:
                 raise NotAnsweredError(refusal)
             results = {form: connection.execute(arguments, form) for form in sorted(set(formats) or {0})}
             return _answered(columns, results, formats, b"".join(connection.messages))
+
+    def _table_rows(
+        self,
+        rows: TableRows,
+        formats: Sequence[int],
+        session: AskingSession,
+        standby: Standby,
+        connection: AskedConnection,
+    ) -> Answered:
+        if session.publications is not None:
+            raise NotAnsweredError("the user is limited to publications, whose tables COPY gives")
+        if standby.is_stood_in_for(session.user):
+            raise NotAnsweredError("rows are read by a role of the source that may log in and is no superuser")
+        rows.check_rights(connection)
+        at = self._state_at_end(session.database) if session.snapshot is None else session.snapshot
+        return rows.answer(self._rows(), at, formats, dict(session.settings))
 
     def close(self) -> None:
         """Stop the standbys."""
@@ -106,14 +131,21 @@ class CatalogAnswers:
             raise
 
 
-def _check_no_table(connection: AskedConnection) -> None:
-    """Check that the statement that was parsed names no table of a user.
+def _names_table(connection: AskedConnection) -> bool:
+    """Tell whether the statement that was parsed names a table of a user."""
+    return connection.run(_TABLES_LOCKED).ntuples > 0
+
+
+def _rows_of(sql: str, columns: tuple[Column, ...]) -> TableRows:
+    """Return a statement as one that reads rows of one table.
 
     Raises:
-        NotAnsweredError: it does.
+        NotAnsweredError: it does something else.
     """
-    if connection.run(_TABLES_LOCKED).ntuples:
+    rows = table_rows(sql, columns)
+    if rows is None:
         raise NotAnsweredError(ROWS_REASON)
+    return rows
 
 
 def _arguments(parameters: Sequence[Parameter]) -> Arguments:

@@ -12,6 +12,7 @@ from headwater.demo.embedded_postgres import (
 )
 from headwater.walsender.catalog_layer.answers import CatalogAnswers
 from headwater.walsender.catalog_server.catalog_servers import CatalogServers, CatalogSource
+from headwater.walsender.copying.copied_rows import CopySource
 from headwater.walsender.served_cluster import ServedCluster
 
 
@@ -28,7 +29,11 @@ def catalog_answers(cluster: ServedCluster, directory: str | None) -> CatalogAns
         state_at_end=cluster.state_at_end,
         programs=lambda: _programs(cluster.major, directory),
     )
-    return CatalogAnswers(CatalogServers(source))
+
+    def rows() -> CopySource:
+        return CopySource(cluster.source.catalog, cluster.look(), cluster.version)
+
+    return CatalogAnswers(CatalogServers(source), rows, cluster.state_at_end)
 
 
 def _programs(major: int, directory: str | None) -> ServerPrograms:

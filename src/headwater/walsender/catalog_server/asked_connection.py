@@ -101,6 +101,16 @@ class AskedConnection:
         """
         return self._checked(self._connection.exec_(sql))
 
+    def ask(self, sql: bytes, values: Sequence[str]) -> list[list[bytes | None]]:
+        """Run a query of ours; return its rows, as text.
+
+        Raises:
+            SessionError: the server refuses it.
+        """
+        texts = [value.encode("utf-8", "surrogateescape") for value in values]
+        result = self._checked(self._connection.exec_params(sql, texts))
+        return [[result.get_value(row, i) for i in range(result.nfields)] for row in range(result.ntuples)]
+
     def prepare(self, sql: str, types: Sequence[int]) -> PGresult:
         """Parse a statement; return what describes it.
 
