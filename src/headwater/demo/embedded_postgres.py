@@ -262,6 +262,16 @@ class LocalServer:
             EmbeddedPostgresError: the server stopped, or was not ready in time; the message ends with its last log
                 line.
         """
+        self.launch()
+        deadline = time.monotonic() + seconds
+        while not self.is_ready():
+            if time.monotonic() > deadline:
+                self.close_process()
+            self.check_runs()
+            time.sleep(0.02)
+
+    def launch(self) -> None:
+        """Start the server's process."""
         command = [*_tied_to_parent(), str(self.programs.program("postgres")), "-D", str(self.data_directory)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
@@ -274,12 +284,16 @@ class LocalServer:
                 start_new_session=True,
                 **_as_server_user(),
             )
-        deadline = time.monotonic() + seconds
-        while not self._is_ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.close_process()
-                raise EmbeddedPostgresError(f"the embedded PostgreSQL did not start: {self._last_log_line()}")
-            time.sleep(0.02)
+
+    def check_runs(self) -> None:
+        """Check that the server's process has not ended.
+
+        Raises:
+            EmbeddedPostgresError: it has; the message ends with the last line of its log.
+        """
+        if self.process is None or self.process.poll() is not None:
+            self.close_process()
+            raise EmbeddedPostgresError(f"the embedded PostgreSQL did not start: {self._last_log_line()}")
 
     def stop(self) -> None:
         """Stop the server as ``pg_ctl stop -m fast`` does: a clean shutdown with a last checkpoint.
@@ -324,8 +338,11 @@ class LocalServer:
         self.close_process()
         self.home.close()
 
-    def _is_ready(self) -> bool:
-        """Tell whether line 8 of postmaster.pid is ``ready`` (pidfile.h: LOCK_FILE_LINE_PM_STATUS)."""
+    def is_ready(self) -> bool:
+        """Tell whether the server takes connections.
+
+        Line 8 of postmaster.pid is ``ready`` then (pidfile.h: LOCK_FILE_LINE_PM_STATUS).
+        """
         try:
             lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
         except OSError:

@@ -41,6 +41,9 @@ from headwater.walsender.catalog_server.wal_feed import WalFeed
 REPLAY_SECONDS = 600.0
 """For WAL to be replayed, of which most are NOOPs."""
 
+STEP_BYTES = 256 << 20
+"""Of WAL that lies in the server's directory, about, until it has replayed it."""
+
 MOST_SESSIONS = 100
 SETTINGS = {
     "hot_standby": "on",
@@ -122,17 +125,21 @@ class Standby(LocalServer):
         self._take_histories(wal)
         for path in self.data_directory.rglob("*"):
             give_to_server(path)
-        self.feed.write(wal, until, self.files)
-        self.start(REPLAY_SECONDS)
-        self._wait(until)
+        self.feed.write(wal, min(until, self.feed.end + STEP_BYTES), self.files)
+        self.launch()
+        while not self.is_ready():
+            self.check_runs()
+            if self.feed.end < until:
+                self.feed.write(wal, min(until, self.feed.end + STEP_BYTES), self.files)
+            time.sleep(0.01)
+        self._replay(wal, until)
 
     def go_on(self, wal: WalDirectory, until: int) -> None:
         """Replay more WAL; as :meth:`begin`."""
         if until <= self.feed.end:
             return
         self._take_histories(wal)
-        self.feed.write(wal, until, self.files)
-        self._wait(until)
+        self._replay(wal, until)
 
     def watching(self) -> psycopg.Connection[Any]:
         """Return the connection of the superuser, which no client gets.
@@ -238,6 +245,15 @@ class Standby(LocalServer):
     def connection_words(self, database: str, user: str) -> dict[str, Any]:
         """Return what libpq connects with."""
         return {"host": str(self.socket_directory), "port": str(self.port), "user": user, "dbname": database}
+
+    def _replay(self, wal: WalDirectory, until: int) -> None:
+        """Give the server WAL, some at a time, and take away what it has replayed."""
+        before = -1
+        while before != self.feed.end:
+            self._wait(self.feed.end)
+            self.feed.forget()
+            before = self.feed.end
+            self.feed.write(wal, min(until, before + STEP_BYTES), self.files)
 
     def _wait(self, until: int) -> None:
         """Wait until WAL is replayed up to an LSN; a signal wakes the server from its pauses.

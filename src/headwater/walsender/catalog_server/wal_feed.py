@@ -50,10 +50,10 @@ class WalFeed:
         self.hides_role = False
 
     def write(self, wal: WalDirectory, until: int, files: SystemFiles) -> None:
-        """Write WAL up to the end of a record.
+        """Write WAL up to the end of the last record that starts before an LSN.
 
         Args:
-            wal: of the source; until: LSN of that end; files: whose records stay.
+            wal: of the source; until: that LSN; files: whose records stay.
 
         Raises:
             WalError: it is damaged or missing.
@@ -61,12 +61,19 @@ class WalFeed:
         for _, _, frames in read_stretches(wal, self.end, until):
             if not len(frames.lsns):
                 continue
-            stop = min(int(frames.end_lsns[-1]), until)
+            stop = int(frames.end_lsns[-1])
             changes = filtered(frames, wal.major, wal.segment_size, files)
             self.passed_over |= changes.passed_over
             self.hides_role |= changes.hides_role
             self._write(wal, stop, changes.at, changes.value)
             self.end = stop
+
+    def forget(self) -> None:
+        """Remove the segments before the one that the WAL that was written ends in; the standby has replayed them."""
+        last = segment_name(0, self.end // self._segment_size, self._segment_size)[8:]
+        for file in self._place.glob("?" * 24):
+            if file.name[8:] < last:
+                file.unlink()
 
     def _write(self, wal: WalDirectory, stop: int, at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
         order = np.argsort(at, kind="stable")
