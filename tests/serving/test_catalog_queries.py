@@ -149,3 +149,99 @@ def answer(connection: psycopg.Connection[Any], query: bytes) -> object:
         return connection.execute(query).fetchall()
     except psycopg.Error as error:
         return error.sqlstate, str(error)
+
+
+REFUSED = {
+    "SELECT count(*) FROM shop.orders": "SELECT of columns of one table",
+    "SELECT * FROM shop.open": "rows of view",
+    "SELECT last_value FROM shop.numbers": "rows of sequence",
+    "SELECT a FROM shop.loose": "rows of unlogged table",
+    "SELECT a FROM shop.away": "rows of foreign table",
+    "SELECT id FROM shop.seen": "rows of materialized view",
+    "SELECT * FROM pg_largeobject": "SELECT of columns of one table",
+    "SELECT total FROM shop.orders": "row security",
+    "SELECT * FROM pg_stat_user_tables": "pg_stat_get",
+    "SELECT pg_relation_size(oid) FROM pg_class": "pg_relation_size",
+    "SELECT relname FROM pg_class LIMIT pg_backend_pid()": "pg_backend_pid",
+    "SELECT current_setting(relname) FROM pg_class": "current_setting",
+    "SELECT set_config('role', relname, false) FROM pg_class": "set_config",
+    "SELECT shop.plus(oid::int) FROM pg_class": "plus",
+    "SELECT query_to_xml('SELECT 1', true, true, relname) FROM pg_class": "query_to_xml",
+    "SELECT pg_read_file(relname) FROM pg_class": "pg_read_file",
+    'SELECT U&"\\0070g_backend_pid"() FROM pg_class': "Unicode escapes",
+    "INSERT INTO shop.orders DEFAULT VALUES": "",
+    "CREATE TABLE t (a int)": "",
+}
+"""Statements that are refused, and a word of the reason."""
+
+
+def test_refusals(tmp_path: Path) -> None:
+    with pair_of(16, tmp_path) as pair, connected(pair.places("reader")[1]) as ours:
+        for statement, reason in REFUSED.items():
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                ours.execute(statement.encode())
+            assert reason in f"{refused.value} {refused.value.diag.message_hint}", statement
+        with connected(pair.places("postgres")[1]) as superuser:
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                superuser.execute("SELECT has_table_privilege(oid, 'SELECT') FROM pg_class")
+            assert "has_table_privilege depends on who asks" in str(refused.value.diag.message_hint)
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                superuser.execute("SELECT id FROM shop.orders")
+
+
+def test_rows_of_tables(tmp_path: Path) -> None:
+    """Rows are those of the server, as text and in binary form, with the rights of the user's role."""
+    queries = (
+        'SELECT "Order", line FROM shop.lines',
+        "SELECT * FROM shop.lines",
+        "SELECT line FROM ONLY shop.lines",
+        "SELECT b, a FROM shop.parts",
+    )
+    with pair_of(16, tmp_path) as pair:
+        run(
+            pair.server,
+            "INSERT INTO shop.lines SELECT NULL, n FROM generate_series(1, 3) n",
+            r"INSERT INTO shop.parts VALUES (1, 'x'), (2, NULL)",
+            "INSERT INTO shop.child VALUES (NULL, 7, 8)",
+            "GRANT SELECT ON shop.parts TO member",
+        )
+        with connected(pair.places("member")[0]) as theirs, connected(pair.places("member")[1]) as ours:
+            for query in queries:
+                for is_binary in (False, True):
+                    rows, expected = (c.execute(query.encode(), binary=is_binary).fetchall() for c in (ours, theirs))
+                    assert rows == expected, query
+        with connected(pair.places("reader")[1]) as ours, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ours.execute("SELECT line FROM shop.lines")
+
+
+def test_the_past(tmp_path: Path) -> None:
+    """A session that reads by a slot's snapshot sees the catalogs as they were there; others see them now."""
+    query = b"SELECT relname, relnatts FROM pg_class WHERE relnamespace = 'shop'::regnamespace ORDER BY 1"
+    with pair_of(16, tmp_path) as pair:
+        ours = pair.places("reader")[1]
+        with psycopg.connect(**ours, autocommit=True, replication="database") as maker, connected(ours) as reader:  # type: ignore[arg-type]
+            row = maker.execute("CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'export')").fetchone()
+            assert row is not None
+            with connected(pair.places("reader")[0]) as server:
+                then = server.execute(query).fetchall()
+            run(pair.server, *LATER)
+            reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            reader.execute(f"SET TRANSACTION SNAPSHOT '{row[2]}'".encode())
+            assert reader.execute(query).fetchall() == then
+            with connected(pair.places("reader")[0]) as server, connected(ours) as present:
+                now = server.execute(query).fetchall()
+                assert present.execute(query).fetchall() == now != then
+            assert reader.execute(query).fetchall() == then
+            reader.execute("COMMIT")
+            assert reader.execute(query).fetchall() == now
+
+
+def test_a_compressed_page_of_roles(tmp_path: Path) -> None:
+    """Nobody is stood in for behind it: users must be roles of the source."""
+    with pair_of(16, tmp_path, wal_compression="on") as pair:
+        run(pair.server, "CHECKPOINT", "CREATE ROLE another")
+        with connected(pair.places("postgres")[1]) as superuser:
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                superuser.execute("SELECT relname FROM pg_class LIMIT 1")
+            assert "cannot stand in" in str(refused.value.diag.message_hint)
+        pair.check("reader", r"\du")
