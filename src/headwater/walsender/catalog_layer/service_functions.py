@@ -1,8 +1,8 @@
 """Functions that the service itself knows, in the middle of a statement that a standby answers.
 
 A standby would speak of itself: that it recovers, and how far it has come. So calls of these functions are replaced by
-what they give here: a log that is not in recovery and ends at the LSN that the standby stands at, and the transaction
-id that would be given next there. A statement that is nothing but such a call does not come so far.
+what they give here. The log is not in recovery, it ends where the standby stands, and the transaction id is the one
+that would be given next there. A statement that is nothing but such a call does not come so far.
 
 Known gap: nothing is replaced in a statement with a backslash or a dollar's quotes, whose texts end otherwise; such a
 statement is refused.

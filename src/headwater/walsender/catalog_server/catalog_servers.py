@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from headwater.catalog.copy.data_directory import DataDirectory
@@ -58,6 +58,16 @@ class _Place:
         self.standby = None
 
 
+@contextmanager
+def _closed_on_failure(place: _Place) -> Iterator[None]:
+    """Let a standby go that has failed: the next who asks gets a new one."""
+    try:
+        yield
+    except BaseException:
+        place.close()
+        raise
+
+
 class CatalogServers:
     """The standbys.
 
@@ -79,20 +89,19 @@ class CatalogServers:
             HeadwaterError: the backup or the WAL cannot be read.
         """
         place = self._place(database, snapshot)
-        with place.lock:
+        with place.lock, _closed_on_failure(place):
             state = self._source.state_at_end(database) if snapshot is None else snapshot
+            if place.standby is not None and place.standby.feed.end >= state.state.lsn:
+                place.standby.check_runs()
+                return place.standby
             files = system_files(store_of(state.state.catalog))
             if place.standby is not None and files.is_lacking(place.standby.feed.passed_over):
                 place.close()
-            try:
-                if place.standby is None:
-                    place.standby = self._begin(database, state, files)
-                else:
-                    place.standby.files |= files
-                    place.standby.go_on(self._source.wal(place.standby.feed.end), state.state.lsn)
-            except BaseException:
-                place.close()
-                raise
+            if place.standby is None:
+                place.standby = self._begin(database, state, files)
+            else:
+                place.standby.files |= files
+                place.standby.go_on(self._source.wal(place.standby.feed.end), state.state.lsn)
             return place.standby
 
     def close(self) -> None:

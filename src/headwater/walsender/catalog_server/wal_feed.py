@@ -12,7 +12,6 @@ PostgreSQL: xlogrecovery.c (WaitForWALToBecomeAvailable: XLOG_FROM_PG_WAL).
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from headwater.wal.records.stretches import read_stretches
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.segment_files import segment_name
 from headwater.wal.segments.segment_reader import open_segment
-from headwater.walsender.catalog_server.filtered_wal import SystemFiles, filtered
+from headwater.walsender.catalog_server.filtered_wal import SystemFiles, filter_wal
 
 
 class WalFeed:
@@ -62,10 +61,12 @@ class WalFeed:
             if not len(frames.lsns):
                 continue
             stop = int(frames.end_lsns[-1])
-            changes = filtered(frames, wal.major, wal.segment_size, files)
-            self.passed_over |= changes.passed_over
-            self.hides_role |= changes.hides_role
-            self._write(wal, stop, changes.at, changes.value)
+            raw = _bytes_between(wal, self._written, stop)
+            passed = filter_wal(frames, wal.major, wal.segment_size, files, raw, self._written)
+            self.passed_over |= passed.made
+            self.hides_role |= passed.hides_role
+            self._write(wal, raw)
+            self._written = stop
             self.end = stop
 
     def forget(self) -> None:
@@ -75,14 +76,13 @@ class WalFeed:
             if file.name[8:] < last:
                 file.unlink()
 
-    def _write(self, wal: WalDirectory, stop: int, at: NDArray[np.int64], value: NDArray[np.uint8]) -> None:
-        order = np.argsort(at, kind="stable")
-        at, value = at[order], value[order]
-        for low, data in _bytes_between(wal, self._written, stop):
-            first, last = np.searchsorted(at, (low, low + len(data)))
-            data[at[first:last] - low] = value[first:last]
-            self._write_into(wal, low, data)
-        self._written = stop
+    def _write(self, wal: WalDirectory, raw: NDArray[np.uint8]) -> None:
+        """Write bytes behind those that were written, each into its segment."""
+        lsn, done = self._written, 0
+        while done < len(raw):
+            room = self._segment_size - (lsn + done) % self._segment_size
+            self._write_into(wal, lsn + done, raw[done : done + room])
+            done += room
 
     def _write_into(self, wal: WalDirectory, lsn: int, data: NDArray[np.uint8]) -> None:
         number = lsn // self._segment_size
@@ -111,16 +111,17 @@ def _timeline(wal: WalDirectory, number: int) -> int:
     return segment.timeline
 
 
-def _bytes_between(wal: WalDirectory, lo: int, hi: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """Give the bytes of the WAL, segment by segment, with the LSN that they begin at.
+def _bytes_between(wal: WalDirectory, lo: int, hi: int) -> NDArray[np.uint8]:
+    """Read the bytes of the WAL.
 
     Raises:
         SegmentError: they are not there.
     """
+    data = np.empty(hi - lo, np.uint8)
     for segment in wal.covering(lo, hi):
         low, high = max(lo, segment.start_lsn), min(hi, segment.start_lsn + wal.segment_size)
-        data = np.empty(high - low, np.uint8)
+        part = memoryview(data.data)[low - lo : high - lo]
         with open_segment(segment, wal.segment_size, high - segment.start_lsn) as reader:
-            if reader.read_into(memoryview(data.data), low - segment.start_lsn) < len(data):
+            if reader.read_into(part, low - segment.start_lsn) < len(part):
                 raise SegmentError("WAL segment is truncated", lsn=low, file=segment.path)
-        yield low, data
+    return data
