@@ -166,7 +166,6 @@ REFUSED = {
     "SELECT set_config('role', relname, false) FROM pg_class": "set_config",
     "SELECT shop.total(oid::int) FROM pg_class": "total",
     "SELECT query_to_xml('SELECT 1', true, true, relname) FROM pg_class": "query_to_xml",
-    "SELECT pg_read_file(relname) FROM pg_class": "pg_read_file",
     'SELECT U&"\\0070g_backend_pid"() FROM pg_class': "Unicode escapes",
     "INSERT INTO shop.orders DEFAULT VALUES": "",
     "CREATE TABLE t (a int)": "",
