@@ -31,6 +31,14 @@ class ServeFlags:
     slots: str = from_flag(
         "--slots", type=PATH, required=True, metavar="DIR", help="Directory of the slots; made if it is missing."
     )
+    most_slots: int = from_flag(
+        "--max-slots",
+        type=click.IntRange(min=0),
+        default=1000,
+        show_default=True,
+        metavar="COUNT",
+        help="Slots that there may be (max_replication_slots).",
+    )
     listen: Sequence[str] = from_flag(
         "--listen",
         multiple=True,
@@ -135,7 +143,9 @@ def serve_command(flags: ServeFlags) -> None:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
-            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption)
+            limit_name = '"max_replication_slots"' if cluster.version.quotes_settings else "max_replication_slots"
+            slots = ServedSlots(Path(flags.slots), flags.most_slots, limit_name)
+            served = Served(cluster, slots, loaded.access, loaded.encryption)
             serve_until(stopping, served, addresses, _print_addresses)
 
 

@@ -141,6 +141,7 @@ class Statements:
         Raises:
             SessionError: one of them is refused; those before it have been answered.
         """
+        self.portals.drop_unnamed()
         for statement in self.parsed(query):
             prepared = self._prepared(statement, ParameterTypes(is_open=False))
             outcome = prepared.bind([])(())
@@ -175,13 +176,17 @@ class Statements:
         if own is not None:
             return self._own(parsed, own)
         if parsed.kind == "SelectStmt":
-            shape = self._shape(parsed.text)
+            shape = None if types.highest else self._shape(parsed.text)
             if shape is not None:
                 return self._prepared_shape(parsed.text, shape, not types.is_open)
             try:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
                 return self._asked_elsewhere(parsed, types.oids(), error.what)
+            except SessionError as error:
+                if error.position is not None:
+                    error.position = parsed.character(error.position)
+                raise
             return _once_read(prepared_select(parsed.text, select, self.encoder), self.transaction.note_read)
         return self._asked_elsewhere(parsed, types.oids())
 
@@ -299,7 +304,7 @@ class Statements:
 
     def _deallocate(self, own: Deallocate) -> Outcome:
         if own.name is None:
-            self.portals.statements.clear()
+            self.portals.drop_named()
             return Outcome("DEALLOCATE ALL")
         self.portals.statement(own.name)
         del self.portals.statements[own.name]
@@ -309,7 +314,7 @@ class Statements:
         if own.what == "ALL":
             if self.transaction.status != IDLE:
                 raise SessionError("DISCARD ALL cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION)
-            self.portals.statements.clear()
+            self.portals.drop_named()
             self.settings.restore(self.settings.initial)
         return Outcome(f"DISCARD {own.what}")
 
