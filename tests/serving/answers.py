@@ -89,10 +89,15 @@ def _column(result: PGresult, i: int) -> tuple[bytes | None, int, int, int, int,
     return result.fname(i), result.ftype(i), result.fsize(i), result.fmod(i), *place
 
 
+def conninfo_at(place: Mapping[str, str]) -> str:
+    """Return the connection string of a place."""
+    return " ".join(f"{name}='{value}'" for name, value in place.items())
+
+
 @contextmanager
 def connected(**words: str) -> Iterator[PGconn]:
     """Connect by libpq."""
-    connection = pq.PGconn.connect(" ".join(f"{name}='{value}'" for name, value in words.items()).encode())
+    connection = pq.PGconn.connect(conninfo_at(words).encode())
     try:
         yield connection
     finally:

@@ -70,7 +70,7 @@ class RawConnection:
     def answers(self, *messages: bytes) -> list[Shown]:
         """Send messages, and return what is answered up to ReadyForQuery, or the end of the connection."""
         self.connection.sendall(b"".join(messages))
-        shown = []
+        shown: list[Shown] = []
         with suppress(EOFError, ConnectionResetError):
             while not shown or shown[-1][0] != "Z":
                 shown.append(_shown(*self.received()))

@@ -11,7 +11,7 @@ import pytest
 
 from bad_input.servers import run, small_server
 from headwater.demo.embedded_postgres import EmbeddedPostgres, program_version
-from serving.answers import ALL_FIELDS, answer_in, connected, places
+from serving.answers import ALL_FIELDS, answer_in, connected, conninfo_at, places
 from serving.service import Serving, Streaming, backup_of, wait_until
 
 pytestmark = pytest.mark.server
@@ -332,7 +332,7 @@ def test_a_stream_is_seen(tmp_path: Path) -> None:
     )
     with small_server(16) as server, served(server, tmp_path) as serving:
         ours = places(server, serving)[1]
-        with psycopg.connect(**ours, autocommit=True) as connection:
+        with psycopg.connect(conninfo_at(ours), autocommit=True) as connection:
             connection.execute("SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
             arguments = ("--slot", "s", "-f", str(tmp_path / "out"))
             streaming = Streaming(serving.environment(), 16, *arguments)

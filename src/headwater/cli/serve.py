@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,8 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
 
+    if find_spec("pgparse") is None:
+        raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)

@@ -173,6 +173,8 @@ class Statements:
         own = session_statement(parsed)
         if not is_exit(own):
             self.check_not_failed()
+        if isinstance(own, Declare):
+            return self._prepared_cursor(parsed, own, types)
         if own is not None:
             return self._own(parsed, own)
         if parsed.kind == "SelectStmt":
@@ -292,8 +294,6 @@ class Statements:
             return self._deallocate(own)
         if isinstance(own, Discard):
             return self._discard(own)
-        if isinstance(own, Declare):
-            return self._declare(own)
         if isinstance(own, CloseCursor):
             return self._close_cursor(own)
         had_block = self.transaction.status != IDLE
@@ -318,12 +318,20 @@ class Statements:
             self.settings.restore(self.settings.initial)
         return Outcome(f"DISCARD {own.what}")
 
-    def _declare(self, own: Declare) -> Outcome:
+    def _prepared_cursor(self, parsed: ParsedStatement, own: Declare, types: ParameterTypes) -> Prepared:
+        prepared = self._prepared(own.query, types)
+
+        def bind(parameters: Sequence[RawParameter]) -> Run:
+            run = prepared.bind(parameters)
+            return lambda _: self._declare(own, prepared, run)
+
+        return Prepared(parsed.text, prepared.parameters, None, bind, parsed.kind)
+
+    def _declare(self, own: Declare, prepared: Prepared, run: Run) -> Outcome:
         if self.transaction.status == IDLE and not own.is_held:
             raise SessionError("DECLARE CURSOR can only be used in transaction blocks", sqlstate=NO_TRANSACTION)
         self.portals.check_new_portal(own.name)
-        prepared = self._prepared(own.query, ParameterTypes(is_open=False))
-        portal = Portal(own.name, prepared, prepared.bind([]), is_held=own.is_held)
+        portal = Portal(own.name, prepared, run, is_held=own.is_held)
         self.portals.portals[own.name] = portal
         if own.is_held:
             portal.started()

@@ -17,9 +17,15 @@ _Named = tuple[str, int]
 _NONE: _Named = ("", 0)
 
 
-def column_name(node: Node) -> str:
-    """Return the name of the column of an expression."""
-    return _named(node)[0] or UNNAMED
+def column_name(node: Node, boolean_name: str = "") -> str:
+    """Return the name of the column of an expression.
+
+    Args:
+        node: the expression; boolean_name: what a constant true or false is called, empty for nothing.
+    """
+    name, strength = _named(node)
+    is_boolean = strength == 0 and "boolval" in node.get("A_Const", {})
+    return name or (boolean_name if is_boolean else "") or UNNAMED
 
 
 def _named(node: Node) -> _Named:

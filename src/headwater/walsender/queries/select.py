@@ -293,7 +293,9 @@ class _Compiler:
                 continue
             expression = replace(self.analysis, may_aggregate=True).expression(fields["val"])
             expression = resolved(expression, self.types)
-            targets.append(replace(expression, name=fields.get("name") or column_name(fields["val"])))
+            targets.append(
+                replace(expression, name=fields.get("name") or column_name(fields["val"], self.known.boolean_name))
+            )
         return targets
 
     def _starred(self, source: str) -> list[Expression]:
