@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,14 @@ class ServeFlags:
     server_version: str | None = version_flag()
     slots: str = from_flag(
         "--slots", type=PATH, required=True, metavar="DIR", help="Directory of the slots; made if it is missing."
+    )
+    most_slots: int = from_flag(
+        "--max-slots",
+        type=click.IntRange(min=0),
+        default=1000,
+        show_default=True,
+        metavar="COUNT",
+        help="Slots that there may be (max_replication_slots).",
     )
     listen: Sequence[str] = from_flag(
         "--listen",
@@ -128,6 +137,8 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
 
+    if find_spec("pgparse") is None:
+        raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)
@@ -144,7 +155,9 @@ def serve_command(flags: ServeFlags) -> None:
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
-            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption, answers)
+            limit_name = '"max_replication_slots"' if cluster.version.quotes_settings else "max_replication_slots"
+            slots = ServedSlots(Path(flags.slots), flags.most_slots, limit_name)
+            served = Served(cluster, slots, loaded.access, loaded.encryption, answers)
             serve_until(stopping, served, addresses, _print_addresses)
 
 

@@ -64,7 +64,9 @@ class SessionKnowledge:
         functions = defaultdict[str, list[Function]](list)
         for function in (*session_functions(self, version), *slot_functions(self._slots, version)):
             functions[function.name].append(function)
-        return Known(functions, self._view, self._written, self.user, self.database, self.transaction_time)
+        boolean_name = "bool" if version.casts_boolean_constants else ""
+        names = self.user, self.database
+        return Known(functions, self._view, self._written, *names, self.transaction_time, boolean_name)
 
     @property
     def _slots(self) -> SlotOperations:

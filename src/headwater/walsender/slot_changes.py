@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
-from headwater.errors import SessionError
+from headwater.errors import PluginError, SessionError
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
@@ -83,7 +83,11 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
     if not goes_on:
         return Changes((), None)
     reader = _Reader(opened, asked.upto_count)
-    rows = list(reader.rows())
+    try:
+        rows = list(reader.rows())
+    except PluginError as error:
+        # A window is nothing that this client could ask for.
+        raise SessionError(error.message, sqlstate=error.sqlstate) from None
     if reader.stopped_at is None:
         return Changes(rows, reader.last_state)
     return Changes(rows, state_at(request, kept_in_slot(slot), reader.stopped_at))

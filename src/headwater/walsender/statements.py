@@ -141,6 +141,7 @@ class Statements:
         Raises:
             SessionError: one of them is refused; those before it have been answered.
         """
+        self.portals.drop_unnamed()
         for statement in self.parsed(query):
             prepared = self._prepared(statement, ParameterTypes(is_open=False))
             outcome = prepared.bind([])(())
@@ -172,16 +173,22 @@ class Statements:
         own = session_statement(parsed)
         if not is_exit(own):
             self.check_not_failed()
+        if isinstance(own, Declare):
+            return self._prepared_cursor(parsed, own, types)
         if own is not None:
             return self._own(parsed, own)
         if parsed.kind == "SelectStmt":
-            shape = self._shape(parsed.text)
+            shape = None if types.highest else self._shape(parsed.text)
             if shape is not None:
                 return self._prepared_shape(parsed.text, shape, not types.is_open)
             try:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
                 return self._asked_elsewhere(parsed, types.oids(), error.what)
+            except SessionError as error:
+                if error.position is not None:
+                    error.position = parsed.character(error.position)
+                raise
             return _once_read(prepared_select(parsed.text, select, self.encoder), self.transaction.note_read)
         return self._asked_elsewhere(parsed, types.oids())
 
@@ -289,8 +296,6 @@ class Statements:
             return self._deallocate(own)
         if isinstance(own, Discard):
             return self._discard(own)
-        if isinstance(own, Declare):
-            return self._declare(own)
         if isinstance(own, CloseCursor):
             return self._close_cursor(own)
         had_block = self.transaction.status != IDLE
@@ -301,7 +306,7 @@ class Statements:
 
     def _deallocate(self, own: Deallocate) -> Outcome:
         if own.name is None:
-            self.portals.statements.clear()
+            self.portals.drop_named()
             return Outcome("DEALLOCATE ALL")
         self.portals.statement(own.name)
         del self.portals.statements[own.name]
@@ -311,16 +316,24 @@ class Statements:
         if own.what == "ALL":
             if self.transaction.status != IDLE:
                 raise SessionError("DISCARD ALL cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION)
-            self.portals.statements.clear()
+            self.portals.drop_named()
             self.settings.restore(self.settings.initial)
         return Outcome(f"DISCARD {own.what}")
 
-    def _declare(self, own: Declare) -> Outcome:
+    def _prepared_cursor(self, parsed: ParsedStatement, own: Declare, types: ParameterTypes) -> Prepared:
+        prepared = self._prepared(own.query, types)
+
+        def bind(parameters: Sequence[RawParameter]) -> Run:
+            run = prepared.bind(parameters)
+            return lambda _: self._declare(own, prepared, run)
+
+        return Prepared(parsed.text, prepared.parameters, None, bind, parsed.kind)
+
+    def _declare(self, own: Declare, prepared: Prepared, run: Run) -> Outcome:
         if self.transaction.status == IDLE and not own.is_held:
             raise SessionError("DECLARE CURSOR can only be used in transaction blocks", sqlstate=NO_TRANSACTION)
         self.portals.check_new_portal(own.name)
-        prepared = self._prepared(own.query, ParameterTypes(is_open=False))
-        portal = Portal(own.name, prepared, prepared.bind([]), is_held=own.is_held)
+        portal = Portal(own.name, prepared, run, is_held=own.is_held)
         self.portals.portals[own.name] = portal
         if own.is_held:
             portal.started()

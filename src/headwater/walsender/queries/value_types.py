@@ -25,6 +25,7 @@ from headwater.pg.sqlstates import (
     INVALID_BINARY_REPRESENTATION,
     INVALID_TEXT_REPRESENTATION,
     NUMERIC_OUT_OF_RANGE,
+    PROTOCOL_VIOLATION,
 )
 from headwater.pg.version import Version
 from headwater.protocol.backend_messages import Column, Value
@@ -118,7 +119,9 @@ def _packed(form: str, receives: type = int) -> tuple[Callable[[bytes], Any], Ca
     packing = struct.Struct(form)
 
     def receive(data: bytes) -> Any:
-        if len(data) != packing.size:
+        if len(data) < packing.size:
+            raise SessionError("insufficient data left in message", sqlstate=PROTOCOL_VIOLATION)
+        if len(data) > packing.size:
             raise _malformed()
         return receives(packing.unpack(data)[0])
 
