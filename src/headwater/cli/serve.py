@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,14 @@ class ServeFlags:
     server_version: str | None = version_flag()
     slots: str = from_flag(
         "--slots", type=PATH, required=True, metavar="DIR", help="Directory of the slots; made if it is missing."
+    )
+    most_slots: int = from_flag(
+        "--max-slots",
+        type=click.IntRange(min=0),
+        default=1000,
+        show_default=True,
+        metavar="COUNT",
+        help="Slots that there may be (max_replication_slots).",
     )
     listen: Sequence[str] = from_flag(
         "--listen",
@@ -60,6 +69,13 @@ class ServeFlags:
         "--upstream",
         metavar="CONNINFO",
         help="Primary that has the rows of initial copies, which are taken in snapshots of the slots' places.",
+    )
+    postgres_bin: str | None = from_flag(
+        "--postgres-bin",
+        type=PATH,
+        metavar="DIR",
+        help="Programs of a PostgreSQL of the primary's major version, which answers SQL about the catalogs. Default: "
+        "those that are installed for Headwater.",
     )
     auth: str | None = from_flag(
         "--auth",
@@ -115,11 +131,14 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
+    from headwater.walsender.catalog_layer.joined import catalog_answers
     from headwater.walsender.served import Served
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
 
+    if find_spec("pgparse") is None:
+        raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)
@@ -135,7 +154,10 @@ def serve_command(flags: ServeFlags) -> None:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
-            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption)
+            answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
+            limit_name = '"max_replication_slots"' if cluster.version.quotes_settings else "max_replication_slots"
+            slots = ServedSlots(Path(flags.slots), flags.most_slots, limit_name)
+            served = Served(cluster, slots, loaded.access, loaded.encryption, answers)
             serve_until(stopping, served, addresses, _print_addresses)
 
 

@@ -137,6 +137,24 @@ def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
     raise EmbeddedPostgresError(f"no server programs of {wanted} found", hint="run: make servers")
 
 
+def programs_in(directory: Path, major: int) -> ServerPrograms:
+    """Return the installation whose programs are in a directory.
+
+    Args:
+        directory: of ``postgres``; major: PostgreSQL's major version that it must be of.
+
+    Raises:
+        EmbeddedPostgresError: there is none, or it is of another version.
+    """
+    programs = ServerPrograms(Path(os.path.abspath(directory)).parent, major)
+    version = program_version(programs.program("postgres"))
+    if version.partition(".")[0] != str(major) and not version.startswith(f"{major}rc"):
+        raise EmbeddedPostgresError(
+            f"server programs are of PostgreSQL {version}, expected {major}", file=str(directory)
+        )
+    return programs
+
+
 def find_client(name: str, major: int) -> Path | None:
     """Find a client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version's installations, or None."""
     for programs in _installations(major):
@@ -181,46 +199,38 @@ def _libraries(root: Path) -> list[Path]:
 
 
 @dataclass
-class EmbeddedPostgres:
-    """A throw-away PostgreSQL cluster; a context manager that makes it, starts it, and removes it.
+class LocalServer:
+    """A server process over a data directory in a temporary directory of its own, reached by a Unix socket.
 
     Args:
         programs: the installation to run.
-        settings: configuration on top of :data:`DEFAULT_SETTINGS`.
-        autovacuum: whether autovacuum runs (off gives a WAL that depends on the workload alone).
-        wal_segment_megabytes: size of a WAL segment, a power of two from 1 to 1024.
-        data_checksums: whether pages carry checksums.
-        loopback: also listen on a free port of 127.0.0.1.
+
+    Attributes:
+        port: in the socket's name.
+        home: the temporary directory.
+        process: the server, None while it is stopped.
     """
 
     programs: ServerPrograms
-    settings: Mapping[str, str] = field(default_factory=dict)
-    autovacuum: bool = True
-    wal_segment_megabytes: int = 16
-    data_checksums: bool = False
-    loopback: bool = False
     port: int = field(default=5432, init=False)
     home: OwnDirectory = field(init=False)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
-    def __enter__(self) -> EmbeddedPostgres:
+    def make_home(self) -> None:
+        """Make the temporary directory, with an empty data directory; :meth:`close` removes it.
+
+        Raises:
+            EmbeddedPostgresError: no place is open to the server's user.
+        """
         self.programs = readable_programs(self.programs)
         self.home = _server_home()
         try:
-            _make_for_server(self.data_directory)
-            _make_for_server(self.socket_directory)
-            self.initdb()
-            self._configure()
-            self.start()
+            for directory in (self.data_directory, self.socket_directory):
+                directory.mkdir(mode=0o700)
+                give_to_server(directory)
         except BaseException:
             self.close()
             raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def data_directory(self) -> Path:
@@ -242,37 +252,26 @@ class EmbeddedPostgres:
         """The file with the server's standard error."""
         return self.home.path / "server.log"
 
-    def connection_info(self, database: str = "postgres") -> dict[str, str]:
-        """Return keywords of a libpq connection string, for psycopg."""
-        return {"host": str(self.socket_directory), "port": str(self.port), "user": SUPERUSER, "dbname": database}
-
-    def client_environment(self, database: str = "postgres") -> dict[str, str]:
-        """Return the environment for libpq programs such as pgbench and psql."""
-        info = self.connection_info(database)
-        return {
-            **os.environ,
-            "PGHOST": info["host"],
-            "PGPORT": info["port"],
-            "PGUSER": info["user"],
-            "PGDATABASE": database,
-            "LC_ALL": "C",
-        }
-
-    def connect(self, database: str = "postgres", **options: Any) -> psycopg.Connection[Any]:
-        """Open an autocommit connection.
-
-        Raises:
-            psycopg.OperationalError: the server refused.
-        """
-        return psycopg.connect(autocommit=True, **{**self.connection_info(database), **options})
-
-    def start(self) -> None:
+    def start(self, seconds: float = START_SECONDS) -> None:
         """Start the server and wait until it takes connections.
 
+        Args:
+            seconds: that it is waited for.
+
         Raises:
-            EmbeddedPostgresError: the server stopped, or was not ready in a minute; the message ends with its last log
+            EmbeddedPostgresError: the server stopped, or was not ready in time; the message ends with its last log
                 line.
         """
+        self.launch()
+        deadline = time.monotonic() + seconds
+        while not self.is_ready():
+            if time.monotonic() > deadline:
+                self.close_process()
+            self.check_runs()
+            time.sleep(0.02)
+
+    def launch(self) -> None:
+        """Start the server's process."""
         command = [*_tied_to_parent(), str(self.programs.program("postgres")), "-D", str(self.data_directory)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
@@ -285,12 +284,16 @@ class EmbeddedPostgres:
                 start_new_session=True,
                 **_as_server_user(),
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._is_ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.close_process()
-                raise EmbeddedPostgresError(f"the embedded PostgreSQL did not start: {self._last_log_line()}")
-            time.sleep(0.02)
+
+    def check_runs(self) -> None:
+        """Check that the server's process has not ended.
+
+        Raises:
+            EmbeddedPostgresError: it has; the message ends with the last line of its log.
+        """
+        if self.process is None or self.process.poll() is not None:
+            self.close_process()
+            raise EmbeddedPostgresError(f"the embedded PostgreSQL did not start: {self._last_log_line()}")
 
     def stop(self) -> None:
         """Stop the server as ``pg_ctl stop -m fast`` does: a clean shutdown with a last checkpoint.
@@ -335,6 +338,81 @@ class EmbeddedPostgres:
         self.close_process()
         self.home.close()
 
+    def is_ready(self) -> bool:
+        """Tell whether the server takes connections.
+
+        Line 8 of postmaster.pid is ``ready`` then (pidfile.h: LOCK_FILE_LINE_PM_STATUS).
+        """
+        try:
+            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[7].strip() == "ready"
+
+    def _last_log_line(self) -> str:
+        lines = self.log_file.read_text(errors="replace").strip().splitlines() if self.log_file.exists() else []
+        return lines[-1] if lines else "it wrote no log"
+
+
+@dataclass
+class EmbeddedPostgres(LocalServer):
+    """A throw-away PostgreSQL cluster; a context manager that makes it, starts it, and removes it.
+
+    Args:
+        programs: the installation to run.
+        settings: configuration on top of :data:`DEFAULT_SETTINGS`.
+        autovacuum: whether autovacuum runs (off gives a WAL that depends on the workload alone).
+        wal_segment_megabytes: size of a WAL segment, a power of two from 1 to 1024.
+        data_checksums: whether pages carry checksums.
+        loopback: also listen on a free port of 127.0.0.1.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    autovacuum: bool = True
+    wal_segment_megabytes: int = 16
+    data_checksums: bool = False
+    loopback: bool = False
+
+    def __enter__(self) -> EmbeddedPostgres:
+        self.make_home()
+        try:
+            self.initdb()
+            self._configure()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def connection_info(self, database: str = "postgres") -> dict[str, str]:
+        """Return keywords of a libpq connection string, for psycopg."""
+        return {"host": str(self.socket_directory), "port": str(self.port), "user": SUPERUSER, "dbname": database}
+
+    def client_environment(self, database: str = "postgres") -> dict[str, str]:
+        """Return the environment for libpq programs such as pgbench and psql."""
+        info = self.connection_info(database)
+        return {
+            **os.environ,
+            "PGHOST": info["host"],
+            "PGPORT": info["port"],
+            "PGUSER": info["user"],
+            "PGDATABASE": database,
+            "LC_ALL": "C",
+        }
+
+    def connect(self, database: str = "postgres", **options: Any) -> psycopg.Connection[Any]:
+        """Open an autocommit connection.
+
+        Raises:
+            psycopg.OperationalError: the server refused.
+        """
+        return psycopg.connect(autocommit=True, **{**self.connection_info(database), **options})
+
     def copy_data_directory(self, destination: Path) -> Path:
         """Copy the data directory of the stopped server: a plain base backup.
 
@@ -372,18 +450,6 @@ class EmbeddedPostgres:
         lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         _run_as_server_user(["tee", "-a", str(self.data_directory / "postgresql.conf")], lines.encode())
 
-    def _is_ready(self) -> bool:
-        """Tell whether line 8 of postmaster.pid is ``ready`` (pidfile.h: LOCK_FILE_LINE_PM_STATUS)."""
-        try:
-            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
-        except OSError:
-            return False
-        return len(lines) >= 8 and lines[7].strip() == "ready"
-
-    def _last_log_line(self) -> str:
-        lines = self.log_file.read_text(errors="replace").strip().splitlines() if self.log_file.exists() else []
-        return lines[-1] if lines else "it wrote no log"
-
 
 def _server_home() -> OwnDirectory:
     """Make a temporary directory that the server's user can pass through.
@@ -402,12 +468,11 @@ def _server_home() -> OwnDirectory:
     raise EmbeddedPostgresError("no temporary directory is open to the server's user", hint="set TMPDIR")
 
 
-def _make_for_server(directory: Path) -> None:
-    """Make a directory that belongs to the server's user."""
-    directory.mkdir(mode=0o700)
+def give_to_server(path: Path) -> None:
+    """Give a file or a directory to the server's user, if that is another one."""
     if os.geteuid() == 0:
         account = pwd.getpwnam(SERVER_USER)
-        os.chown(directory, account.pw_uid, account.pw_gid)
+        os.chown(path, account.pw_uid, account.pw_gid)
 
 
 def readable_programs(programs: ServerPrograms) -> ServerPrograms:

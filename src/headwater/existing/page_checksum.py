@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,3 +58,17 @@ def _block_sums(pages: NDArray[np.uint8]) -> NDArray[np.uint32]:
         sums = mixed * _PRIME ^ mixed >> np.uint32(17)
     combined: NDArray[np.uint32] = np.bitwise_xor.reduce(sums, axis=1)
     return combined
+
+
+def with_checksums(data: bytearray, numbers: Iterable[int]) -> bytearray:
+    """Return pages of a relation's first file, some of them with the checksum of what they hold now.
+
+    Args:
+        data: whole pages; numbers: of those that were changed.
+    """
+    for number in numbers:
+        page = np.frombuffer(data, np.uint8, PAGE, number * PAGE)[None].copy()
+        page[:, _CHECKSUM_AT : _CHECKSUM_AT + 2] = 0
+        checksum = (int(_block_sums(page)[0]) ^ number) % 65535 + 1
+        data[number * PAGE + _CHECKSUM_AT : number * PAGE + _CHECKSUM_AT + 2] = checksum.to_bytes(2, "little")
+    return data

@@ -93,6 +93,8 @@ class Version:
     """A page image says by which method it is compressed; before, only that it is, and by other bits."""
     logs_created_databases = _since(15)
     """CREATE DATABASE can write the new database's pages to the WAL; the info codes of DBASE differ before."""
+    prefetches_in_recovery = _since(15)
+    """Recovery looks ahead for the blocks that records name (``recovery_prefetch``)."""
     has_custom_managers = _since(15)
     """Extensions can bring resource managers."""
     has_dropped_stats = _since(15)
@@ -264,6 +266,14 @@ class Version:
     """CREATE_REPLICATION_SLOT and BASE_BACKUP take a list of options, not words (repl_gram.y)."""
     alters_replication_slots = _since(17)
     """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
+    names_role_attributes = _since(16)
+    """What a role must be is told in a DETAIL, by the name of its attribute (slot.c, CheckSlotPermissions)."""
+    quotes_settings = _since(17)
+    """Messages have names of settings in quotes."""
+    casts_boolean_constants = _until(15)
+    """The grammar makes casts of the constants true and false (gram.y, makeBoolAConst)."""
+    refuses_target_lsns = _since(18)
+    """pg_replication_slot_advance to 0/0 has an SQLSTATE of its own (slotfuncs.c)."""
     sends_history_as_text = _since(16)
     """TIMELINE_HISTORY's columns are described as any text; before, with a type modifier of 0."""
     wants_read_only_snapshots = _since(16)

@@ -20,6 +20,7 @@ IDLE, IN_TRANSACTION, IN_FAILED_TRANSACTION = b"I", b"T", b"E"
 
 COPY_DONE = b"c\0\0\0\4"
 PARSE_COMPLETE, BIND_COMPLETE, CLOSE_COMPLETE = b"1\0\0\0\4", b"2\0\0\0\4", b"3\0\0\0\4"
+PORTAL_SUSPENDED = b"s\0\0\0\4"
 NO_DATA, EMPTY_QUERY = b"n\0\0\0\4", b"I\0\0\0\4"
 AUTHENTICATION_OK = b"R\0\0\0\x08\0\0\0\0"
 COPY_BOTH_RESPONSE = b"W\0\0\0\7\0\0\0"
@@ -31,18 +32,21 @@ Value = bytes | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a result, of no table.
+    """A column of a result.
 
     Attributes:
         name: its name.
         type: OID; size: of its values in bytes, negative where it varies.
         modifier: the type modifier.
+        table, number: OID of the table or view that it is a column of, and which; zeros for an expression.
     """
 
     name: str
     type: int
     size: int
     modifier: int = -1
+    table: int = 0
+    number: int = 0
 
 
 def message(kind: bytes, body: bytes) -> bytes:
@@ -80,12 +84,20 @@ def ready_for_query(status: bytes) -> bytes:
     return message(b"Z", status)
 
 
-def row_description(columns: Sequence[Column]) -> bytes:
-    """Return RowDescription of columns in text format."""
+def row_description(columns: Sequence[Column], formats: Sequence[int] = ()) -> bytes:
+    """Return RowDescription of columns, in a format each; without formats in text format."""
     body = [struct.pack(">h", len(columns))]
-    for column in columns:
-        body += [c_string(column.name), struct.pack(">IhIhih", 0, 0, column.type, column.size, column.modifier, 0)]
+    for i, column in enumerate(columns):
+        form = formats[i] if formats else 0
+        place = column.table, column.number
+        fields = struct.pack(">IhIhih", *place, column.type, column.size, column.modifier, form)
+        body += [c_string(column.name), fields]
     return message(b"T", b"".join(body))
+
+
+def parameter_description(types: Sequence[int]) -> bytes:
+    """Return ParameterDescription: OIDs of the types of a statement's parameters."""
+    return message(b"t", struct.pack(f">h{len(types)}I", len(types), *types))
 
 
 def data_row(values: Iterable[Value]) -> bytes:
@@ -118,6 +130,7 @@ class Report:
         severity: ERROR, FATAL, WARNING, NOTICE, ...
         sqlstate: five characters.
         message, detail, hint, context: texts; None without one.
+        position: the character of the query that it is about, counted from 1; None for none.
     """
 
     severity: str
@@ -126,6 +139,7 @@ class Report:
     detail: str | None = None
     hint: str | None = None
     context: str | None = None
+    position: int | None = None
 
     def as_bytes(self) -> bytes:
         """Return ErrorResponse, or NoticeResponse where nothing has failed."""
@@ -136,6 +150,7 @@ class Report:
             "M": self.message,
             "D": self.detail,
             "H": self.hint,
+            "P": None if self.position is None else str(self.position),
             "W": self.context,
         }
         body = b"".join(name.encode() + c_string(text) for name, text in fields.items() if text is not None)
@@ -152,7 +167,7 @@ def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | Non
     """
     text, hint = at_door(error.message), hint_at_door(error.hint) or None
     if isinstance(error, SessionError):
-        return Report(severity, error.sqlstate, text, error.detail, hint, context)
+        return Report(severity, error.sqlstate, text, error.detail, hint, context, error.position)
     if isinstance(error, PluginError):
         return Report(severity, error.sqlstate, text, None, hint, context)
     return Report(severity, INTERNAL_ERROR, error.one_line(), None, None, context)

@@ -23,6 +23,14 @@ STARTUP, SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, SHUTDOWNING, IN_CRASH_RECOVERY, IN_
 
 _HEAD = struct.Struct("<QIIIxxxxqQ")
 _RECOVERY = struct.Struct("<QQI4xQQ?3xi?")
+_STANDBY = struct.Struct("<iiiii")
+_STANDBY_SETTINGS = (
+    "max_connections",
+    "max_worker_processes",
+    "max_wal_senders",
+    "max_prepared_transactions",
+    "max_locks_per_transaction",
+)
 _CHECKPOINT_AT = 40
 _SMALLEST = 296
 _LAST_XID = 1 << 62
@@ -183,6 +191,16 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
         wal_segment_size=wal_segment_size,
         data_checksum_version=int.from_bytes(data[layout.data_checksums_at :][:4], "little"),
     )
+
+
+def settings_of_standbys(data: bytes, major: int) -> dict[str, int]:
+    """Read the settings of which a standby must have no less than its primary.
+
+    Args:
+        data: of a control file that :func:`parse_control_file` has read; major: PostgreSQL's major version.
+    """
+    at = -(-(_LAYOUTS[major].recovery_at + _RECOVERY.size) // 4) * 4
+    return dict(zip(_STANDBY_SETTINGS, _STANDBY.unpack_from(data, at), strict=True))
 
 
 def _major(control_version: int, catalog_version: int, file: str) -> int:

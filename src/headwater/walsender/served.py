@@ -17,8 +17,11 @@ from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALU
 from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.tls import Encryption
+from headwater.walsender.activity import Activity
+from headwater.walsender.elsewhere import Elsewhere
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
+from headwater.walsender.sessions.clock import now
 
 _SNAPSHOT_NAME = re.compile(r"[0-9A-F-]+", re.ASCII)
 
@@ -42,8 +45,10 @@ class Served:
     Attributes:
         cluster: the cluster; slots: its slots.
         access: who may come in, and how; encryption: of connections, None for none.
+        elsewhere: answers SQL that nothing else here answers; None without it.
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
+        activities: what they do, by the same numbers; started: when the service began: microseconds since 2000-01-01.
         snapshots: those that can be used, by name.
     """
 
@@ -51,8 +56,11 @@ class Served:
     slots: ServedSlots
     access: Access
     encryption: Encryption | None = None
+    elsewhere: Elsewhere | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
+    activities: dict[int, Activity] = field(default_factory=dict)
+    started: int = field(default_factory=now)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
@@ -76,6 +84,7 @@ class Served:
             "data_directory_mode": "0700",
             "wal_segment_size": _memory(cluster.segment_size),
             "wal_level": "logical",
+            "max_replication_slots": str(self.slots.most),
             "max_identifier_length": "63",
             "block_size": "8192",
             "wal_block_size": "8192",

@@ -48,12 +48,14 @@ class Positions:
     Attributes:
         sent: all up to here has been sent.
         written, flushed, applied: as the client reports them; 0 before it has.
+        replied: when it did last, by its own clock: microseconds since 2000-01-01; None before.
     """
 
     sent: int
     written: int = 0
     flushed: int = 0
     applied: int = 0
+    replied: int | None = None
 
 
 class Stream:
@@ -164,6 +166,7 @@ class Stream:
     def _take(self, status: StandbyStatus) -> None:
         place = self.positions
         place.written, place.flushed, place.applied = status.written, status.flushed, status.applied
+        place.replied = status.time
         if status.wants_reply:
             self._keepalive(False)
         if status.flushed and self._progress.confirm(status.flushed):

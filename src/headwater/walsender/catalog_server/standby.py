@@ -1,0 +1,322 @@
+"""The server that replays filtered WAL: a hot standby on a Unix socket, that stands where it is told to.
+
+Job: make its directory from a backup, run it, hand it WAL, wait until it has replayed that.
+Invariants: it has no rows of tables, no port, no primary. It writes to its own directory only, which goes with it.
+
+PostgreSQL: xlogrecovery.c (standby mode), postmaster.c. Known gaps: a database whose collation this machine's C library
+or the server's build does not know cannot be connected to.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+
+from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.copy.server_settings import SESSION_SETTINGS
+from headwater.demo.embedded_postgres import EmbeddedPostgresError, LocalServer, ServerPrograms, give_to_server
+from headwater.errors import SessionError
+from headwater.pg.lsn import Lsn
+from headwater.pg.version import VERSIONS
+from headwater.wal.control import settings_of_standbys
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
+from headwater.wal.segments.segment_listing import list_segments
+from headwater.wal.segments.timelines import read_history
+from headwater.walsender.catalog_server.asked_connection import AskedConnection
+from headwater.walsender.catalog_server.data_copy import copy_catalogs
+from headwater.walsender.catalog_server.filtered_wal import SystemFiles
+from headwater.walsender.catalog_server.function_rules import FUNCTIONS, Asking, FunctionRules
+from headwater.walsender.catalog_server.stand_in import STAND_IN
+from headwater.walsender.catalog_server.wal_feed import WalFeed
+
+REPLAY_SECONDS = 600.0
+"""For WAL to be replayed, of which most are NOOPs."""
+
+STEP_BYTES = 256 << 20
+"""Of WAL that lies in the server's directory, about, until it has replayed it."""
+
+MOST_SESSIONS = 100
+SETTINGS = {
+    "hot_standby": "on",
+    "listen_addresses": "",
+    "fsync": "off",
+    "shared_buffers": "32MB",
+    "wal_retrieve_retry_interval": "2s",
+    "wal_recycle": "off",
+    "max_replication_slots": "1000",
+    "default_transaction_read_only": "on",
+    "jit": "off",
+    "logging_collector": "off",
+    "log_min_messages": "fatal",
+    "lc_messages": "C",
+}
+"""Without prefetching: blocks that records name are not there. Many slots, as origins of replication count as such."""
+
+
+MOST_IDLE = 8
+"""Connections of a role that are kept for the next statement."""
+
+_PLAIN_ROLE: LiteralString = "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = %s AND rolcanlogin AND NOT rolsuper"
+_CLOSED_SCHEMAS: LiteralString = """
+SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ANY (%s) AND NOT pg_catalog.has_schema_privilege(%s, oid, 'USAGE')
+"""
+
+
+_OWN_SETTINGS: LiteralString = """
+SELECT unnest(s.setconfig) FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
+LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase
+WHERE r.rolname = %s AND (d.datname = %s OR s.setdatabase = 0) ORDER BY s.setdatabase <> 0
+"""
+
+
+class Standby(LocalServer):
+    """A standby; :meth:`close` ends it and removes its directory.
+
+    Args:
+        programs: of the source's major version.
+        source: the backup.
+        files: the system files of the database, as the backup and the fold's state know them.
+        database: the database's name; superuser: that of the role that asks the server where it is.
+        defaults: settings that sessions begin with, names and values, as the source's configuration has them.
+
+    Attributes:
+        files: as given; more of them may come.
+        feed: the WAL that it was given.
+    """
+
+    def __init__(
+        self,
+        programs: ServerPrograms,
+        source: DataDirectory,
+        files: SystemFiles,
+        database: str,
+        superuser: str,
+        defaults: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(programs)
+        self._defaults = defaults
+        self._source, self.files = source, files
+        self._database, self._superuser = database, superuser
+        self._watching: psycopg.Connection[Any] | None = None
+        self._lock = threading.Lock()
+        self._idle: dict[str, list[AskedConnection]] = {}
+        self._rules: tuple[int, FunctionRules] | None = None
+        self.make_home()
+        self.feed = WalFeed(self.wal_directory, source.start_lsn, source.control.wal_segment_size)
+
+    def begin(self, wal: WalDirectory, until: int) -> None:
+        """Replay WAL up to the end of a record, and be asked from then on.
+
+        Raises:
+            EmbeddedPostgresError: the server does not start.
+            HeadwaterError: the backup or the WAL cannot be read.
+        """
+        copy_catalogs(self._source, self.files, self.data_directory)
+        self._configure()
+        self._take_histories(wal)
+        for path in self.data_directory.rglob("*"):
+            give_to_server(path)
+        self.feed.write(wal, min(until, self.feed.end + STEP_BYTES), self.files)
+        self.launch()
+        while not self.is_ready():
+            self.check_runs()
+            if self.feed.end < until:
+                self.feed.write(wal, min(until, self.feed.end + STEP_BYTES), self.files)
+            time.sleep(0.01)
+        self._replay(wal, until)
+
+    def go_on(self, wal: WalDirectory, until: int) -> None:
+        """Replay more WAL; as :meth:`begin`."""
+        if until <= self.feed.end:
+            return
+        self._take_histories(wal)
+        self._replay(wal, until)
+
+    def watching(self) -> psycopg.Connection[Any]:
+        """Return the connection of the superuser, which no client gets.
+
+        Raises:
+            EmbeddedPostgresError: the server does not let it in.
+        """
+        if self._watching is None:
+            words = self.connection_words(self._database, self._superuser)
+            try:
+                self._watching = psycopg.connect(**words, autocommit=True)
+            except psycopg.Error as error:
+                raise EmbeddedPostgresError(f"the server of the catalogs lets nobody in: {error}") from None
+        return self._watching
+
+    @contextmanager
+    def connection(self, user: str, settings: Sequence[tuple[str, str]]) -> Iterator[AskedConnection]:
+        """Lend a connection in a transaction: that of the user's own role, or of the one that stands in.
+
+        Args:
+            user: a name; settings: of the transaction, names and values.
+
+        Raises:
+            EmbeddedPostgresError: the server refuses it.
+        """
+        role = user
+        if not self._is_plain_role(user):
+            role, settings = self._stand_in(), [*self._own_settings(user), *settings]
+        with self._lock:
+            idle = self._idle.setdefault(role, [])
+            asked = idle.pop() if idle else None
+        if asked is None:
+            asked = AskedConnection(self.connection_words(self._database, role))
+        try:
+            asked.begin(settings)
+            if role != user:
+                asked.stand_in_for(user)
+            yield asked
+        finally:
+            self._take_back(asked, idle)
+
+    def is_stood_in_for(self, user: str) -> bool:
+        """Tell whether another role than that of a user's name asks for the user."""
+        return not self._is_plain_role(user)
+
+    def asking(self, user: str, connection: AskedConnection) -> Asking:
+        """Tell how a user asks, by a connection that was lent for that."""
+        if self._is_plain_role(user):
+            return Asking(is_stood_in_for=False, is_path_open=True)
+        names = _names(connection.search_path())
+        closed = self._ask(_CLOSED_SCHEMAS, (names, STAND_IN))
+        return Asking(is_stood_in_for=True, is_path_open=not closed)
+
+    def function_rules(self) -> FunctionRules:
+        """Return the rules for the functions that there are now."""
+        with self._lock:
+            if self._rules is None or self._rules[0] != self.feed.end:
+                self._rules = self.feed.end, FunctionRules(self._watching_rows(FUNCTIONS, ()))
+            return self._rules[1]
+
+    def _take_back(self, asked: AskedConnection, idle: list[AskedConnection]) -> None:
+        try:
+            asked.end()
+        except SessionError:
+            asked.close()
+            return
+        with self._lock:
+            if asked.is_clean and len(idle) < MOST_IDLE:
+                idle.append(asked)
+                return
+        asked.close()
+
+    def _own_settings(self, user: str) -> list[tuple[str, str]]:
+        """Return the settings of a user's role that change how values are read and printed."""
+        rows = self._ask(_OWN_SETTINGS, (user, self._database))
+        pairs = [text.partition("=") for (text,) in rows]
+        return [(name, value) for name, _, value in pairs if name.lower() in SESSION_SETTINGS]
+
+    def _is_plain_role(self, user: str) -> bool:
+        return bool(self._ask(_PLAIN_ROLE, (user,)))
+
+    def _stand_in(self) -> str:
+        if self.feed.hides_role:
+            raise EmbeddedPostgresError(
+                f"{STAND_IN} cannot stand in for a user, as page images in the WAL are compressed",
+                hint="connect as a role of the source that may log in and is no superuser",
+            )
+        return STAND_IN
+
+    def _ask(self, query: LiteralString, values: Sequence[object]) -> list[Any]:
+        with self._lock:
+            return self._watching_rows(query, values)
+
+    def _watching_rows(self, query: LiteralString, values: Sequence[object]) -> list[Any]:
+        return self.watching().execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Stop the server and remove its directory."""
+        if self._watching is not None:
+            self._watching.close()
+        super().close()
+
+    def connection_words(self, database: str, user: str) -> dict[str, Any]:
+        """Return what libpq connects with."""
+        return {"host": str(self.socket_directory), "port": str(self.port), "user": user, "dbname": database}
+
+    def _replay(self, wal: WalDirectory, until: int) -> None:
+        """Give the server WAL, some at a time, and take away what it has replayed."""
+        before = -1
+        while before != self.feed.end:
+            self._wait(self.feed.end)
+            self.feed.forget()
+            before = self.feed.end
+            self.feed.write(wal, min(until, before + STEP_BYTES), self.files)
+
+    def _wait(self, until: int) -> None:
+        """Wait until WAL is replayed up to an LSN; a signal wakes the server from its pauses.
+
+        Raises:
+            EmbeddedPostgresError: it does not come so far.
+        """
+        deadline = time.monotonic() + REPLAY_SECONDS
+        while (replayed := self._replayed()) < until:
+            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"the server of the catalogs has replayed WAL up to {Lsn(replayed)}, not {Lsn(until)}: "
+                    f"{self._last_log_line()}"
+                )
+            self.process.send_signal(signal.SIGHUP)
+            time.sleep(0.002)
+
+    def _replayed(self) -> int:
+        try:
+            row = self.watching().execute("SELECT pg_last_wal_replay_lsn()").fetchone()
+        except psycopg.Error:
+            return 0
+        return Lsn.parse(row[0]) if row is not None and row[0] is not None else 0
+
+    def _take_histories(self, wal: WalDirectory) -> None:
+        """Write the history files of the timelines that the WAL is on."""
+        for timeline, _ in wal.lineage:
+            place = self.wal_directory / f"{timeline:08X}.history"
+            if timeline > 1 and not place.exists():
+                file = list_segments(WalSource(wal.places)).histories.get(timeline)
+                if file is None:
+                    continue
+                place.write_bytes(read_history(file))
+                give_to_server(place)
+
+    def _configure(self) -> None:
+        control = self._source.tree.read("global/pg_control")
+        limits = settings_of_standbys(control, self._source.major)
+        settings = {**SETTINGS, **{name: str(value) for name, value in limits.items()}}
+        settings["max_connections"] = str(max(limits["max_connections"], MOST_SESSIONS))
+        settings.update((name, value) for name, value in self._defaults if name in SESSION_SETTINGS)
+        settings["unix_socket_directories"] = str(self.socket_directory)
+        settings["port"] = str(self.port)
+        if VERSIONS[self._source.major].prefetches_in_recovery:
+            settings["recovery_prefetch"] = "off"
+        self._write("postgresql.conf", "".join(map(_line, settings.items())))
+        self._write("pg_hba.conf", "local all all trust\n")
+        self._write("pg_ident.conf", "")
+        self._write("postgresql.auto.conf", "")
+        self._write("standby.signal", "")
+
+    def _write(self, name: str, text: str) -> None:
+        (Path(self.data_directory) / name).write_text(text)
+
+
+def _line(setting: tuple[str, str]) -> str:
+    """Return a line of a configuration file."""
+    name, value = setting
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"{name} = '{escaped}'\n"
+
+
+def _names(path: str) -> list[str]:
+    """Return the names in a search path as the server prints it."""
+    parts = re.findall(r'"((?:[^"]|"")*)"|([^,\s"]+)', path)
+    return [quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in parts]

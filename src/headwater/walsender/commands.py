@@ -1,0 +1,117 @@
+"""The commands of replication but for START_REPLICATION: what is asked of the cluster and its slots, answered.
+
+PostgreSQL: exec_replication_command, IdentifySystem, ReadReplicationSlot, CreateReplicationSlot (walsender.c).
+Known gap: BASE_BACKUP.
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+
+from headwater.errors import SessionError
+from headwater.pg.lsn import lsn_text
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
+from headwater.protocol.backend_messages import IDLE, command_complete
+from headwater.protocol.replication_commands import (
+    AlterReplicationSlot,
+    Command,
+    CreateReplicationSlot,
+    DropReplicationSlot,
+    IdentifySystem,
+    ReadReplicationSlot,
+    Show,
+    TimelineHistory,
+)
+from headwater.walsender.replies import created_slot, identify_system, read_slot, shown, timeline_history
+from headwater.walsender.session_context import SessionContext
+from headwater.walsender.slot_commands import EXPORT, USE, alter_slot, create_physical_slot, create_slot, new_slot
+
+
+class ReplicationCommands:
+    """The commands of one session.
+
+    Args:
+        context: of the session.
+    """
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+
+    async def answer(self, command: Command) -> bytes:
+        """Return the answer to a command other than START_REPLICATION.
+
+        Raises:
+            HeadwaterError: it is refused, or has failed.
+        """
+        cluster, slots = self._context.served.cluster, self._context.served.slots
+        if isinstance(command, IdentifySystem):
+            timeline, end = await to_thread(cluster.end)
+            lsn = lsn_text(end, cluster.version)
+            return identify_system(
+                cluster.version, cluster.system_identifier, timeline, lsn, self._context.request.database
+            )
+        if isinstance(command, Show):
+            return shown(*self._context.statements.settings.show(command.name))
+        if isinstance(command, CreateReplicationSlot):
+            return await self._create(command)
+        if isinstance(command, AlterReplicationSlot):
+            await to_thread(lambda: alter_slot(slots, command, cluster.version, self._context.pid))
+            return command_complete("ALTER_REPLICATION_SLOT")
+        if isinstance(command, DropReplicationSlot):
+            await to_thread(lambda: slots.drop(command.slot, self._context.pid, command.waits))
+            return command_complete("DROP_REPLICATION_SLOT")
+        if isinstance(command, ReadReplicationSlot):
+            return await to_thread(lambda: self._read(command))
+        if isinstance(command, TimelineHistory):
+            file = await to_thread(lambda: cluster.timeline_history(command.timeline))
+            return timeline_history(cluster.version, *file)
+        raise SessionError(f"{type(command).__name__} is not supported", sqlstate=FEATURE_NOT_SUPPORTED)
+
+    def _read(self, command: ReadReplicationSlot) -> bytes:
+        cluster, slots = self._context.served.cluster, self._context.served.slots
+        if command.slot not in slots.names():
+            return read_slot([None, None, None])
+        slot = slots.read(command.slot)
+        if not slot.is_physical:
+            raise SessionError(
+                "cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate=FEATURE_NOT_SUPPORTED
+            )
+        if not slot.confirmed_lsn:
+            return read_slot(["physical", None, None])
+        timeline = cluster.look().timeline_at(slot.confirmed_lsn)
+        return read_slot(["physical", lsn_text(slot.confirmed_lsn, cluster.version), str(timeline)])
+
+    async def _create(self, command: CreateReplicationSlot) -> bytes:
+        served = self._context.served
+        asked = new_slot(command, served.cluster.version)
+        if command.plugin is None:
+            await to_thread(lambda: create_physical_slot(served.cluster, served.slots, command))
+            self._note_temporary(command)
+            return created_slot(command.slot, lsn_text(0, served.cluster.version), None, None)
+        self._context.check_database()
+        self._check_snapshot(asked.snapshot)
+        database = self._context.request.database
+        settings = self._context.statements.settings.of_decoding()
+        snapshot = await to_thread(
+            lambda: create_slot(served.cluster, served.slots, database, command, asked, settings)
+        )
+        lsn = snapshot.kept.state.lsn
+        self._note_temporary(command)
+        if asked.snapshot == USE:
+            self._context.statements.transaction.snapshot = snapshot
+        elif asked.snapshot == EXPORT:
+            self._context.exported = served.export_snapshot(database, snapshot)
+        return created_slot(command.slot, lsn_text(lsn, served.cluster.version), self._context.exported, command.plugin)
+
+    def _note_temporary(self, command: CreateReplicationSlot) -> None:
+        """Let a temporary slot go with the session."""
+        if command.is_temporary:
+            self._context.own_slots.append(command.slot)
+            self._context.served.slots.give(command.slot, self._context.pid)
+
+    def _check_snapshot(self, snapshot: str) -> None:
+        words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"
+        if snapshot == EXPORT and self._context.statements.transaction.status != IDLE:
+            raise SessionError(f"{words} must not be called inside a transaction")
+        if snapshot == USE:
+            self._context.statements.transaction.check_uses_snapshot(words, self._context.served.cluster.version)
