@@ -17,6 +17,7 @@ from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
+    from headwater.receiver.wal_receiver import Reached
     from headwater.walsender.access.access_files import AccessFiles
     from headwater.walsender.service import Address
 
@@ -81,6 +82,11 @@ class ServeFlags:
     tls_client_ca: str | None = from_flag(
         "--tls-client-ca", type=PATH, metavar="FILE", help="Authority of clients' certificates, in PEM."
     )
+    http: str | None = from_flag(
+        "--http",
+        metavar="HOST:PORT",
+        help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
+    )
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
 
     def addresses(self) -> list[Address]:
@@ -112,6 +118,7 @@ def serve_command(flags: ServeFlags) -> None:
     Prints the addresses that it listens to. Goes on until it is interrupted; streams are then finished first.
     """
     from headwater.cli.process.signals import heeding_first
+    from headwater.cli.process.status_server import serve_status
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
@@ -119,6 +126,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
+    from headwater.walsender.service_status import status_of
 
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
@@ -128,21 +136,42 @@ def serve_command(flags: ServeFlags) -> None:
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
+        shown, received = stack.enter_context(serve_status(flags.http)), _Received()
         if flags.server is not None:
             request = receive_request(flags.server, source.wal, source.catalog, flags.receive_slot)
-            stack.enter_context(received_beside(request, stopping.tell))
+            stack.enter_context(received_beside(request, stopping.tell, received.report))
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
             served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption)
-            serve_until(stopping, served, addresses, _print_addresses)
+
+            def listening(addresses: Sequence[Address]) -> None:
+                _print_addresses(addresses)
+                if shown is not None:
+                    shown.status = lambda: status_of(served, received.lsn)
+
+            serve_until(stopping, served, addresses, listening)
+
+
+class _Received:
+    """The place up to which WAL was received; None while none was."""
+
+    def __init__(self) -> None:
+        self.lsn: int | None = None
+
+    def report(self, reached: Reached) -> None:
+        """Note how far it is."""
+        self.lsn = reached.position.lsn
 
 
 def _begin_log(is_verbose: bool) -> None:
-    level = logging.DEBUG if is_verbose else logging.INFO
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s", force=True)
-    logging.getLogger("headwater").setLevel(level)
+    from headwater.walsender.operating.session_log import LogLines
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("headwater").setLevel(logging.DEBUG if is_verbose else logging.INFO)
 
 
 def _print_addresses(addresses: Sequence[Address]) -> None:

@@ -99,6 +99,12 @@ class Connection(asyncio.Protocol):
             raise ConnectionClosedError from None
 
     @property
+    def port(self) -> int:
+        """The port that the client comes from; 0 on a Unix socket."""
+        place = self.transport.get_extra_info("peername")
+        return int(place[1]) if isinstance(place, tuple) else 0
+
+    @property
     def encryption(self) -> ssl.SSLObject | None:
         """The TLS of the connection; None without."""
         encryption: ssl.SSLObject | None = self.transport.get_extra_info("ssl_object")

@@ -18,6 +18,8 @@ from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.tls import Encryption
 from headwater.walsender.elsewhere import Elsewhere
+from headwater.walsender.operating.activity import SessionActivity
+from headwater.walsender.operating.answer_counts import AnswerCounts
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 
@@ -47,6 +49,7 @@ class Served:
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
         snapshots: those that can be used, by name.
+        activities: what sessions do, by their numbers; counts: of what was answered.
     """
 
     cluster: ServedCluster
@@ -57,6 +60,8 @@ class Served:
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
+    activities: dict[int, SessionActivity] = field(default_factory=dict)
+    counts: AnswerCounts = field(default_factory=AnswerCounts)
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def encoding_of(self, database: str) -> str:

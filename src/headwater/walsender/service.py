@@ -20,6 +20,7 @@ from headwater.base.system_errors import errors_as
 from headwater.errors import UsageError
 from headwater.pipeline.windows.following import Stopping
 from headwater.walsender.connection import Connection
+from headwater.walsender.operating.session_log import PID
 from headwater.walsender.served import Served
 from headwater.walsender.session import START_UP_SECONDS, Session
 
@@ -158,17 +159,21 @@ class Service:
         """Run a session over a connection."""
         connection = Connection()
         session = Session(self._served, connection, next(self._pids))
+        PID.set(session.pid)
         self._sessions[session.pid] = session
+        self._served.activities[session.pid] = session.activity
+        self._served.counts.connected()
         self._served.sessions[session.pid] = (lambda: session.key), session.cancel
         try:
             if await self._connected(accepted, connection):
                 await session.run()
         except Exception:
-            log.exception("session %d has failed", session.pid)
+            log.exception("the session has failed")
             connection.abort()
         finally:
             del self._sessions[session.pid]
             del self._served.sessions[session.pid]
+            del self._served.activities[session.pid]
 
     async def _connected(self, accepted: socket.socket, connection: Connection) -> bool:
         """Join a socket to its connection, by TLS where the client begins with that; False: it goes."""

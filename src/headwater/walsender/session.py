@@ -49,6 +49,8 @@ from headwater.walsender.access.authentication import Pending
 from headwater.walsender.access.tls import ALPN
 from headwater.walsender.access.users import User
 from headwater.walsender.connection import Connection, ConnectionClosedError
+from headwater.walsender.operating.activity import SessionActivity
+from headwater.walsender.operating.session_log import log_report
 from headwater.walsender.served import Served
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.session_settings import ClientSettings
@@ -78,6 +80,7 @@ class Session:
         self._served, self._connection, self.pid = served, connection, pid
         self.key = b""
         self.request: SessionRequest | None = None
+        self.activity = SessionActivity(pid)
         self._begun: SessionContext | None = None
 
     def end(self) -> None:
@@ -102,9 +105,12 @@ class Session:
         except TimeoutError:
             log.warning("canceling authentication due to timeout")
         except ConnectionClosedError:
-            log.debug("the client has gone", extra={"pid": self.pid})
+            log.debug("the client has gone")
         except HeadwaterError as error:
-            self._connection.send(report_of(error, "FATAL").as_bytes())
+            report = report_of(error, "FATAL")
+            self._served.counts.failed(report.sqlstate)
+            log_report(report)
+            self._connection.send(report.as_bytes())
         finally:
             await self._leave()
 
@@ -117,6 +123,7 @@ class Session:
         if unknown:
             self._connection.send(negotiate_protocol_version(unknown))
         self.request = session_request(packet)
+        self._show(self.request)
         user = await self._log_in(self.request)
         if self.request.database:
             self._served.cluster.database(self.request.database)
@@ -137,6 +144,13 @@ class Session:
         self._connection.send(state.messages)
         log.info("connection authorized: user=%s database=%s", request.user, request.database)
         return state.user
+
+    def _show(self, request: SessionRequest) -> None:
+        """Show who is connected."""
+        peer, activity = self._connection.peer(), self.activity
+        activity.host, activity.is_encrypted = None if peer.address is None else peer.host, peer.is_encrypted
+        activity.port, activity.is_replication = self._connection.port, request.is_replication
+        activity.user, activity.database = request.user, request.database
 
     async def _first_packet(self) -> StartupMessage | None:
         self._check_application_protocol()
@@ -183,7 +197,7 @@ class Session:
         for name, value in request.settings:
             settings.set(name, value)
         statements = Statements(served, request, user, settings)
-        self._begun = SessionContext(served, self._connection, self.pid, request, statements)
+        self._begun = SessionContext(served, self._connection, self.pid, request, statements, self.activity)
         self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
         reports = b"".join(parameter_status(name, value) for name, value in settings.reported())
         self._connection.send(reports + backend_key_data(self.pid, self.key))

@@ -13,6 +13,8 @@ from headwater.pg.sqlstates import OBJECT_NOT_IN_PREREQUISITE_STATE, QUERY_CANCE
 from headwater.protocol.backend_messages import IN_FAILED_TRANSACTION, IN_TRANSACTION, ready_for_query, report_of
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.connection import Connection
+from headwater.walsender.operating.activity import SessionActivity, SessionState
+from headwater.walsender.operating.session_log import log_report
 from headwater.walsender.served import Served
 from headwater.walsender.statements import Statements
 
@@ -25,9 +27,11 @@ class SessionContext:
         served: what is served, to all sessions; connection: the client's.
         pid: the session's number, which its client is told; request: what the client asked for when it came.
         statements: SQL of this session, and its transaction.
+        activity: what the session does, for whoever watches it.
         own_slots: names of temporary slots that go with the session.
         exported: name of the snapshot that the last command has exported; None without one.
         is_canceled: the command that runs is to end with an error.
+        text: what the client has sent last, for the log.
     """
 
     served: Served
@@ -35,9 +39,16 @@ class SessionContext:
     pid: int
     request: SessionRequest
     statements: Statements
+    activity: SessionActivity
     own_slots: list[str] = field(default_factory=list)
     exported: str | None = None
     is_canceled: bool = False
+    text: str | None = None
+
+    def begin(self, text: str | None) -> None:
+        """Begin with what the client asks for: whatever came before is over."""
+        self.is_canceled, self.text = False, text
+        self.activity.state = SessionState.ACTIVE
 
     def check_canceled(self) -> None:
         """Check that nobody has cancelled the command that runs.
@@ -61,13 +72,18 @@ class SessionContext:
 
     def ready(self) -> None:
         """Tell the client that the next command may come."""
+        self.activity.application_name = self.statements.settings.show("application_name")[1]
+        self.activity.state = SessionState.waiting(self.statements.status)
         self.connection.send(ready_for_query(self.statements.status))
 
     def failed(self, error: HeadwaterError, context: str | None = None) -> None:
         """Tell the client of an error; its transaction has failed, too."""
         if self.statements.status == IN_TRANSACTION:
             self.statements.status = IN_FAILED_TRANSACTION
-        self.connection.send(report_of(error, context=context).as_bytes())
+        report = report_of(error, context=context)
+        self.served.counts.failed(report.sqlstate)
+        log_report(report, self.text)
+        self.connection.send(report.as_bytes())
 
     def drop_exported(self) -> None:
         """Take back the snapshot that was exported: the next command does, whatever it is."""

@@ -17,6 +17,7 @@ from headwater.protocol.backend_messages import COPY_DONE, EMPTY_QUERY, command_
 from headwater.protocol.replication_commands import StartLogical, StartPhysical, parse_command
 from headwater.walsender.commands import ReplicationCommands
 from headwater.walsender.connection import ConnectionClosedError
+from headwater.walsender.operating.answer_counts import Layer
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.stream_commands import StreamCommands
 
@@ -37,7 +38,7 @@ class SimpleQueries:
 
     async def answer(self, text: str) -> bool:
         """Answer a simple query; False: the session ends."""
-        self._context.is_canceled = False
+        self._context.begin(text)
         self._context.drop_exported()
         is_open = True
         try:
@@ -76,6 +77,7 @@ class SimpleQueries:
             return await self._streams.physical(command)
         log.debug("received replication command: %s", text)
         context.connection.send(await self._commands.answer(command))
+        context.served.counts.answered(Layer.COMMANDS)
         return True
 
     async def _answer_sql(self, text: str) -> None:

@@ -30,6 +30,7 @@ from headwater.protocol.startup import SessionRequest
 from headwater.walsender.access.users import User
 from headwater.walsender.copy_rights import may_copy
 from headwater.walsender.copy_stream import CopyStream
+from headwater.walsender.operating.answer_counts import Layer
 from headwater.walsender.replies import result, shown
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
@@ -148,6 +149,7 @@ class Statements:
             answers = PublisherAnswers(catalog, cluster.version, database, self.settings.session())
             answered = answers.answer(statement)
         if answered is not None:
+            self._served.counts.answered(Layer.CATALOG)
             changed = b"".join(self._set(name, value) for name, value in answered.settings)
             rows = [tuple(map(self.settings.sent, row)) for row in answered.rows]
             return result(answered.columns, rows, answered.tag) + changed
@@ -216,10 +218,13 @@ class Statements:
             self._check_rights(statement)
         database, settings = self._request.database, self.settings.of_decoding()
         if self.snapshot is not None and self.snapshot.rows is not None:
+            self._served.counts.answered(Layer.UPSTREAM)
             return self.snapshot.rows.copy(statement)
         copy = parse_copy(statement)
         assert copy is not None
-        return self._served.cluster.copied(database, copy, self.snapshot, settings)
+        copied = self._served.cluster.copied(database, copy, self.snapshot, settings)
+        self._served.counts.answered(Layer.ROWS)
+        return copied
 
     def _check_rights(self, statement: str) -> None:
         """Check that a user who is limited to publications copies no more than they have.
