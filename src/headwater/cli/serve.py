@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,36 @@ from headwater.errors import UsageError
 if TYPE_CHECKING:
     from headwater.receiver.wal_receiver import Reached
     from headwater.walsender.access.access_files import AccessFiles
+    from headwater.walsender.operating.limits import Limits
     from headwater.walsender.service import Address
+
+
+def _count_flag(name: str, default: int, text: str) -> Any:
+    attributes = {"type": click.IntRange(1), "default": default, "show_default": True, "metavar": "N"}
+    return from_flag(name, help=text, **attributes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitFlags:
+    """The limits of a service, as PostgreSQL's settings of these names."""
+
+    max_connections: int = _count_flag("--max-connections", 100, "Sessions at most that are not of replication.")
+    max_wal_senders: int = _count_flag("--max-wal-senders", 10, "Sessions of replication at most.")
+    max_slots: int = _count_flag("--max-replication-slots", 10, "Slots at most.")
+    authentication_seconds: float = from_flag(
+        "--authentication-timeout",
+        type=click.FloatRange(1, 600),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="A client that has not come in by then is sent away.",
+    )
+
+    def limits(self) -> Limits:
+        """Return the limits."""
+        from headwater.walsender.operating.limits import Limits
+
+        return Limits(self.max_connections, self.max_wal_senders, self.max_slots, self.authentication_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +116,7 @@ class ServeFlags:
         metavar="HOST:PORT",
         help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
     )
+    limits: LimitFlags = from_flags(LimitFlags)
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
 
     def addresses(self) -> list[Address]:
@@ -144,7 +174,9 @@ def serve_command(flags: ServeFlags) -> None:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
-            served = Served(cluster, ServedSlots(Path(flags.slots)), loaded.access, loaded.encryption)
+            limits = flags.limits.limits()
+            slots = ServedSlots(Path(flags.slots), limits.slots, cluster.version)
+            served = Served(cluster, slots, loaded.access, loaded.encryption, limits=limits)
 
             def listening(addresses: Sequence[Address]) -> None:
                 _print_addresses(addresses)

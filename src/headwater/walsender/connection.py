@@ -18,7 +18,11 @@ from headwater.walsender.access.peer import Peer, peer_of
 ROOM = 512 << 10
 """Bytes that wait to be sent, above which no more are given."""
 
-_MOST_UNREAD = 4 << 20
+_MOST_UNREAD, _MOST_UNTRUSTED = 4 << 20, 16 << 10
+"""Bytes that wait to be taken, above which no more are read: of a client that is in, of any other."""
+
+LINGER_SECONDS = 10.0
+"""For a client to take what was sent before its connection was closed."""
 
 
 class ConnectionClosedError(Exception):
@@ -40,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._is_lost = False
         self._has_room = True
         self._is_paused = False
+        self._most_unread = _MOST_UNTRUSTED
         self._interruption: Exception | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -51,7 +56,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Keep what has come; a client that is not listened to is not read without end."""
         self._unread += data
-        if len(self._unread) > _MOST_UNREAD and not self._is_paused:
+        if len(self._unread) > self._most_unread and not self._is_paused:
             self._is_paused = True
             self.transport.pause_reading()
         self.wake.set()
@@ -132,6 +137,10 @@ class Connection(asyncio.Protocol):
             raise ConnectionClosedError
         self.connection_made(encrypted)
 
+    def trust(self) -> None:
+        """Read further ahead, as the client has proved who it is."""
+        self._most_unread = _MOST_UNREAD
+
     def interrupt(self, error: Exception) -> None:
         """Let who waits for the client get an error instead."""
         self._interruption = error
@@ -147,9 +156,10 @@ class Connection(asyncio.Protocol):
             self.transport.write(data)
 
     def close(self) -> None:
-        """Close the connection, once what was sent before has gone out."""
+        """Close the connection, once what was sent before has gone out, or does not for seconds."""
         if self._transport is not None:
             self._transport.close()
+            self._loop.call_later(LINGER_SECONDS, self._transport.abort)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -229,7 +239,7 @@ class Connection(asyncio.Protocol):
 
     def _took(self, size: int) -> None:
         del self._unread[:size]
-        if len(self._unread) <= _MOST_UNREAD:
+        if len(self._unread) <= self._most_unread:
             self._read_on()
 
     def _read_on(self) -> None:

@@ -20,6 +20,7 @@ from headwater.walsender.access.tls import Encryption
 from headwater.walsender.elsewhere import Elsewhere
 from headwater.walsender.operating.activity import SessionActivity
 from headwater.walsender.operating.answer_counts import AnswerCounts
+from headwater.walsender.operating.limits import Limits, Places
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 
@@ -49,7 +50,10 @@ class Served:
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
         snapshots: those that can be used, by name.
+        limits: of sessions and slots.
         activities: what sessions do, by their numbers; counts: of what was answered.
+        starting: sessions that have not begun, in their order: how each is ended.
+        places: that sessions take.
     """
 
     cluster: ServedCluster
@@ -60,9 +64,15 @@ class Served:
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
     activities: dict[int, SessionActivity] = field(default_factory=dict)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
+    starting: dict[int, Callable[[], object]] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        """Make the places of sessions."""
+        self.places = Places(self.limits, self.cluster.version)
 
     def encoding_of(self, database: str) -> str:
         """Return the encoding of a database; of a connection without one, as the server, SQL_ASCII."""
@@ -86,6 +96,7 @@ class Served:
             "wal_level": "logical",
             "max_identifier_length": "63",
             "block_size": "8192",
+            **self.limits.settings(),
             "wal_block_size": "8192",
         }
 

@@ -2,8 +2,6 @@
 
 The rules of names, and the words of what is refused, are the server's (slot.c). A temporary slot has a directory whose
 name no slot can have, so that what a killed process has left is known.
-
-Known gap: physical slots; limits (max_replication_slots).
 """
 
 from __future__ import annotations
@@ -18,9 +16,11 @@ from pathlib import Path
 from headwater.base.system_errors import errors_as
 from headwater.errors import SessionError, SlotError, SlotInUseError
 from headwater.pg.sqlstates import DUPLICATE_OBJECT, INVALID_NAME, NAME_TOO_LONG, OBJECT_IN_USE, UNDEFINED_OBJECT
+from headwater.pg.version import Version
 from headwater.protocol.startup import MOST_NAME_BYTES
 from headwater.slots.slot import Slot
 from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot, read_slot
+from headwater.walsender.operating.limits import all_slots_in_use
 
 _VALID = re.compile(r"[a-z0-9_]+")
 _TEMPORARY = ".temporary"
@@ -49,13 +49,15 @@ class ServedSlots:
 
     Args:
         directory: it; made if it is missing.
+        most: slots that there may be.
+        version: of the server that is stood for, whose words are used.
 
     Raises:
         SlotError: it cannot be made, or what others have left in it does not go.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, most: int, version: Version) -> None:
+        self._directory, self._most, self._version = directory, most, version
         self._lock = threading.Lock()
         self._released = threading.Condition(self._lock)
         self._users: dict[str, int] = {}
@@ -94,6 +96,8 @@ class ServedSlots:
         check_slot_name(name)
         if is_slot(self._directory / name) or is_slot(self._directory / f"{name}{_TEMPORARY}"):
             raise SessionError(f'replication slot "{name}" already exists', sqlstate=DUPLICATE_OBJECT)
+        if len(self.names()) >= self._most:
+            raise all_slots_in_use(self._version)
 
     def create(self, name: str, slot: Slot, is_temporary: bool) -> None:
         """Make a slot.

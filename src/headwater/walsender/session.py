@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from contextlib import ExitStack
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import ADMIN_SHUTDOWN, PROTOCOL_VIOLATION
@@ -59,9 +60,6 @@ from headwater.walsender.statements import Statements
 
 log = logging.getLogger("headwater.walsender")
 
-START_UP_SECONDS = 60.0
-"""For all that comes before the session has begun (authentication_timeout)."""
-
 _EXTENDED = {PARSE, BIND, DESCRIBE, EXECUTE, CLOSE}
 _NARROW_KEY, _WIDE_KEY = 4, 32
 """Bytes of a cancel key: before protocol 3.2, and from it on."""
@@ -82,6 +80,7 @@ class Session:
         self.request: SessionRequest | None = None
         self.activity = SessionActivity(pid)
         self._begun: SessionContext | None = None
+        self._place = ExitStack()
 
     def end(self) -> None:
         """Let the session end as the service does; a stream is finished first."""
@@ -98,12 +97,13 @@ class Session:
     async def run(self) -> None:
         """Serve the client until it goes, or is sent away."""
         try:
-            async with asyncio.timeout(START_UP_SECONDS):
+            async with asyncio.timeout(self._served.limits.authentication_seconds):
                 has_begun = await self._start_up()
             if has_begun:
                 await self._serve(SimpleQueries(self._context))
         except TimeoutError:
-            log.warning("canceling authentication due to timeout")
+            if self.request is not None:
+                log.critical("canceling authentication due to timeout")
         except ConnectionClosedError:
             log.debug("the client has gone")
         except HeadwaterError as error:
@@ -124,10 +124,13 @@ class Session:
             self._connection.send(negotiate_protocol_version(unknown))
         self.request = session_request(packet)
         self._show(self.request)
+        self._place.enter_context(self._served.places.taken(self.request.is_replication))
         user = await self._log_in(self.request)
         if self.request.database:
             self._served.cluster.database(self.request.database)
         self._begin(self.request, user, minor)
+        self._connection.trust()
+        self._served.starting.pop(self.pid, None)
         return True
 
     async def _log_in(self, request: SessionRequest) -> User:
@@ -211,10 +214,25 @@ class Session:
     async def _serve(self, queries: SimpleQueries) -> None:
         """Take messages until the client goes."""
         while True:
-            message = await self._connection.message()
+            message = await self._next_message()
             if message.kind == TERMINATE or not await self._take(message, queries):
                 return
             await self._connection.drained()
+
+    async def _next_message(self) -> Message:
+        """Wait for the client.
+
+        Raises:
+            SessionError: it has said nothing for longer than it allows itself.
+        """
+        limit = self._context.idle_limit()
+        if limit is None:
+            return await self._connection.message()
+        try:
+            async with asyncio.timeout(limit.seconds):
+                return await self._connection.message()
+        except TimeoutError:
+            raise limit.error from None
 
     async def _take(self, message: Message, queries: SimpleQueries) -> bool:
         """Take one message; False: the session ends."""
@@ -243,4 +261,5 @@ class Session:
             if self._begun is not None:
                 await self._begun.leave()
         finally:
+            self._place.close()
             self._connection.close()

@@ -5,16 +5,18 @@ Lives in the event loop. PostgreSQL: MyWalSnd, WalSndErrorCleanup (walsender.c),
 
 from __future__ import annotations
 
+import time
 from asyncio import to_thread
 from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import OBJECT_NOT_IN_PREREQUISITE_STATE, QUERY_CANCELED
-from headwater.protocol.backend_messages import IN_FAILED_TRANSACTION, IN_TRANSACTION, ready_for_query, report_of
+from headwater.protocol.backend_messages import IDLE, IN_FAILED_TRANSACTION, IN_TRANSACTION, ready_for_query, report_of
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.connection import Connection
 from headwater.walsender.operating.activity import SessionActivity, SessionState
 from headwater.walsender.operating.session_log import log_report
+from headwater.walsender.operating.timeouts import IdleLimit, idle_limit
 from headwater.walsender.served import Served
 from headwater.walsender.statements import Statements
 
@@ -31,6 +33,8 @@ class SessionContext:
         own_slots: names of temporary slots that go with the session.
         exported: name of the snapshot that the last command has exported; None without one.
         is_canceled: the command that runs is to end with an error.
+        transaction_began: when the transaction did, by the monotonic clock; None outside of one.
+        deadline: when the statement that runs is to end with an error; None for never.
         text: what the client has sent last, for the log.
     """
 
@@ -44,10 +48,14 @@ class SessionContext:
     exported: str | None = None
     is_canceled: bool = False
     text: str | None = None
+    transaction_began: float | None = None
+    deadline: float | None = None
 
     def begin(self, text: str | None) -> None:
         """Begin with what the client asks for: whatever came before is over."""
         self.is_canceled, self.text = False, text
+        timeout = self.statements.settings.milliseconds["statement_timeout"]
+        self.deadline = time.monotonic() + timeout / 1000 if timeout else None
         self.activity.state = SessionState.ACTIVE
 
     def check_canceled(self) -> None:
@@ -58,6 +66,22 @@ class SessionContext:
         """
         if self.is_canceled:
             raise SessionError("canceling statement due to user request", sqlstate=QUERY_CANCELED)
+
+    def check_deadline(self) -> None:
+        """Check that the statement that runs may go on, where it can be ended: between pieces of rows.
+
+        Raises:
+            SessionError: somebody has cancelled it, or it has taken too long.
+        """
+        self.check_canceled()
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise SessionError("canceling statement due to statement timeout", sqlstate=QUERY_CANCELED)
+
+    def idle_limit(self) -> IdleLimit | None:
+        """Return how long the client may say nothing now; None for ever."""
+        began = self.transaction_began
+        seconds = None if began is None else time.monotonic() - began
+        return idle_limit(self.statements.settings.milliseconds, seconds)
 
     def check_database(self) -> None:
         """Check that the session is of a database.
@@ -72,6 +96,10 @@ class SessionContext:
 
     def ready(self) -> None:
         """Tell the client that the next command may come."""
+        if self.statements.status == IDLE:
+            self.transaction_began = None
+        elif self.transaction_began is None:
+            self.transaction_began = time.monotonic()
         self.activity.application_name = self.statements.settings.show("application_name")[1]
         self.activity.state = SessionState.waiting(self.statements.status)
         self.connection.send(ready_for_query(self.statements.status))

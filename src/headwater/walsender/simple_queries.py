@@ -101,6 +101,7 @@ class SimpleQueries:
         count = 0
         with closing(copied.pieces) as pieces:
             for piece in pieces:
+                self._context.check_deadline()
                 self._send_from_thread(piece.data)
                 count += piece.count
         self._send_from_thread(COPY_DONE + command_complete(f"COPY {count}"))

@@ -113,6 +113,7 @@ class StreamCommands:
         if end is StreamEnd.LOST or end is StreamEnd.TIMED_OUT:
             if end is StreamEnd.TIMED_OUT:
                 log.info("terminating walsender process due to replication timeout")
+                self._context.connection.abort()
             return False
         is_logical = rows is None
         if end is StreamEnd.SERVICE_ENDS:
