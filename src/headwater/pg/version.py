@@ -245,6 +245,8 @@ class Version:
     # What a walsender understands, and says.
     protocol_minor = Trait(18, before=0, after=2)
     """The newest minor version of the frontend/backend protocol 3 (PG_PROTOCOL_LATEST)."""
+    escapes_application_name = _since(16)
+    """Bytes of an application_name that are no printable ASCII are escaped; before, they become question marks."""
     has_transaction_timeout = _since(17)
     """There is a setting transaction_timeout."""
     quotes_setting_names = _since(17)

@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
-        self._is_lost = False
+        self._is_lost = self._says_no_more = False
         self._has_room = True
         self._is_paused = False
         self._most_unread = _MOST_UNTRUSTED
@@ -60,6 +60,12 @@ class Connection(asyncio.Protocol):
             self._is_paused = True
             self.transport.pause_reading()
         self.wake.set()
+
+    def eof_received(self) -> bool:
+        """Note that the client says no more; what it has said before is answered, as far as it can still be told."""
+        self._says_no_more = True
+        self.wake.set()
+        return self.encryption is None
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Note that the client has gone."""
@@ -88,8 +94,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the client has gone."""
-        return self._is_lost
+        """Whether the client has gone, or says no more."""
+        return self._is_lost or self._says_no_more
 
     def peer(self) -> Peer:
         """Return who is at the other end.
@@ -173,7 +179,9 @@ class Connection(asyncio.Protocol):
             ConnectionClosedError: the client has gone.
         """
         while not self._has_room:
-            await self._happened()
+            if self._is_lost:
+                raise ConnectionClosedError
+            await self._woken()
 
     async def first_packet(self, least: int, most: int) -> bytes | None:
         """Return the body of a packet that has a length and no letter; None if its length cannot be.
@@ -248,8 +256,11 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     async def _happened(self) -> None:
-        if self._is_lost:
+        if self.is_lost:
             raise ConnectionClosedError
+        await self._woken()
+
+    async def _woken(self) -> None:
         if self._interruption is not None:
             raise self._interruption
         self.wake.clear()

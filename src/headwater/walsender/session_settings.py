@@ -105,6 +105,8 @@ class ClientSettings:
         elif key in TIMEOUTS:
             self.milliseconds[key] = parse_timeout(key, value, self._version)
             self._values[key] = shown_timeout(self.milliseconds[key])
+        elif key == "application_name":
+            self._values[key] = _in_ascii(value, self._version.escapes_application_name)
         else:
             self._values[key] = value
         return self._values[key] != before and key in {shown.lower() for shown, _ in self.reported()}
@@ -173,6 +175,12 @@ class ClientSettings:
         except UsageError as error:
             raise _refused(key, value, error) from None
         return str(getattr(session, key))
+
+
+def _in_ascii(text: str, escapes: bool) -> str:
+    """Replace bytes that are no printable ASCII (pg_clean_ascii)."""
+    data = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(byte) if 32 <= byte <= 126 else f"\\x{byte:02x}" if escapes else "?" for byte in data)
 
 
 def _unknown(name: str) -> SessionError:
