@@ -257,6 +257,7 @@ class SessionError(HeadwaterError):
         hint: the server's HINT, or None.
         sqlstate: five characters; ``XX000``, an internal error, where the server has none.
         detail: the server's DETAIL, or None.
+        position: the character of the query that it is about, counted from 1; None for none.
     """
 
     def __init__(
@@ -268,10 +269,12 @@ class SessionError(HeadwaterError):
         hint: str | None = None,
         sqlstate: str = "XX000",
         detail: str | None = None,
+        position: int | None = None,
     ) -> None:
         super().__init__(message, lsn=lsn, file=file, hint=hint)
         self.sqlstate = sqlstate
         self.detail = detail
+        self.position = position
 
 
 class AccessError(HeadwaterError):

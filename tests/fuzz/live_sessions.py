@@ -17,7 +17,7 @@ from fuzz.protocol_kinds import COMMANDS, PACKETS, STATEMENTS, startup_packet
 from headwater.protocol.replication_messages import status_update
 
 ANSWER_SECONDS = 60.0
-LETTERS = b"RKSZTDCIENWHdcvtn123As"
+LETTERS = b"RKSZTDCIENWHGdcvtn123As"
 """Kinds of messages that a server may send."""
 
 GOOD = startup_packet("user", "postgres", "database", "postgres", "replication", "database")
@@ -116,10 +116,10 @@ def played(address: str | tuple[str, int], pieces: Sequence[bytes]) -> Answers:
 def answers_in(data: bytes, is_closed: bool) -> Answers:
     """Take what came apart; bytes that are no whole messages are an AssertionError."""
     at, kinds, errors = 0, bytearray(), []
-    while data[at : at + 1] in (b"N", b"S") and (
-        len(data) == at + 1 or data[at + 1 : at + 4] not in (b"\0\0\0", b"\0\0\1")
-    ):
+    while data[at : at + 1] in (b"N", b"S") and not _is_message(data, at):
         at += 1  # The answer to a request for encryption.
+    if data[at : at + 6] == b"EFATAL":
+        return Answers(b"E", (("FATAL", "", data[at + 1 :].decode()),), is_closed)
     while at < len(data):
         kind, (length,) = data[at : at + 1], struct.unpack_from(">I", data, at + 1)
         assert kind in LETTERS, f"a message of kind {kind!r}"
@@ -130,6 +130,11 @@ def answers_in(data: bytes, is_closed: bool) -> Answers:
             errors.append(error_in(body))
         at += 1 + length
     return Answers(bytes(kinds), tuple(errors), is_closed)
+
+
+def _is_message(data: bytes, at: int) -> bool:
+    """Tell whether a message of less than 64 kB begins at a place, not a letter that stands alone."""
+    return len(data) > at + 5 and data[at + 1 : at + 3] == b"\0\0" and data[at + 3 : at + 5] > b"\0\3"
 
 
 def error_in(body: bytes) -> Error:

@@ -57,7 +57,9 @@ def socket_of(server: EmbeddedPostgres) -> str:
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_typed_errors_and_no_traceback(serving: Serving, way: object) -> None:
-    with psycopg.connect(service_of(serving), autocommit=True) as other:
+    with psycopg.connect(
+        f"{service_of(serving)} replication=database", autocommit=True, prepare_threshold=None
+    ) as other:
         for seed in range(SESSIONS // len(WAYS)):
             played(("127.0.0.1", serving.port), way(random.Random(seed)))  # type: ignore[operator]
             assert other.execute("SELECT 1").fetchone() == (1,)

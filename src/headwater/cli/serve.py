@@ -152,6 +152,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
+    from headwater.walsender.operating.limits import shown_setting
     from headwater.walsender.served import Served
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
@@ -175,7 +176,8 @@ def serve_command(flags: ServeFlags) -> None:
         if cluster is not None:
             loaded = flags.access_files().load(cluster.version)
             limits = flags.limits.limits()
-            slots = ServedSlots(Path(flags.slots), limits.slots, cluster.version)
+            setting = shown_setting("max_replication_slots", cluster.version)
+            slots = ServedSlots(Path(flags.slots), limits.slots, setting)
             served = Served(cluster, slots, loaded.access, loaded.encryption, limits=limits)
 
             def listening(addresses: Sequence[Address]) -> None:

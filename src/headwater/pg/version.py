@@ -270,6 +270,12 @@ class Version:
     """CREATE_REPLICATION_SLOT and BASE_BACKUP take a list of options, not words (repl_gram.y)."""
     alters_replication_slots = _since(17)
     """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
+    names_role_attributes = _since(16)
+    """What a role must be is told in a DETAIL, by the name of its attribute (slot.c, CheckSlotPermissions)."""
+    quotes_settings = _since(17)
+    """Messages have names of settings in quotes."""
+    refuses_target_lsns = _since(18)
+    """pg_replication_slot_advance to 0/0 has an SQLSTATE of its own (slotfuncs.c)."""
     sends_history_as_text = _since(16)
     """TIMELINE_HISTORY's columns are described as any text; before, with a type modifier of 0."""
     wants_read_only_snapshots = _since(16)

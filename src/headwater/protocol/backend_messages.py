@@ -130,6 +130,7 @@ class Report:
         severity: ERROR, FATAL, WARNING, NOTICE, ...
         sqlstate: five characters.
         message, detail, hint, context: texts; None without one.
+        position: the character of the query that it is about, counted from 1; None for none.
     """
 
     severity: str
@@ -138,6 +139,7 @@ class Report:
     detail: str | None = None
     hint: str | None = None
     context: str | None = None
+    position: int | None = None
 
     def as_bytes(self) -> bytes:
         """Return ErrorResponse, or NoticeResponse where nothing has failed."""
@@ -148,11 +150,16 @@ class Report:
             "M": self.message,
             "D": self.detail,
             "H": self.hint,
+            "P": None if self.position is None else str(self.position),
             "W": self.context,
         }
         body = b"".join(name.encode() + c_string(text) for name, text in fields.items() if text is not None)
         is_error = self.severity in ("ERROR", "FATAL", "PANIC")
         return message(b"E" if is_error else b"N", body + b"\0")
+
+    def as_old_bytes(self) -> bytes:
+        """Return the same for a client of protocol 2, and older: a letter and a line."""
+        return b"E" + c_string(f"{self.severity}:  {self.message}\n")
 
 
 def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | None = None) -> Report:
@@ -164,7 +171,7 @@ def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | Non
     """
     text, hint = at_door(error.message), hint_at_door(error.hint) or None
     if isinstance(error, SessionError):
-        return Report(severity, error.sqlstate, text, error.detail, hint, context)
+        return Report(severity, error.sqlstate, text, error.detail, hint, context, error.position)
     if isinstance(error, PluginError):
         return Report(severity, error.sqlstate, text, None, hint, context)
     return Report(severity, INTERNAL_ERROR, error.one_line(), None, None, context)

@@ -86,8 +86,7 @@ class ReplicationCommands:
         asked = new_slot(command, served.cluster.version)
         if command.plugin is None:
             await to_thread(lambda: create_physical_slot(served.cluster, served.slots, command))
-            if command.is_temporary:
-                self._context.own_slots.append(command.slot)
+            self._note_temporary(command)
             return created_slot(command.slot, lsn_text(0, served.cluster.version), None, None)
         self._context.check_database()
         self._check_snapshot(asked.snapshot)
@@ -97,17 +96,22 @@ class ReplicationCommands:
             lambda: create_slot(served.cluster, served.slots, database, command, asked, settings)
         )
         lsn = snapshot.kept.state.lsn
-        if command.is_temporary:
-            self._context.own_slots.append(command.slot)
+        self._note_temporary(command)
         if asked.snapshot == USE:
-            self._context.statements.snapshot = snapshot
+            self._context.statements.transaction.snapshot = snapshot
         elif asked.snapshot == EXPORT:
             self._context.exported = served.export_snapshot(database, snapshot)
         return created_slot(command.slot, lsn_text(lsn, served.cluster.version), self._context.exported, command.plugin)
 
+    def _note_temporary(self, command: CreateReplicationSlot) -> None:
+        """Let a temporary slot go with the session."""
+        if command.is_temporary:
+            self._context.own_slots.append(command.slot)
+            self._context.served.slots.give(command.slot, self._context.pid)
+
     def _check_snapshot(self, snapshot: str) -> None:
         words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"
-        if snapshot == EXPORT and self._context.statements.status != IDLE:
+        if snapshot == EXPORT and self._context.statements.transaction.status != IDLE:
             raise SessionError(f"{words} must not be called inside a transaction")
         if snapshot == USE:
-            self._context.statements.check_uses_snapshot(words)
+            self._context.statements.transaction.check_uses_snapshot(words, self._context.served.cluster.version)

@@ -7,13 +7,16 @@ connection is lost, or another thread has something. Who waits looks at all of t
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import struct
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
-from headwater.protocol.frontend_messages import HEADER, Message, body_length
+from headwater.protocol.frontend_messages import HEADER, BrokenMessageError, Message, body_length
 from headwater.walsender.access.peer import Peer, peer_of
+
+log = logging.getLogger("headwater.walsender")
 
 ROOM = 512 << 10
 """Bytes that wait to be sent, above which no more are given."""
@@ -225,7 +228,11 @@ class Connection(asyncio.Protocol):
         if len(self._unread) < HEADER.size:
             return None
         kind, length = HEADER.unpack_from(self._unread)
-        size = HEADER.size + body_length(kind, length)
+        try:
+            size = HEADER.size + body_length(kind, length, self._most_unread == _MOST_UNTRUSTED)
+        except BrokenMessageError as error:
+            log.info("%s", error)
+            raise ConnectionClosedError from None
         if len(self._unread) < size:
             self._read_on()
             return None

@@ -23,6 +23,7 @@ from headwater.walsender.operating.answer_counts import AnswerCounts
 from headwater.walsender.operating.limits import Limits, Places
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
+from headwater.walsender.sessions.clock import now
 
 _SNAPSHOT_NAME = re.compile(r"[0-9A-F-]+", re.ASCII)
 
@@ -49,6 +50,7 @@ class Served:
         elsewhere: answers SQL that nothing else here answers; None without it.
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
+        started: when the service began: microseconds since 2000-01-01.
         snapshots: those that can be used, by name.
         limits: of sessions and slots.
         activities: what sessions do, by their numbers; counts: of what was answered.
@@ -63,6 +65,7 @@ class Served:
     elsewhere: Elsewhere | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
+    started: int = field(default_factory=now)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     activities: dict[int, SessionActivity] = field(default_factory=dict)

@@ -31,10 +31,10 @@ from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
 from headwater.wal.segments.segment_listing import list_segments
 from headwater.wal.segments.timelines import read_history
-from headwater.walsender.copy_stream import CopyStream, stream_of
 from headwater.walsender.copying.copied_rows import CopySource, copied_rows
+from headwater.walsender.copying.copy_stream import CopyStream, stream_of
+from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
 from headwater.walsender.sql.copy_shapes import CopyTable
-from headwater.walsender.upstream import Settings, UpstreamSnapshot
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,11 @@ class ServedCluster:
         if row is None:
             raise SessionError(f'database "{name}" does not exist', sqlstate=INVALID_CATALOG_NAME)
         return row
+
+    def database_oid(self, name: str) -> int | None:
+        """Return the OID of a database; None if there is none of this name."""
+        row = self._databases.get(name)
+        return None if row is None else row.oid
 
     def look(self, needed: int | None = None) -> WalDirectory:
         """Return the WAL that is there now, from an LSN on.

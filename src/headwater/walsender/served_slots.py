@@ -2,6 +2,8 @@
 
 The rules of names, and the words of what is refused, are the server's (slot.c). A temporary slot has a directory whose
 name no slot can have, so that what a killed process has left is known.
+
+Known gap: slots that other processes make in the directory do not count beside the limit until they are there.
 """
 
 from __future__ import annotations
@@ -15,15 +17,23 @@ from pathlib import Path
 
 from headwater.base.system_errors import errors_as
 from headwater.errors import SessionError, SlotError, SlotInUseError
-from headwater.pg.sqlstates import DUPLICATE_OBJECT, INVALID_NAME, NAME_TOO_LONG, OBJECT_IN_USE, UNDEFINED_OBJECT
-from headwater.pg.version import Version
+from headwater.pg.sqlstates import (
+    CONFIGURATION_LIMIT_EXCEEDED,
+    DUPLICATE_OBJECT,
+    INVALID_NAME,
+    NAME_TOO_LONG,
+    OBJECT_IN_USE,
+    UNDEFINED_OBJECT,
+)
 from headwater.protocol.startup import MOST_NAME_BYTES
 from headwater.slots.slot import Slot
 from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot, read_slot
-from headwater.walsender.operating.limits import all_slots_in_use
+from headwater.walsender.sessions.clock import now
 
 _VALID = re.compile(r"[a-z0-9_]+")
 _TEMPORARY = ".temporary"
+MOST_SLOTS = 1000
+"""Slots at most, if nothing else is said."""
 
 
 def check_slot_name(name: str) -> None:
@@ -49,18 +59,21 @@ class ServedSlots:
 
     Args:
         directory: it; made if it is missing.
-        most: slots that there may be.
-        version: of the server that is stood for, whose words are used.
+        most: how many there may be.
+        limit_name: what the setting of that is called in a hint.
 
     Raises:
         SlotError: it cannot be made, or what others have left in it does not go.
     """
 
-    def __init__(self, directory: Path, most: int, version: Version) -> None:
-        self._directory, self._most, self._version = directory, most, version
+    def __init__(self, directory: Path, most: int = MOST_SLOTS, limit_name: str = "max_replication_slots") -> None:
+        self._directory, self.most, self._limit_name = directory, most, limit_name
+        self._released_at: dict[str, int] = {}
+        self._began = now()
         self._lock = threading.Lock()
         self._released = threading.Condition(self._lock)
         self._users: dict[str, int] = {}
+        self._owners: dict[str, int] = {}
         with errors_as(SlotError, "make directory", directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in directory.glob(f"*{_TEMPORARY}"):
@@ -72,8 +85,17 @@ class ServedSlots:
         return sorted(path.name.removesuffix(_TEMPORARY) for path in paths)
 
     def pid_of(self, name: str) -> int | None:
-        """Return the number of the session that uses a slot; None if none does."""
-        return self._users.get(name)
+        """Return the number of the session that uses a slot, or owns it; None if none does."""
+        return self._users.get(name, self._owners.get(name))
+
+    def give(self, name: str, pid: int) -> None:
+        """Let a temporary slot be a session's own: no other one can use it."""
+        with self._lock:
+            self._owners[name] = pid
+
+    def inactive_since(self, name: str) -> int:
+        """Return when a slot was let go of last: microseconds since 2000-01-01; when the service began, if never."""
+        return self._released_at.get(name, self._began)
 
     def read(self, name: str) -> Slot:
         """Return a slot as it is in its file.
@@ -96,8 +118,12 @@ class ServedSlots:
         check_slot_name(name)
         if is_slot(self._directory / name) or is_slot(self._directory / f"{name}{_TEMPORARY}"):
             raise SessionError(f'replication slot "{name}" already exists', sqlstate=DUPLICATE_OBJECT)
-        if len(self.names()) >= self._most:
-            raise all_slots_in_use(self._version)
+        if len(self.names()) >= self.most:
+            raise SessionError(
+                "all replication slots are in use",
+                sqlstate=CONFIGURATION_LIMIT_EXCEEDED,
+                hint=f"Free one or increase {self._limit_name}.",
+            )
 
     def create(self, name: str, slot: Slot, is_temporary: bool) -> None:
         """Make a slot.
@@ -107,6 +133,7 @@ class ServedSlots:
         """
         with self._lock:
             self.check_new(name)
+            self._released_at[name] = now()
             create_slot(self._directory / (f"{name}{_TEMPORARY}" if is_temporary else name), slot)
 
     @contextmanager
@@ -129,6 +156,7 @@ class ServedSlots:
         finally:
             with self._released:
                 del self._users[name]
+                self._released_at[name] = now()
                 self._released.notify_all()
 
     def drop(self, name: str, pid: int, waits: bool) -> None:
@@ -139,6 +167,7 @@ class ServedSlots:
         """
         with self.used(name, pid, waits) as opened:
             opened.drop()
+            self._owners.pop(name, None)
 
     def _path(self, name: str) -> Path:
         """Return a slot's directory."""
@@ -150,10 +179,16 @@ class ServedSlots:
     def _take(self, name: str, pid: int, waits: bool) -> None:
         with self._released:
             if waits:
-                self._released.wait_for(lambda: name not in self._users)
-            if name in self._users:
-                raise _in_use(name, self._users[name])
+                self._released.wait_for(lambda: self._other_user(name, pid) is None)
+            other = self._other_user(name, pid)
+            if other is not None:
+                raise _in_use(name, other)
             self._users[name] = pid
+
+    def _other_user(self, name: str, pid: int) -> int | None:
+        """Return the number of the session that a slot must be waited for; None if it can be used."""
+        owner = self._owners.get(name)
+        return self._users.get(name, None if owner == pid else owner)
 
 
 @contextmanager

@@ -10,19 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from asyncio import to_thread
 from contextlib import ExitStack
+from functools import cached_property
 
 from headwater.errors import HeadwaterError, SessionError
-from headwater.pg.sqlstates import ADMIN_SHUTDOWN, PROTOCOL_VIOLATION
+from headwater.jobs.unforeseen import unforeseen
+from headwater.pg.sqlstates import ADMIN_SHUTDOWN, FEATURE_NOT_SUPPORTED, PROTOCOL_VIOLATION
 from headwater.protocol.backend_messages import (
     backend_key_data,
     negotiate_protocol_version,
-    parameter_status,
     report_of,
 )
 from headwater.protocol.frontend_messages import (
     BIND,
     CLOSE,
+    COPY_DATA,
+    COPY_DONE,
+    COPY_FAIL,
     DESCRIBE,
     EXECUTE,
     FLUSH,
@@ -31,6 +36,7 @@ from headwater.protocol.frontend_messages import (
     QUERY,
     SYNC,
     TERMINATE,
+    BrokenMessageError,
     Message,
     text_of,
 )
@@ -52,15 +58,24 @@ from headwater.walsender.access.users import User
 from headwater.walsender.connection import Connection, ConnectionClosedError
 from headwater.walsender.operating.activity import SessionActivity
 from headwater.walsender.operating.session_log import log_report
+from headwater.walsender.queries.functions import Known
 from headwater.walsender.served import Served
 from headwater.walsender.session_context import SessionContext
-from headwater.walsender.session_settings import ClientSettings
+from headwater.walsender.session_knowledge import SessionKnowledge
+from headwater.walsender.sessions.extended_queries import ExtendedQueries
+from headwater.walsender.sessions.session_settings import ClientSettings
 from headwater.walsender.simple_queries import SimpleQueries
 from headwater.walsender.statements import Statements
 
 log = logging.getLogger("headwater.walsender")
 
 _EXTENDED = {PARSE, BIND, DESCRIBE, EXECUTE, CLOSE}
+_OLDEST_PROTOCOL = b"\0\3"
+"""Packets of clients that do not understand errors of today are less."""
+
+_IGNORED = {FLUSH, COPY_DATA, COPY_DONE, COPY_FAIL}
+"""Messages that mean nothing here; a client may not have heard yet that its stream has failed."""
+
 _NARROW_KEY, _WIDE_KEY = 4, 32
 """Bytes of a cancel key: before protocol 3.2, and from it on."""
 
@@ -81,6 +96,7 @@ class Session:
         self.activity = SessionActivity(pid)
         self._begun: SessionContext | None = None
         self._place = ExitStack()
+        self._is_old = False
 
     def end(self) -> None:
         """Let the session end as the service does; a stream is finished first."""
@@ -110,7 +126,7 @@ class Session:
             report = report_of(error, "FATAL")
             self._served.counts.failed(report.sqlstate)
             log_report(report)
-            self._connection.send(report.as_bytes())
+            self._connection.send(report.as_old_bytes() if self._is_old else report.as_bytes())
         finally:
             await self._leave()
 
@@ -162,7 +178,12 @@ class Session:
             body = await self._connection.first_packet(LEAST_PACKET, MOST_PACKET)
             if body is None:
                 return None
-            packet = parse_first_packet(body, self._served.cluster.version, **may_ask)
+            self._is_old = bytes(4) < body[:4] < _OLDEST_PROTOCOL
+            try:
+                packet = parse_first_packet(body, self._served.cluster.version, **may_ask)
+            except BrokenMessageError as error:
+                log.info("%s", error)
+                return None
             if isinstance(packet, StartupMessage):
                 return packet
             if isinstance(packet, CancelRequest):
@@ -199,12 +220,26 @@ class Session:
         settings = ClientSettings(served.cluster.version, encoding, {}, fixed)
         for name, value in request.settings:
             settings.set(name, value)
-        statements = Statements(served, request, user, settings)
-        self._begun = SessionContext(served, self._connection, self.pid, request, statements, self.activity)
+        settings.begin()
+        self._begun = self._new_context(request, user, settings)
         self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
-        reports = b"".join(parameter_status(name, value) for name, value in settings.reported())
-        self._connection.send(reports + backend_key_data(self.pid, self.key))
+        self._connection.send(self._context.changed_settings() + backend_key_data(self.pid, self.key))
         self._context.ready()
+
+    def _new_context(self, request: SessionRequest, user: User, settings: ClientSettings) -> SessionContext:
+        served, own_slots = self._served, list[str]()
+
+        def known(statements: Statements) -> Known:
+            return SessionKnowledge(served, statements, request, self.pid, own_slots).known()
+
+        statements = Statements(served, request, user, settings, known)
+        self.activity.user = user.name
+        self.activity.transaction_started = lambda: statements.transaction.block_started
+        return SessionContext(served, self._connection, self.pid, request, statements, self.activity, own_slots)
+
+    @cached_property
+    def _extended(self) -> ExtendedQueries:
+        return ExtendedQueries(self._context.statements)
 
     @property
     def _context(self) -> SessionContext:
@@ -236,8 +271,16 @@ class Session:
 
     async def _take(self, message: Message, queries: SimpleQueries) -> bool:
         """Take one message; False: the session ends."""
+        try:
+            text = self._checked(message)
+        except SessionError as error:
+            self._context.failed(error)
+            self._context.ready()
+            return True
         if message.kind == QUERY:
-            return await queries.answer(text_of(message.body, self._context.statements.settings.client_encoding))
+            return await queries.answer(text)
+        if message.kind in _EXTENDED and not self._context.request.is_replication:
+            return await self._answer_extended(message)
         if message.kind in _EXTENDED or message.kind == FUNCTION_CALL:
             self._refuse_extended(message.kind)
             while message.kind in _EXTENDED:
@@ -247,13 +290,48 @@ class Session:
             self._context.ready()
         elif message.kind == SYNC:
             self._context.ready()
-        elif message.kind != FLUSH:
+        elif message.kind not in _IGNORED:
             raise SessionError(f"invalid frontend message type {message.kind[0]}", sqlstate=PROTOCOL_VIOLATION)
+        return True
+
+    def _checked(self, message: Message) -> str:
+        """Return the text of a query; of others check that they have nothing that they must not have.
+
+        Raises:
+            SessionError: the message is malformed.
+        """
+        if message.kind == QUERY:
+            return text_of(message.body, self._context.statements.settings.client_encoding)
+        if message.kind in (SYNC, FLUSH) and message.body:
+            raise SessionError("invalid message format", sqlstate=PROTOCOL_VIOLATION)
+        return ""
+
+    async def _answer_extended(self, message: Message) -> bool:
+        """Answer a message of the extended protocol; after an error skip to the next Sync. False: the session ends."""
+        self._context.is_canceled = False
+        try:
+            if self._served.is_ending:
+                raise SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
+            self._connection.send(await to_thread(self._extended.answer, message))
+            return True
+        except HeadwaterError as error:
+            self._context.failed(error)
+            await self._context.drop_temporary()
+        except Exception as error:
+            log.exception("a message has failed")
+            self._context.failed(unforeseen("answering", error))
+        while (message := await self._connection.message()).kind != SYNC:
+            if message.kind == TERMINATE:
+                return False
+        self._context.ready()
         return True
 
     def _refuse_extended(self, kind: bytes) -> None:
         what = "fastpath function calls" if kind == FUNCTION_CALL else "extended query protocol"
-        error = SessionError(f"{what} not supported in a replication connection", sqlstate=PROTOCOL_VIOLATION)
+        if self._context.request.is_replication:
+            error = SessionError(f"{what} not supported in a replication connection", sqlstate=PROTOCOL_VIOLATION)
+        else:
+            error = SessionError(f"{what} are not supported here", sqlstate=FEATURE_NOT_SUPPORTED)
         self._context.failed(error)
 
     async def _leave(self) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import OBJECT_NOT_IN_PREREQUISITE_STATE, QUERY_CANCELED
-from headwater.protocol.backend_messages import IDLE, IN_FAILED_TRANSACTION, IN_TRANSACTION, ready_for_query, report_of
+from headwater.protocol.backend_messages import parameter_status, ready_for_query, report_of
+from headwater.protocol.replication_messages import present
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.connection import Connection
-from headwater.walsender.operating.activity import SessionActivity, SessionState
+from headwater.walsender.operating.activity import SessionActivity
 from headwater.walsender.operating.session_log import log_report
 from headwater.walsender.operating.timeouts import IdleLimit, idle_limit
 from headwater.walsender.served import Served
@@ -33,7 +34,7 @@ class SessionContext:
         own_slots: names of temporary slots that go with the session.
         exported: name of the snapshot that the last command has exported; None without one.
         is_canceled: the command that runs is to end with an error.
-        transaction_began: when the transaction did, by the monotonic clock; None outside of one.
+        reported: settings that the client has been told of, as it was told.
         deadline: when the statement that runs is to end with an error; None for never.
         text: what the client has sent last, for the log.
     """
@@ -44,19 +45,19 @@ class SessionContext:
     request: SessionRequest
     statements: Statements
     activity: SessionActivity
-    own_slots: list[str] = field(default_factory=list)
+    own_slots: list[str]
     exported: str | None = None
     is_canceled: bool = False
-    text: str | None = None
-    transaction_began: float | None = None
+    reported: dict[str, str] = field(default_factory=dict)
     deadline: float | None = None
+    text: str | None = None
 
-    def begin(self, text: str | None) -> None:
+    def begin(self, text: str) -> None:
         """Begin with what the client asks for: whatever came before is over."""
         self.is_canceled, self.text = False, text
         timeout = self.statements.settings.milliseconds["statement_timeout"]
         self.deadline = time.monotonic() + timeout / 1000 if timeout else None
-        self.activity.state = SessionState.ACTIVE
+        self.activity.begin(text)
 
     def check_canceled(self) -> None:
         """Check that nobody has cancelled the command that runs.
@@ -79,8 +80,8 @@ class SessionContext:
 
     def idle_limit(self) -> IdleLimit | None:
         """Return how long the client may say nothing now; None for ever."""
-        began = self.transaction_began
-        seconds = None if began is None else time.monotonic() - began
+        began = self.activity.transaction_started()
+        seconds = None if began is None else (present() - began) / 1e6
         return idle_limit(self.statements.settings.milliseconds, seconds)
 
     def check_database(self) -> None:
@@ -95,19 +96,23 @@ class SessionContext:
             )
 
     def ready(self) -> None:
-        """Tell the client that the next command may come."""
-        if self.statements.status == IDLE:
-            self.transaction_began = None
-        elif self.transaction_began is None:
-            self.transaction_began = time.monotonic()
+        """Tell the client that the next command may come, and before that of settings that have changed."""
+        self.statements.ended()
+        status = self.statements.transaction.status
+        self.activity.end(status)
         self.activity.application_name = self.statements.settings.show("application_name")[1]
-        self.activity.state = SessionState.waiting(self.statements.status)
-        self.connection.send(ready_for_query(self.statements.status))
+        self.connection.send(self.changed_settings() + ready_for_query(status))
+
+    def changed_settings(self) -> bytes:
+        """Return what the client is to be told of its settings (ReportChangedGUCOptions)."""
+        settings = self.statements.settings.reported()
+        changed = [(name, value) for name, value in settings if self.reported.get(name) != value]
+        self.reported.update(changed)
+        return b"".join(parameter_status(name, value) for name, value in changed)
 
     def failed(self, error: HeadwaterError, context: str | None = None) -> None:
         """Tell the client of an error; its transaction has failed, too."""
-        if self.statements.status == IN_TRANSACTION:
-            self.statements.status = IN_FAILED_TRANSACTION
+        self.statements.failed()
         report = report_of(error, context=context)
         self.served.counts.failed(report.sqlstate)
         log_report(report, self.text)

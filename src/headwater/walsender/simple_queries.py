@@ -23,6 +23,9 @@ from headwater.walsender.stream_commands import StreamCommands
 
 log = logging.getLogger("headwater.walsender")
 
+_MOST_PENDING = 256 << 10
+"""Bytes of answers that are sent together."""
+
 
 class SimpleQueries:
     """The simple queries of one session.
@@ -85,14 +88,27 @@ class SimpleQueries:
             raise SessionError(
                 "cannot execute SQL commands in WAL sender for physical replication", sqlstate=FEATURE_NOT_SUPPORTED
             )
-        if not text.strip(" \t\r\n;"):
-            self._context.connection.send(EMPTY_QUERY)
-            return
         copy = self._context.statements.copy_of(text)
         if copy is not None:
             await to_thread(lambda: self._send_copy(copy))
         else:
-            self._context.connection.send(await to_thread(lambda: self._context.statements.answer(text)))
+            last = await to_thread(lambda: self._send_answers(text))
+            self._context.connection.send(last or EMPTY_QUERY)
+
+    def _send_answers(self, text: str) -> bytes:
+        """Send what a query is answered, but for the last piece, which is returned; runs in a thread."""
+        pending = b""
+        try:
+            for piece in self._context.statements.answers(text):
+                if len(pending) > _MOST_PENDING:
+                    self._send_from_thread(pending)
+                    pending = b""
+                pending += piece
+        except BaseException:
+            if pending:
+                self._send_from_thread(pending)
+            raise
+        return pending
 
     def _send_copy(self, statement: str) -> None:
         """Send the rows of a COPY; runs in a thread, which waits while the client does not take them."""

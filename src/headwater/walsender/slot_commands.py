@@ -23,9 +23,9 @@ from headwater.pipeline.requests.plugin_loading import plugin_names
 from headwater.protocol.replication_commands import AlterReplicationSlot, CreateReplicationSlot, Options, Value
 from headwater.protocol.startup import parsed_bool
 from headwater.slots.slot import Pairs, Slot, SlotRequest
+from headwater.walsender.copying.upstream import Settings
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
-from headwater.walsender.upstream import Settings
 
 EXPORT, USE, NOTHING = "export", "use", "nothing"
 
@@ -107,7 +107,7 @@ def create_slot(
     """
     assert command.plugin is not None
     slots.check_new(command.slot)
-    _check_plugin(command.plugin, cluster.version)
+    check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
         raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
     if asked.snapshot == USE:
@@ -150,8 +150,12 @@ def _request(cluster: ServedCluster, database: str, plugin: str, settings: Pairs
     )
 
 
-def _check_plugin(name: str, version: Version) -> None:
-    """Check that a plugin is installed; a client names no file, whose code would run here."""
+def check_plugin(name: str, version: Version) -> None:
+    """Check that a plugin is installed; a client names no file, whose code would run here.
+
+    Raises:
+        SessionError: it is not.
+    """
     if name in plugin_names():
         return
     hint = f"Plugins are {', '.join(plugin_names())}."

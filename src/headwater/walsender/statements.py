@@ -1,18 +1,24 @@
 """SQL on a connection: the session's own statements are done here; the rest is asked of layers, in their order.
 
-A simple query is one statement here, or several that are each done as if they had come alone. What no layer can answer
-is refused with the server's error class 0A000.
+1. Shapes: what stock subscribers ask, from the catalog (:mod:`headwater.walsender.sql`).
+2. SELECT of our functions and views (:mod:`headwater.walsender.queries`).
+3. ``Served.elsewhere``, if there is one (:mod:`headwater.walsender.elsewhere`).
 
-PostgreSQL: postgres.c (exec_simple_query), utility.c. Known gap: transactions are a state of the session, no more.
+What no layer can answer is refused with the server's error class 0A000. A statement is prepared, bound and run;
+simple queries do all three at once.
+
+PostgreSQL: postgres.c (exec_simple_query), utility.c, xact.c. Known gap: a transaction is a state of the session and of
+its settings, no more: what functions did to slots stays, as on a server.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import (
+    ACTIVE_SQL_TRANSACTION,
     FEATURE_NOT_SUPPORTED,
     IN_FAILED_SQL_TRANSACTION,
     INSUFFICIENT_PRIVILEGE,
@@ -21,43 +27,46 @@ from headwater.pg.sqlstates import (
 from headwater.protocol.backend_messages import (
     IDLE,
     IN_FAILED_TRANSACTION,
-    IN_TRANSACTION,
-    Report,
+    Column,
     command_complete,
-    parameter_status,
+    data_row,
+    row_description,
 )
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.access.users import User
-from headwater.walsender.copy_rights import may_copy
-from headwater.walsender.copy_stream import CopyStream
+from headwater.walsender.copying.copy_rights import may_copy
+from headwater.walsender.copying.copy_stream import CopyStream
+from headwater.walsender.elsewhere import AskingSession, Described, Elsewhere, NotAnsweredError, Parameter
 from headwater.walsender.operating.answer_counts import Layer
-from headwater.walsender.replies import result, shown
+from headwater.walsender.queries.expressions import NotHereError, ParameterTypes
+from headwater.walsender.queries.functions import Known
+from headwater.walsender.queries.grammar import MOST_CHARACTERS, ParsedStatement, parse_statements
+from headwater.walsender.queries.prepared import Encode, Outcome, Prepared, RawParameter, Run, encoder, prepared_select
+from headwater.walsender.queries.select import compile_select
+from headwater.walsender.queries.session_statements import (
+    CloseCursor,
+    Deallocate,
+    Declare,
+    Discard,
+    Fetch,
+    SessionStatement,
+    Show,
+    is_exit,
+    session_statement,
+)
+from headwater.walsender.queries.value_types import TEXT, TYPES, Printing
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
-from headwater.walsender.session_settings import ClientSettings
+from headwater.walsender.sessions.clock import now
+from headwater.walsender.sessions.portals import Portal, Portals
+from headwater.walsender.sessions.session_settings import ClientSettings
+from headwater.walsender.sessions.transactions import NO_TRANSACTION, Transaction
 from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
+from headwater.walsender.sql.results import Result
 
-_QUOTED = r"'((?:[^']|'')*)'"
-_BEGIN = re.compile(r"(BEGIN|START\s+TRANSACTION)(\s+(?:WORK|TRANSACTION))?(?P<modes>(?:[\s,]+[A-Z][A-Z\s]*)*)", re.I)
-_END = re.compile(r"(COMMIT|END|ROLLBACK|ABORT)(\s+(?:WORK|TRANSACTION))?", re.I)
-_SET = re.compile(rf"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.]+)\s*(?:=|\s+TO\s)\s*(?:{_QUOTED}|(.+?))\s*", re.I | re.S)
-_SET_MODES = re.compile(r"SET\s+TRANSACTION\s+(?P<modes>[A-Z][A-Z\s,]*)", re.I)
-_SET_SNAPSHOT = re.compile(rf"SET\s+TRANSACTION\s+SNAPSHOT\s+{_QUOTED}", re.I)
-_SHOW = re.compile(r"SHOW\s+([\w.]+)", re.I)
-
-_FIRST_WORDS = frozenset(
-    (
-        *("ABORT", "ALTER", "ANALYSE", "ANALYZE", "BEGIN", "CALL", "CHECKPOINT", "CLOSE"),
-        *("CLUSTER", "COMMENT", "COMMIT", "COPY", "CREATE", "DEALLOCATE", "DECLARE", "DELETE"),
-        *("DISCARD", "DO", "DROP", "END", "EXECUTE", "EXPLAIN", "FETCH", "GRANT"),
-        *("IMPORT", "INSERT", "LISTEN", "LOAD", "LOCK", "MERGE", "MOVE", "NOTIFY"),
-        *("PREPARE", "REASSIGN", "REFRESH", "REINDEX", "RELEASE", "RESET", "REVOKE", "ROLLBACK"),
-        *("SAVEPOINT", "SECURITY", "SELECT", "SET", "SHOW", "START", "TABLE", "TRUNCATE"),
-        *("UNLISTEN", "UPDATE", "VACUUM", "VALUES", "WITH"),
-    )
-)
-"""Words that a statement of SQL begins with (gram.y)."""
+_PIECE = 256 << 10
+"""Bytes of an answer that are sent at a time."""
 
 
 class Statements:
@@ -67,60 +76,37 @@ class Statements:
         served: what is served.
         request: what the client is; user: who it is.
         settings: of the session.
+        known: gives the functions and the views of the session.
 
     Attributes:
-        status: of the transaction, as ReadyForQuery has it.
-        snapshot: what the transaction reads by; None for the present.
+        transaction: of the session.
+        portals: its named statements and cursors.
     """
 
-    def __init__(self, served: Served, request: SessionRequest, user: User, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        served: Served,
+        request: SessionRequest,
+        user: User,
+        settings: ClientSettings,
+        known: Callable[[Statements], Known],
+    ) -> None:
         self._served, self._request, self.user, self.settings = served, request, user, settings
-        self.status = IDLE
-        self.snapshot: SessionSnapshot | None = None
-        self._is_repeatable = self._is_read_only = self._has_read = False
+        self.transaction: Transaction[SessionSnapshot] = Transaction(
+            settings, lambda name: served.imported_snapshot(name, request.database), now
+        )
+        self.portals = Portals()
+        self._known = known(self)
 
-    def answer(self, query: str) -> bytes:
-        """Answer the statements of a query, in their order; may take its time.
+    @property
+    def is_failed(self) -> bool:
+        """Whether the transaction has failed."""
+        return self.transaction.status == IN_FAILED_TRANSACTION
 
-        Raises:
-            SessionError: one of them is refused.
-        """
-        return b"".join(self._answer_statement(statement) for statement in statements_of(query))
-
-    def check_uses_snapshot(self, words: str) -> None:
-        """Check that the transaction can take the snapshot of a slot that is made in it.
-
-        Raises:
-            SessionError: it cannot.
-        """
-        if self.status == IDLE:
-            raise SessionError(f"{words} must be called inside a transaction")
-        if not self._is_repeatable:
-            raise SessionError(f"{words} must be called in REPEATABLE READ isolation mode transaction")
-        if self._served.cluster.version.wants_read_only_snapshots and not self._is_read_only:
-            raise SessionError(f"{words} must be called in a read-only transaction")
-        if self._has_read:
-            raise SessionError(f"{words} must be called before any query")
-
-    def _answer_statement(self, statement: str) -> bytes:
-        if (match := _END.fullmatch(statement)) is not None:
-            return self._finish(match[1].upper())
-        self._check_begins(statement)
-        self.check_not_failed()
-        if (match := _BEGIN.fullmatch(statement)) is not None:
-            return self._begin(match["modes"], "START TRANSACTION" if match[1][0] in "sS" else "BEGIN")
-        if (match := _SET_SNAPSHOT.fullmatch(statement)) is not None:
-            self._import_snapshot(match[1].replace("''", "'"))
-            return command_complete("SET")
-        if (match := _SET_MODES.fullmatch(statement)) is not None:
-            self._take_modes(match["modes"])
-            return command_complete("SET")
-        if (match := _SET.fullmatch(statement)) is not None:
-            value = match[3] if match[2] is None else match[2].replace("''", "'")
-            return self._set(match[1], value) + command_complete("SET")
-        if (match := _SHOW.fullmatch(statement)) is not None:
-            return shown(*self.settings.show(match[1]))
-        return self._ask(statement)
+    @property
+    def client_encoding(self) -> str:
+        """The encoding of texts on the connection."""
+        return self.settings.client_encoding
 
     def check_not_failed(self) -> None:
         """Check that the transaction has not failed.
@@ -128,83 +114,243 @@ class Statements:
         Raises:
             SessionError: it has.
         """
-        if self.status == IN_FAILED_TRANSACTION:
+        if self.is_failed:
             raise SessionError(
                 "current transaction is aborted, commands ignored until end of transaction block",
                 sqlstate=IN_FAILED_SQL_TRANSACTION,
             )
 
-    def _check_begins(self, statement: str) -> None:
-        """Check that a statement begins as one; the word that does not is named, as by the server's parser."""
-        word = re.match(r"\w+", statement)
-        if word is not None and word[0].upper() not in _FIRST_WORDS:
-            raise SessionError(f'syntax error at or near "{word[0]}"', sqlstate=SYNTAX_ERROR)
+    def failed(self) -> None:
+        """Note that a statement has failed: the transaction has, too."""
+        self.transaction.fail()
+        if self.transaction.status == IDLE:
+            self.portals.end_transaction(commits=False)
 
-    def _ask(self, statement: str) -> bytes:
-        """Ask the layers that read catalogs and rows."""
-        self._has_read = True
-        cluster, database = self._served.cluster, self._request.database
-        with cluster.reading(database):
-            catalog = cluster.catalog(database, self.snapshot)
-            answers = PublisherAnswers(catalog, cluster.version, database, self.settings.session())
-            answered = answers.answer(statement)
-        if answered is not None:
-            self._served.counts.answered(Layer.CATALOG)
-            changed = b"".join(self._set(name, value) for name, value in answered.settings)
-            rows = [tuple(map(self.settings.sent, row)) for row in answered.rows]
-            return result(answered.columns, rows, answered.tag) + changed
-        raise SessionError(
-            f"cannot answer this query without a server: {statement[:200]}",
-            sqlstate=FEATURE_NOT_SUPPORTED,
-            hint="Headwater answers what stock clients of replication ask; ask the primary anything else.",
-        )
-
-    def _begin(self, modes: str, tag: str) -> bytes:
-        if self.status == IN_TRANSACTION:
-            warning = Report("WARNING", "25001", "there is already a transaction in progress")
-            return warning.as_bytes() + command_complete(tag)
-        self.status = IN_TRANSACTION
-        self._is_repeatable = self._is_read_only = self._has_read = False
-        self._take_modes(modes)
-        return command_complete(tag)
-
-    def _take_modes(self, modes: str) -> None:
-        words = " ".join(modes.upper().replace(",", " ").split())
-        if "ISOLATION LEVEL" in words:
-            self._is_repeatable = "REPEATABLE READ" in words or "SERIALIZABLE" in words
-        if "READ ONLY" in words or "READ WRITE" in words:
-            self._is_read_only = "READ ONLY" in words
-
-    def _import_snapshot(self, name: str) -> None:
-        """Let the transaction read by a snapshot that another session has exported (ImportSnapshot)."""
-        if self.snapshot is not None or self._has_read:
-            raise SessionError("SET TRANSACTION SNAPSHOT must be called before any query", sqlstate="25001")
-        if self.status == IDLE or not self._is_repeatable:
-            raise SessionError(
-                "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ",
-                sqlstate=FEATURE_NOT_SUPPORTED,
-            )
-        self.snapshot = self._served.imported_snapshot(name, self._request.database)
-
-    def _finish(self, word: str) -> bytes:
-        commits = word in ("COMMIT", "END") and self.status != IN_FAILED_TRANSACTION
-        tag = command_complete("COMMIT" if commits else "ROLLBACK")
-        if self.status == IDLE:
-            return Report("WARNING", "25P01", "there is no transaction in progress").as_bytes() + tag
-        self.status = IDLE
-        self.close()
-        return tag
+    def ended(self) -> None:
+        """Note that a query, or what came up to Sync, has ended: a transaction that nobody began ends, too."""
+        if self.transaction.status == IDLE:
+            self.transaction.end_implicit()
+            self.portals.end_transaction(commits=True)
 
     def close(self) -> None:
         """Let go of the snapshot of the transaction, if it has one."""
-        snapshot, self.snapshot = self.snapshot, None
-        if snapshot is not None:
-            snapshot.close()
+        self.transaction.close()
+
+    def answers(self, query: str) -> Iterator[bytes]:
+        """Answer the statements of a simple query, in their order, piece by piece; may take its time.
+
+        Raises:
+            SessionError: one of them is refused; those before it have been answered.
+        """
+        for statement in self.parsed(query):
+            prepared = self._prepared(statement, ParameterTypes(is_open=False))
+            outcome = prepared.bind([])(())
+            yield from _sent(outcome)
+
+    def parsed(self, query: str) -> list[ParsedStatement]:
+        """Split a query into statements; a long one, which is not parsed, can be one of a known shape."""
+        if len(query) > MOST_CHARACTERS and self._shape(query) is not None:
+            return [ParsedStatement(query, "SelectStmt", {})]
+        return parse_statements(query)
+
+    def prepare(self, text: str, types: Sequence[int]) -> Prepared:
+        """Prepare the one statement of a text.
+
+        Raises:
+            SessionError: it is refused, or there are several.
+        """
+        statements = self.parsed(text)
+        if not statements:
+            return Prepared("", (), None, lambda _: lambda _: Outcome(""), kind="")
+        if len(statements) > 1:
+            raise SessionError("cannot insert multiple commands into a prepared statement", sqlstate=SYNTAX_ERROR)
+        try:
+            return self._prepared(statements[0], ParameterTypes.of(types))
+        except NotHereError:
+            return self._asked_elsewhere(statements[0], types)
+
+    def _prepared(self, parsed: ParsedStatement, types: ParameterTypes) -> Prepared:
+        own = session_statement(parsed)
+        if not is_exit(own):
+            self.check_not_failed()
+        if own is not None:
+            return self._own(parsed, own)
+        if parsed.kind == "SelectStmt":
+            shape = self._shape(parsed.text)
+            if shape is not None:
+                return self._prepared_shape(parsed.text, shape, not types.is_open)
+            try:
+                select = compile_select(parsed.node, self._known, types)
+            except NotHereError as error:
+                return self._asked_elsewhere(parsed, types.oids(), error.what)
+            return _once_read(prepared_select(parsed.text, select, self.encoder), self._note_views)
+        return self._asked_elsewhere(parsed, types.oids())
+
+    def _note_views(self) -> None:
+        self.transaction.note_read()
+        self._served.counts.answered(Layer.VIEWS)
+
+    def encoder(self, columns: Sequence[Column]) -> Encode:
+        """Return what encodes rows of these columns."""
+        return encoder(columns, self.printing, self.settings.sent)
+
+    def printing(self) -> Printing:
+        """Return what output functions go by."""
+        return Printing(self._served.cluster.version, self.settings.session())
+
+    def _prepared_shape(self, text: str, result: Result, is_once: bool) -> Prepared:
+        """Return a query of a known shape; it is answered anew when it is executed, but for one that runs once."""
+        encode = self.encoder(result.columns)
+
+        def run(_: Sequence[int]) -> Outcome:
+            answered = result if is_once else self._shape(text)
+            assert answered is not None
+            self._served.counts.answered(Layer.CATALOG)
+            return self._shape_outcome(answered, encode)
+
+        return Prepared(text, (), result.columns, lambda _: run)
+
+    def _shape(self, text: str) -> Result | None:
+        """Answer a query of a known shape from the catalog; None for any other."""
+        cluster, database = self._served.cluster, self._request.database
+        if not database or not PublisherAnswers.knows(text, cluster.version):
+            return None
+        with cluster.reading(database):
+            catalog = cluster.catalog(database, self.transaction.snapshot)
+            return PublisherAnswers(catalog, cluster.version, database, self.settings.session()).answer(text)
+
+    def _shape_outcome(self, result: Result, encode: Encode) -> Outcome:
+        """Take what a query of a known shape has been answered."""
+        self.transaction.note_read()
+        for name, value in result.settings:
+            self.transaction.set(name, value, is_local=False)
+        types = [TYPES[column.type] for column in result.columns]
+        rows = [tuple(type.taken(v, False) for type, v in zip(types, row, strict=True)) for row in result.rows]
+        return Outcome("SELECT", result.columns, rows, encode, is_query=True)
+
+    def _asked_elsewhere(self, parsed: ParsedStatement, types: Sequence[int], what: str = "") -> Prepared:
+        """Prepare a statement that another layer may know.
+
+        Raises:
+            SessionError: it does not, or the statement is wrong.
+        """
+        elsewhere = self._served.elsewhere
+        try:
+            if elsewhere is None:
+                raise NotAnsweredError
+            described = elsewhere.describe(parsed.text, types, self._asking())
+            self._served.counts.answered(Layer.ELSEWHERE)
+            return self._described(parsed.text, elsewhere, described)
+        except NotAnsweredError as error:
+            raise _refused(parsed.text, error.reason, what) from None
+
+    def _asking(self) -> AskingSession:
+        snapshot = self.transaction.snapshot
+        state = None if snapshot is None else snapshot.kept
+        return AskingSession(self._request.database, self.user.name, self.settings.of_decoding(), state)
+
+    def _described(self, text: str, elsewhere: Elsewhere, described: Described) -> Prepared:
+        def bind(parameters: Sequence[RawParameter]) -> Run:
+            pairs = zip(described.parameters, parameters, strict=True)
+            given = [Parameter(type, raw.value, raw.is_binary) for type, raw in pairs]
+
+            def run(formats: Sequence[int]) -> Outcome:
+                self.transaction.note_read()
+                try:
+                    answer = elsewhere.answer_elsewhere(text, given, formats, self._asking())
+                except NotAnsweredError as error:
+                    raise _refused(text, error.reason) from None
+                tag, is_query = answer.tag, answer.columns is not None and answer.tag.startswith("SELECT")
+                tag = "SELECT" if is_query else tag
+                return Outcome(tag, answer.columns, answer.rows, before=answer.messages, is_query=is_query)
+
+            return run
+
+        return Prepared(text, described.parameters, described.columns, bind)
+
+    def _own(self, parsed: ParsedStatement, own: SessionStatement) -> Prepared:
+        """Prepare a statement about the session."""
+        if isinstance(own, Show):
+            name, _ = self.settings.show(own.name)
+            columns = (TEXT.column(name),)
+
+            def show(_: Sequence[int]) -> Outcome:
+                value = self.transaction.shown(own.name) or self.settings.show(own.name)[1]
+                return Outcome("SHOW", columns, [(value,)], self.encoder(columns))
+
+            return Prepared(parsed.text, (), columns, lambda _: show, parsed.kind)
+        if isinstance(own, Fetch):
+            columns_of = self.portals.portals.get(own.name)
+            columns = None if columns_of is None or own.moves else columns_of.columns  # type: ignore[assignment]
+            return Prepared(parsed.text, (), columns, lambda _: partial(self._fetch, own), parsed.kind)
+
+        def run(_: Sequence[int]) -> Outcome:
+            return self._done(own)
+
+        return Prepared(parsed.text, (), None, lambda _: run, parsed.kind, ends_transaction=is_exit(own))
+
+    def _done(self, own: SessionStatement) -> Outcome:
+        """Do a statement about the session that gives no rows."""
+        if isinstance(own, Deallocate):
+            return self._deallocate(own)
+        if isinstance(own, Discard):
+            return self._discard(own)
+        if isinstance(own, Declare):
+            return self._declare(own)
+        if isinstance(own, CloseCursor):
+            return self._close_cursor(own)
+        had_block = self.transaction.status != IDLE
+        outcome = self.transaction.run(own)
+        if had_block and self.transaction.has_ended:
+            self.portals.end_transaction(commits=outcome.tag == "COMMIT")
+        return outcome
+
+    def _deallocate(self, own: Deallocate) -> Outcome:
+        if own.name is None:
+            self.portals.statements.clear()
+            return Outcome("DEALLOCATE ALL")
+        self.portals.statement(own.name)
+        del self.portals.statements[own.name]
+        return Outcome("DEALLOCATE")
+
+    def _discard(self, own: Discard) -> Outcome:
+        if own.what == "ALL":
+            if self.transaction.status != IDLE:
+                raise SessionError("DISCARD ALL cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION)
+            self.portals.statements.clear()
+            self.settings.restore(self.settings.initial)
+        return Outcome(f"DISCARD {own.what}")
+
+    def _declare(self, own: Declare) -> Outcome:
+        if self.transaction.status == IDLE and not own.is_held:
+            raise SessionError("DECLARE CURSOR can only be used in transaction blocks", sqlstate=NO_TRANSACTION)
+        self.portals.check_new_portal(own.name)
+        prepared = self._prepared(own.query, ParameterTypes(is_open=False))
+        portal = Portal(own.name, prepared, prepared.bind([]), is_held=own.is_held)
+        self.portals.portals[own.name] = portal
+        if own.is_held:
+            portal.started()
+        return Outcome("DECLARE CURSOR")
+
+    def _fetch(self, own: Fetch, formats: Sequence[int]) -> Outcome:
+        portal = self.portals.portal(own.name, "cursor")
+        rows = portal.fetched(own.count, formats)
+        if own.moves:
+            return Outcome(f"MOVE {len(rows)}")
+        return Outcome(f"FETCH {len(rows)}", portal.columns, rows)
+
+    def _close_cursor(self, own: CloseCursor) -> Outcome:
+        if own.name is None:
+            self.portals.portals.clear()
+            return Outcome("CLOSE CURSOR ALL")
+        self.portals.portal(own.name, "cursor")
+        del self.portals.portals[own.name]
+        return Outcome("CLOSE CURSOR")
 
     def copy_of(self, query: str) -> str | None:
         """Return the statement of a query that is a COPY to the client, of a table; None for anything else."""
-        statements = list(statements_of(query))
-        return statements[0] if len(statements) == 1 and parse_copy(statements[0]) is not None else None
+        statement = query.strip().rstrip(";").rstrip()
+        return statement if parse_copy(statement) is not None else None
 
     def copied(self, statement: str) -> CopyStream:
         """Begin a COPY to the client.
@@ -213,16 +359,17 @@ class Statements:
             SessionError: it is refused.
         """
         self.check_not_failed()
-        self._has_read = True
+        self.transaction.note_read()
         if self.user.publications is not None:
             self._check_rights(statement)
         database, settings = self._request.database, self.settings.of_decoding()
-        if self.snapshot is not None and self.snapshot.rows is not None:
+        snapshot = self.transaction.snapshot
+        if snapshot is not None and snapshot.rows is not None:
             self._served.counts.answered(Layer.UPSTREAM)
-            return self.snapshot.rows.copy(statement)
+            return snapshot.rows.copy(statement)
         copy = parse_copy(statement)
         assert copy is not None
-        copied = self._served.cluster.copied(database, copy, self.snapshot, settings)
+        copied = self._served.cluster.copied(database, copy, snapshot, settings)
         self._served.counts.answered(Layer.ROWS)
         return copied
 
@@ -235,28 +382,50 @@ class Statements:
         cluster, database = self._served.cluster, self._request.database
         copy, names = parse_copy(statement), self.user.publications or ()
         with cluster.reading(database):
-            catalog = cluster.catalog(database, self.snapshot)
+            catalog = cluster.catalog(database, self.transaction.snapshot)
             is_allowed = copy is not None and may_copy(copy, names, catalog, cluster.version)
         if not is_allowed:
             name = "" if copy is None else copy.table
             raise SessionError(f"permission denied for table {name}", sqlstate=INSUFFICIENT_PRIVILEGE)
 
-    def _set(self, name: str, value: str) -> bytes:
-        """Change a setting, and return what the client is told of it."""
-        is_reported = self.settings.set(name, value)
-        return parameter_status(*self.settings.show(name)) if is_reported else b""
+
+def _once_read(prepared: Prepared, note: Callable[[], None]) -> Prepared:
+    """Return a statement that notes that the transaction has read something."""
+
+    def bind(parameters: Sequence[RawParameter]) -> Run:
+        run = prepared.bind(parameters)
+
+        def noted(formats: Sequence[int]) -> Outcome:
+            note()
+            return run(formats)
+
+        return noted
+
+    return Prepared(prepared.text, prepared.parameters, prepared.columns, bind, prepared.kind)
 
 
-def statements_of(query: str) -> Iterator[str]:
-    """Split a query at its semicolons; those in quotes, and comments, split nothing."""
-    start = 0
-    for match in _SPLIT.finditer(query):
-        if match[0] == ";":
-            if part := query[start : match.start()].strip():
-                yield part
-            start = match.end()
-    if part := query[start:].strip():
-        yield part
+def _refused(text: str, reason: str, what: str = "") -> SessionError:
+    hint = "Headwater answers what clients of replication ask, and functions and views of slots; ask the primary "
+    hint += f"for {what}." if what else "anything else."
+    return SessionError(
+        f"cannot answer this query without a server: {text[:200]}",
+        sqlstate=FEATURE_NOT_SUPPORTED,
+        hint=reason or hint,
+    )
 
 
-_SPLIT = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;", re.S)
+def _sent(outcome: Outcome) -> Iterator[bytes]:
+    """Give the messages that answer a statement of a simple query, in pieces."""
+    pending = [outcome.before]
+    if outcome.columns is not None:
+        pending.append(row_description(outcome.columns))
+    size = 0
+    for row in outcome.rows:
+        message = data_row(outcome.encode(row, ()))
+        pending.append(message)
+        size += len(message)
+        if size >= _PIECE:
+            yield b"".join(pending)
+            pending, size = [], 0
+    tag = f"{outcome.tag} {len(outcome.rows)}" if outcome.is_query else outcome.tag
+    yield b"".join([*pending, command_complete(tag), outcome.after])

@@ -173,7 +173,7 @@ class StreamCommands:
         return SlotDecoder(cluster, of_session(request, start, slot.two_phase), kept_in_slot(slot))
 
     def _check_no_transaction(self) -> None:
-        if self._context.statements.status != IDLE:
+        if self._context.statements.transaction.status != IDLE:
             raise SessionError(
                 "START_REPLICATION cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
             )

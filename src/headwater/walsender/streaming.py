@@ -10,6 +10,7 @@ PostgreSQL: WalSndLoop, WalSndWaitForWal, ProcessRepliesIfAny, WalSndCheckTimeOu
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
@@ -18,7 +19,7 @@ from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
 from headwater.protocol.backend_messages import COPY_DONE, copy_data
 from headwater.protocol.copy_frames import Piece
-from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, Message
+from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, BrokenMessageError, Message
 from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
 from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
 from headwater.walsender.connection import Connection
@@ -27,6 +28,8 @@ from headwater.walsender.operating.activity import StreamActivity, StreamState
 from headwater.walsender.physical_wal import TimelineEnd
 from headwater.walsender.slot_decoder import Reached
 from headwater.walsender.slot_progress import Progress
+
+log = logging.getLogger("headwater.walsender")
 
 LONGEST_WAIT = 10.0
 """Seconds after which the loop looks at everything again."""
@@ -137,7 +140,11 @@ class Stream:
         if message.kind != COPY_DATA:
             shown = message.kind.decode("latin-1")
             raise SessionError(f'invalid standby message type "{shown}"', sqlstate=PROTOCOL_VIOLATION)
-        status = parse_client_message(message.body)
+        try:
+            status = parse_client_message(message.body)
+        except BrokenMessageError as error:
+            log.info("%s", error)
+            return False
         if isinstance(status, StandbyStatus):
             self._take(status)
         return True
@@ -148,7 +155,7 @@ class Stream:
             self._has_sent_done = True
 
     def _take(self, status: StandbyStatus) -> None:
-        self.activity.has_reported(status.written, status.flushed, status.applied)
+        self.activity.has_reported(status.written, status.flushed, status.applied, status.time)
         if status.wants_reply:
             self._keepalive(False)
         if status.flushed and self._progress.confirm(status.flushed):

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headwater.pg.lsn import Lsn
+from headwater.protocol.replication_messages import POSTGRES_EPOCH
 from headwater.walsender.operating.activity import SessionActivity, SessionState, StreamActivity
 from headwater.walsender.service_status import ServiceStatus, SlotStatus
 
@@ -50,8 +51,10 @@ def _lsn(lsn: int) -> str | None:
     return str(Lsn(lsn)) if lsn else None
 
 
-def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+def _time(microseconds: int | None) -> str | None:
+    if microseconds is None:
+        return None
+    return datetime.fromtimestamp(POSTGRES_EPOCH + microseconds / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
 def _session(session: SessionActivity, end: int) -> Json:
@@ -62,10 +65,10 @@ def _session(session: SessionActivity, end: int) -> Json:
         "database": session.database or None,
         "application_name": session.application_name,
         "client_addr": session.host,
-        "client_port": session.port or None,
+        "client_port": session.port if session.port > 0 else None,
         "encrypted": session.is_encrypted,
         "replication": session.is_replication,
-        "backend_start": _time(session.began_at),
+        "backend_start": _time(session.started),
         "stream": None if session.stream is None else _stream(session.stream, end),
     }
 
@@ -86,7 +89,7 @@ def _stream(stream: StreamActivity, end: int) -> Json:
         "replay_lag_seconds": stream.replay_lag.seconds,
         "sent_bytes": stream.sent_bytes,
         "sent_messages": stream.sent_messages,
-        "reply_time": _time(stream.replied_at),
+        "reply_time": _time(stream.replied),
     }
 
 

@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
 from typing import Any, Protocol
 
@@ -40,6 +40,7 @@ class Peer:
         certificate_name: the common name of the client's certificate, which was verified; None without one.
         has_certificate: there is such a certificate, with a name or without.
         system_user: on a Unix socket, the name of the user whose process it is; None if it has none.
+        port: of the client; -1 on a Unix socket.
     """
 
     host: str
@@ -47,6 +48,7 @@ class Peer:
     certificate_name: str | None = None
     has_certificate: bool = False
     system_user: str | None = None
+    port: int = field(default=-1, compare=False)
 
     @property
     def address(self) -> IPv4Address | IPv6Address | None:
@@ -85,11 +87,12 @@ def peer_of(connection: Socket, encryption: ssl.SSLObject | ssl.SSLSocket | None
     """
     if connection.family == socket.AF_UNIX:
         return Peer(LOCAL, system_user=_system_user(connection))
-    host = str(connection.getpeername()[0])
+    name = connection.getpeername()
+    host, port = str(name[0]), int(name[1])
     if encryption is None:
-        return Peer(host)
+        return Peer(host, port=port)
     certificate = encryption.getpeercert()
-    return Peer(host, True, _common_name(certificate or {}), bool(certificate))
+    return Peer(host, True, _common_name(certificate or {}), bool(certificate), port=port)
 
 
 def _system_user(connection: Socket) -> str | None:

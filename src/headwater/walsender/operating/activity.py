@@ -8,11 +8,16 @@ PostgreSQL: pg_stat_activity, pg_stat_replication (pg_stat_get_wal_senders, wals
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from headwater.protocol.backend_messages import IN_FAILED_TRANSACTION, IN_TRANSACTION
+from headwater.protocol.replication_messages import present
 from headwater.walsender.operating.lag import LagTracker
+
+MOST_QUERY = 1023
+"""Characters of a query that are shown (track_activity_query_size)."""
 
 
 class SessionState(Enum):
@@ -51,7 +56,7 @@ class StreamActivity:
         sent, written, flushed, applied: LSNs; 0 where the client has not reported.
         sent_bytes, sent_messages: counts.
         write_lag, flush_lag, replay_lag: in seconds.
-        replied_at: time of the client's last report, in seconds since 1970; None before it.
+        replied: when the client reported last, by its own clock, in microseconds since 2000-01-01; None before.
     """
 
     slot: str | None
@@ -66,7 +71,7 @@ class StreamActivity:
     write_lag: LagTracker = field(default_factory=LagTracker)
     flush_lag: LagTracker = field(default_factory=LagTracker)
     replay_lag: LagTracker = field(default_factory=LagTracker)
-    replied_at: float | None = None
+    replied: int | None = None
 
     def has_sent(self, lsn: int, messages: int = 0, size: int = 0) -> None:
         """Count what was sent.
@@ -81,10 +86,10 @@ class StreamActivity:
         for lag in (self.write_lag, self.flush_lag, self.replay_lag):
             lag.sent(self.sent, now)
 
-    def has_reported(self, written: int, flushed: int, applied: int) -> None:
-        """Note the LSNs that the client reports."""
-        self.written, self.flushed, self.applied = written, flushed, applied
-        self.replied_at, now = time.time(), time.monotonic()
+    def has_reported(self, written: int, flushed: int, applied: int, replied: int) -> None:
+        """Note the LSNs that the client reports, and its time."""
+        self.written, self.flushed, self.applied, self.replied = written, flushed, applied, replied
+        now = time.monotonic()
         self.write_lag.reported(written, now)
         self.flush_lag.reported(flushed, now)
         self.replay_lag.reported(applied, now)
@@ -92,24 +97,44 @@ class StreamActivity:
 
 @dataclass
 class SessionActivity:
-    """The activity of a session.
+    """The activity of a session; times are microseconds since 2000-01-01.
 
     Attributes:
-        pid: the session's number; began_at: seconds since 1970.
-        host: of the client; None on a Unix socket. port: 0 there. is_encrypted: by TLS.
+        pid: the session's number; started: when it began.
+        host: of the client; None on a Unix socket. port: -1 there. is_encrypted: by TLS.
         user, database: as the client has asked for; is_replication: it may send commands of replication.
         application_name: as it is set now.
-        state: of the session; stream: what it streams; None without that.
+        state: of the session; state_changed: since when.
+        query: the last one; query_started: when it began; None before the first.
+        transaction_started: tells when its transaction began; None outside of one.
+        stream: what it streams; None without that.
     """
 
     pid: int
-    began_at: float = field(default_factory=time.time)
+    started: int = field(default_factory=present)
     host: str | None = None
-    port: int = 0
+    port: int = -1
     is_encrypted: bool = False
     user: str = ""
     database: str = ""
     is_replication: bool = False
     application_name: str = ""
     state: SessionState = SessionState.STARTING
+    state_changed: int | None = None
+    query: str = ""
+    query_started: int | None = None
+    transaction_started: Callable[[], int | None] = lambda: None
     stream: StreamActivity | None = None
+
+    def begin(self, query: str) -> None:
+        """Note that a query runs."""
+        self.state, self.query = SessionState.ACTIVE, query[:MOST_QUERY]
+        self.query_started = self.state_changed = present()
+
+    def end(self, status: bytes) -> None:
+        """Note that it has ended.
+
+        Args:
+            status: of the transaction, as ReadyForQuery has it.
+        """
+        self.state, self.state_changed = SessionState.waiting(status), present()

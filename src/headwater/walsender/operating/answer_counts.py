@@ -12,6 +12,7 @@ class Layer(Enum):
 
     COMMANDS = "commands"
     CATALOG = "catalog"
+    VIEWS = "views"
     ROWS = "rows"
     UPSTREAM = "upstream"
     ELSEWHERE = "elsewhere"

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import CONFIGURATION_LIMIT_EXCEEDED, TOO_MANY_CONNECTIONS
+from headwater.pg.sqlstates import TOO_MANY_CONNECTIONS
 from headwater.pg.version import Version
 
 MOST_STARTING = 1000
@@ -90,15 +90,6 @@ def allow_open_files() -> None:
     """Let the process have as many open files as the system allows it: each connection is one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def all_slots_in_use(version: Version) -> SessionError:
-    """Return the error of a slot that there is no place for."""
-    return SessionError(
-        "all replication slots are in use",
-        sqlstate=CONFIGURATION_LIMIT_EXCEEDED,
-        hint=f"Free one or increase {shown_setting('max_replication_slots', version)}.",
-    )
 
 
 def shown_setting(name: str, version: Version) -> str:

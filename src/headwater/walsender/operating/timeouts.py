@@ -44,8 +44,11 @@ def parse_timeout(name: str, text: str, version: Version) -> int:
         raise SessionError(
             f'invalid value for parameter "{name}": "{text}"', sqlstate=INVALID_PARAMETER_VALUE, hint=hint
         )
-    number = float(int(match[1], 16)) if "x" in match[1].lower() else float(match[1])
-    value = round(number * units[match[2]])
+    try:
+        number = float(int(match[1], 16)) if "x" in match[1].lower() else float(match[1])
+        value = round(number * units[match[2]])
+    except OverflowError:
+        value = 2**63
     if abs(value) > 2**31 - 1:
         raise SessionError(
             f'invalid value for parameter "{name}": "{text}"',

@@ -79,6 +79,12 @@ class PublisherAnswers:
     database: str
     settings: SessionSettings | None = None
 
+    @staticmethod
+    def knows(text: str, version: Version) -> bool:
+        """Tell whether a query has a shape that is known."""
+        tokens = tokens_of(text)
+        return tokens is not None and first_match(SHAPES, tokens, version) is not None
+
     def answer(self, text: str) -> Result | None:
         """Answer a query; None if it has no known shape.
 

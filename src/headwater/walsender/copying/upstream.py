@@ -17,7 +17,7 @@ from headwater.pg.sqlstates import INTERNAL_ERROR
 from headwater.protocol.backend_messages import copy_data
 from headwater.protocol.copy_frames import PIECE_BYTES, Piece
 from headwater.receiver.replication_connection import ReplicationConnection, quoted
-from headwater.walsender.copy_stream import CopyStream
+from headwater.walsender.copying.copy_stream import CopyStream
 from headwater.walsender.copying.row_form import BINARY_TRAILER
 
 Settings = Iterable[tuple[str, str]]

@@ -42,6 +42,13 @@ _OTHERS = {
     "client_min_messages": "notice",
     "default_transaction_read_only": "off",
     "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    "transaction_isolation": "read committed",
+    "transaction_read_only": "off",
+    "transaction_deferrable": "off",
+    "session_replication_role": "origin",
+    "role": "none",
+    "work_mem": "4MB",
     "row_security": "on",
     "standard_conforming_strings": "on",
     "synchronous_commit": "on",
@@ -59,6 +66,9 @@ _CUSTOM = re.compile(r"[a-z_][\w$]*(\.[a-z_][\w$]*)+")
 """Names of settings that an extension might have: any of them may be set."""
 
 _CHOICES = {"intervalstyle": tuple(INTERVAL_STYLES), "bytea_output": ("escape", "hex")}
+
+
+SavedSettings = tuple[dict[str, str], dict[str, str]]
 
 
 class ClientSettings:
@@ -82,6 +92,7 @@ class ClientSettings:
         self.milliseconds = {name: parse_timeout(name, _OTHERS[name], version) for name in TIMEOUTS}
         values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
         self._values = {**values, "search_path": server.get("search_path", _SEARCH_PATH)}
+        self._initial = self._values, self._asked
 
     def set(self, name: str, value: str) -> bool:
         """Change a setting; return whether the client is told of it.
@@ -110,6 +121,41 @@ class ClientSettings:
         else:
             self._values[key] = value
         return self._values[key] != before and key in {shown.lower() for shown, _ in self.reported()}
+
+    def begin(self) -> None:
+        """Let what is set by now be what the session began with, to which RESET goes back."""
+        self._initial = dict(self._values), dict(self._asked)
+
+    def reset(self, name: str) -> None:
+        """Set a setting to what the session began with.
+
+        Raises:
+            SessionError: there is none of this name, or it cannot be changed.
+        """
+        key, (values, asked) = name.lower(), self._initial
+        if key in values and key not in self._fixed:
+            self._values[key] = values[key]
+            if key in asked:
+                self._asked[key] = asked[key]
+            else:
+                self._asked.pop(key, None)
+        elif _CUSTOM.fullmatch(key) is not None:
+            self._values.pop(key, None)
+        else:
+            self.set(name, "")
+
+    def saved(self) -> SavedSettings:
+        """Return all settings as they are now."""
+        return dict(self._values), dict(self._asked)
+
+    def restore(self, saved: SavedSettings) -> None:
+        """Set all settings to what they were."""
+        self._values, self._asked = dict(saved[0]), dict(saved[1])
+
+    @property
+    def initial(self) -> SavedSettings:
+        """All settings as the session began with them."""
+        return self._initial
 
     def show(self, name: str) -> tuple[str, str]:
         """Return a setting's name as the server spells it, and its value.

@@ -1,0 +1,140 @@
+"""The named things of a session: prepared statements, and portals, whose rows are fetched piece by piece.
+
+A portal runs when rows of it are asked for first, and keeps what is left. Portals go with their transaction.
+
+PostgreSQL: portalmem.c, prepare.c, pquery.c (PortalRun, PortalRunFetch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import (
+    DUPLICATE_CURSOR,
+    DUPLICATE_STATEMENT,
+    INVALID_CURSOR_NAME,
+    INVALID_STATEMENT_NAME,
+    OBJECT_NOT_IN_PREREQUISITE_STATE,
+)
+from headwater.protocol.backend_messages import Column, Value
+from headwater.walsender.queries.prepared import Outcome, Prepared, Run, format_of
+
+
+@dataclass
+class Portal:
+    """A statement that is bound.
+
+    Attributes:
+        name: its name; statement: what it is of.
+        formats: of its columns.
+        outcome: what running it gave; None before.
+        position: rows that were given.
+        is_held: it outlives its transaction.
+    """
+
+    name: str
+    statement: Prepared
+    run: Run
+    formats: tuple[int, ...] = ()
+    outcome: Outcome | None = None
+    position: int = 0
+    is_held: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...] | None:
+        """The columns of its rows; None for a statement without any."""
+        return self.statement.columns
+
+    def column_formats(self) -> list[int]:
+        """Return the format of each column."""
+        return [format_of(self.formats, place) for place in range(len(self.columns or ()))]
+
+    def started(self, formats: Sequence[int] | None = None) -> Outcome:
+        """Run it, if it has not been run.
+
+        Raises:
+            SessionError: as the statement says, or it cannot be run again.
+        """
+        if self.outcome is None:
+            self.outcome = self.run(self.formats if formats is None else formats)
+        elif not self.outcome.is_query:
+            raise SessionError(f'portal "{self.name}" cannot be run', sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE)
+        return self.outcome
+
+    def fetched(self, limit: int | None, formats: Sequence[int] | None = None) -> list[Sequence[Value]]:
+        """Give the next rows, encoded; of None all that are left.
+
+        Raises:
+            SessionError: as :meth:`started`.
+        """
+        outcome = self.started(formats)
+        end = len(outcome.rows) if limit is None else min(len(outcome.rows), self.position + limit)
+        rows = outcome.rows[self.position : end]
+        self.position = max(end, self.position)
+        chosen = self.formats if formats is None else formats
+        return [outcome.encode(row, chosen) for row in rows]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has no more rows."""
+        return self.outcome is not None and self.position >= len(self.outcome.rows)
+
+
+@dataclass
+class Portals:
+    """The statements and the portals of a session.
+
+    Attributes:
+        statements, portals: by name; the empty name is one that is replaced in silence.
+    """
+
+    statements: dict[str, Prepared] = field(default_factory=dict)
+    portals: dict[str, Portal] = field(default_factory=dict)
+
+    def add_statement(self, name: str, statement: Prepared) -> None:
+        """Add a statement.
+
+        Raises:
+            SessionError: there is one of this name.
+        """
+        if name and name in self.statements:
+            raise SessionError(f'prepared statement "{name}" already exists', sqlstate=DUPLICATE_STATEMENT)
+        self.statements[name] = statement
+
+    def statement(self, name: str) -> Prepared:
+        """Return a statement.
+
+        Raises:
+            SessionError: there is none.
+        """
+        if name not in self.statements:
+            text = (
+                f'prepared statement "{name}" does not exist' if name else "unnamed prepared statement does not exist"
+            )
+            raise SessionError(text, sqlstate=INVALID_STATEMENT_NAME)
+        return self.statements[name]
+
+    def check_new_portal(self, name: str) -> None:
+        """Check that a portal can have this name.
+
+        Raises:
+            SessionError: another one has it.
+        """
+        if name and name in self.portals:
+            raise SessionError(f'cursor "{name}" already exists', sqlstate=DUPLICATE_CURSOR)
+
+    def portal(self, name: str, word: str = "portal") -> Portal:
+        """Return a portal.
+
+        Raises:
+            SessionError: there is none.
+        """
+        if name not in self.portals:
+            raise SessionError(f'{word} "{name}" does not exist', sqlstate=INVALID_CURSOR_NAME)
+        return self.portals[name]
+
+    def end_transaction(self, *, commits: bool) -> None:
+        """Let go of the portals that go with a transaction."""
+        self.portals = {name: p for name, p in self.portals.items() if p.is_held and commits}

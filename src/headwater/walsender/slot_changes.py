@@ -1,0 +1,163 @@
+"""The changes of a slot, read by SQL: from where the slot stands up to a limit, whole transactions, in one call.
+
+In: a slot, limits, options of its plugin. Out: rows, and the state behind the last record that was read.
+
+The server stops after the record at which a limit is reached: the one that ends at ``upto_lsn`` or behind it, or the
+one with which so many rows have come. The second is found by cutting what is decoded at transactions.
+
+PostgreSQL: pg_logical_slot_get_changes_guts (logicalfuncs.c). Known gap: a limit of rows with a plugin that streams
+transactions in progress stops at the end of a transaction, not at that of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
+from headwater.pipeline.requests.open_request import OpenRequest, open_request
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.scope import Scope
+from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.slices.decode_job import SliceDecoder
+from headwater.pipeline.slices.tentative_messages import Settlement
+from headwater.pipeline.slot_moves import state_at
+from headwater.pipeline.windows.run_index import WindowBounds
+from headwater.pipeline.windows.windows import PlanWindows, windows_in_threads
+from headwater.reorder.commits.state import State
+from headwater.reorder.plan import Plan, Slice
+from headwater.reorder.slices.cutting import cut_slices
+from headwater.reorder.unit_flags import ENDS_HERE
+from headwater.rows.items import Messages
+from headwater.slots.slot import Slot
+from headwater.walsender.copying.upstream import Settings
+from headwater.walsender.functions.slot_functions import AskedChanges
+from headwater.walsender.served_cluster import ServedCluster
+from headwater.walsender.slot_decoder import of_session
+
+_WINDOW = WindowBounds(64 << 20)
+_SLICE_BYTES = 4 << 20
+_COUNTED_SLICE_BYTES = 64 << 10
+"""Bytes of a slice where rows are counted: the one that is too many is cut again, at each transaction."""
+
+Row = tuple[int, int, bytes]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes that were read.
+
+    Attributes:
+        rows: LSN, xid and message of each.
+        state: behind the last record that was read; None where none was.
+    """
+
+    rows: Sequence[Row]
+    state: State | None
+
+
+def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> Changes:
+    """Read the changes of a slot.
+
+    Args:
+        cluster: has the WAL; slot: as it stands.
+        asked: limits, options; settings: of the session, that values are printed under.
+
+    Raises:
+        SessionError: the plugin's messages are no text, and text is wanted.
+        HeadwaterError: an option is refused, or the WAL cannot be decoded.
+    """
+    end = cluster.end()[1]
+    limit = min(asked.upto_lsn or end, end)
+    request = _request(cluster, slot, asked, settings)
+    goes_on = limit > slot.confirmed_lsn and asked.upto_count >= 0
+    opened = open_request(replace(request, end=limit) if goes_on else request, kept_state=kept_in_slot(slot))
+    if not asked.is_binary and not opened.plugin.traits.is_text:
+        raise SessionError(
+            f'logical decoding output plugin "{slot.request.plugin}" produces binary output, but function '
+            f'"{asked.function}" expects textual data',
+            sqlstate=FEATURE_NOT_SUPPORTED,
+        )
+    if not goes_on:
+        return Changes((), None)
+    reader = _Reader(opened, asked.upto_count)
+    rows = list(reader.rows())
+    if reader.stopped_at is None:
+        return Changes(rows, reader.last_state)
+    return Changes(rows, state_at(request, kept_in_slot(slot), reader.stopped_at))
+
+
+def _request(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> DecodeRequest:
+    request = request_of_slot(slot)
+    given = {**dict(request.settings), **dict(settings)}
+    if cluster.source.server_version is not None:
+        given["server_version"] = cluster.source.server_version
+    request = replace(
+        request, wal=cluster.source.wal, options=asked.options, settings=tuple(given.items()), slot=asked.slot
+    )
+    return of_session(request, slot.confirmed_lsn, slot.two_phase)
+
+
+class _Reader:
+    """A reader of rows up to a number of them."""
+
+    def __init__(self, opened: OpenRequest, most: int) -> None:
+        self._opened, self._most = opened, most
+        scope = Scope(opened.directory.segment_size, opened.request.start or 0)
+        self._plans: PlanWindows = windows_in_threads(opened, scope, _WINDOW, goes_on=True)
+        self._decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
+        self._settlement = Settlement()
+        self._count = 0
+        self.last_state: State | None = None
+        self.stopped_at: int | None = None
+
+    def rows(self) -> Iterator[Row]:
+        """Give the rows; those that are enough are the last ones."""
+        for window in self._plans:
+            yield from self._of_window(window.assembly.plan)
+            if self.stopped_at is not None:
+                return
+            self.last_state = self._plans.state_behind(window.behind)
+
+    def _of_window(self, plan: Plan) -> Iterator[Row]:
+        for piece in cut_slices(plan, _COUNTED_SLICE_BYTES if self._most else _SLICE_BYTES):
+            before = deepcopy(self._settlement)
+            messages = self._settlement.settled(self._decoder.messages(piece))
+            if self._is_enough(len(messages.lsn)) and len(piece.units.xid) > 1:
+                self._settlement = before
+                yield from self._one_by_one(plan, piece)
+                return
+            yield from self._counted(piece, messages)
+            if self.stopped_at is not None:
+                return
+
+    def _one_by_one(self, plan: Plan, first: Slice) -> Iterator[Row]:
+        """Give the rows from where a slice begins, transaction by transaction, until there are enough."""
+        has_begun = False
+        for piece in cut_slices(plan, 1):
+            has_begun = has_begun or _first_unit(piece) == _first_unit(first)
+            if has_begun:
+                yield from self._counted(piece, self._settlement.settled(self._decoder.messages(piece)))
+            if self.stopped_at is not None:
+                return
+
+    def _counted(self, piece: Slice, messages: Messages) -> Iterator[Row]:
+        if self._is_enough(len(messages.lsn)) and piece.units.flags[-1] & ENDS_HERE:
+            self.stopped_at = int(piece.units.end_lsn[-1])
+        self._count += len(messages.lsn)
+        yield from _rows(messages)
+
+    def _is_enough(self, more: int) -> bool:
+        return 0 < self._most <= self._count + more
+
+
+def _first_unit(piece: Slice) -> tuple[int, int]:
+    return int(piece.units.commit_lsn[0]), int(piece.units.xid[0])
+
+
+def _rows(messages: Messages) -> Iterator[Row]:
+    data, offsets = messages.data.tobytes(), messages.offsets.tolist()
+    for place, (lsn, xid) in enumerate(zip(messages.lsn.tolist(), messages.xid.tolist(), strict=True)):
+        yield lsn, xid & 0xFFFFFFFF, data[offsets[place] : offsets[place + 1]]

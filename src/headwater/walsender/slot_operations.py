@@ -1,0 +1,215 @@
+"""The operations on slots that SQL functions ask for: made, moved, copied, dropped, and their changes read.
+
+Changes are read by a fold of their own, from where the slot stands: :func:`read_changes` is the only place that decodes
+for them.
+
+PostgreSQL: slotfuncs.c, logicalfuncs.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headwater.errors import SessionError
+from headwater.pg.lsn import lsn_text
+from headwater.pg.sqlstates import (
+    FEATURE_NOT_SUPPORTED,
+    INSUFFICIENT_PRIVILEGE,
+    OBJECT_NOT_IN_PREREQUISITE_STATE,
+)
+from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.slot_moves import state_at
+from headwater.plugins.options import split_identifiers
+from headwater.protocol.replication_commands import CreateReplicationSlot
+from headwater.protocol.startup import SessionRequest
+from headwater.reorder.commits.state import State
+from headwater.slots.slot import Slot, SlotStatistics
+from headwater.walsender.access.authentication import check_publications
+from headwater.walsender.functions.slot_functions import AskedChanges, NewLogicalSlot, SlotCopy
+from headwater.walsender.functions.views import SlotFacts
+from headwater.walsender.served import Served
+from headwater.walsender.slot_changes import Row, read_changes
+from headwater.walsender.slot_commands import NOTHING, NewSlot, check_plugin, create_physical_slot, create_slot
+from headwater.walsender.statements import Statements
+
+
+@dataclass(frozen=True)
+class SlotOperations:
+    """The operations of one session.
+
+    Attributes:
+        served: the cluster and its slots; statements: of the session.
+        request: what the client is; pid: the session's number.
+        own_slots: names of temporary slots of the session.
+    """
+
+    served: Served
+    statements: Statements
+    request: SessionRequest
+    pid: int
+    own_slots: list[str]
+
+    def check_rights(self) -> None:
+        """Check that the user may use slots (CheckSlotPermissions)."""
+        if self.statements.user.may_replicate:
+            return
+        version = self.served.cluster.version
+        if version.names_role_attributes:
+            raise SessionError(
+                "permission denied to use replication slots",
+                sqlstate=INSUFFICIENT_PRIVILEGE,
+                detail="Only roles with the REPLICATION attribute may use replication slots.",
+            )
+        raise SessionError(
+            "must be superuser or replication role to use replication slots", sqlstate=INSUFFICIENT_PRIVILEGE
+        )
+
+    def create_logical(self, asked: NewLogicalSlot) -> int:
+        """Make a logical slot at the end of the log; return where it stands."""
+        served, database = self.served, self.request.database
+        command = CreateReplicationSlot(asked.name, asked.plugin, asked.is_temporary, ())
+        flags = NewSlot(NOTHING, asked.two_phase, asked.failover)
+        settings = self.statements.settings.of_decoding()
+        snapshot = create_slot(served.cluster, served.slots, database, command, flags, settings)
+        self._note_temporary(asked.name, asked.is_temporary)
+        return snapshot.kept.state.lsn
+
+    def create_physical(self, name: str, reserves: bool, is_temporary: bool) -> int | None:
+        """Make a physical slot; return where it stands, None for nowhere."""
+        options = (("reserve_wal", True),) if reserves else ()
+        command = CreateReplicationSlot(name, None, is_temporary, options)
+        create_physical_slot(self.served.cluster, self.served.slots, command)
+        self._note_temporary(name, is_temporary)
+        return self.served.slots.read(name).confirmed_lsn or None
+
+    def _note_temporary(self, name: str, is_temporary: bool) -> None:
+        if is_temporary:
+            self.own_slots.append(name)
+            self.served.slots.give(name, self.pid)
+
+    def drop(self, name: str) -> None:
+        """Remove a slot."""
+        self.served.slots.drop(name, self.pid, waits=False)
+
+    def advance(self, name: str, lsn: int) -> int:
+        """Move a slot forward, to the end of the log at most; return where it stands then."""
+        cluster = self.served.cluster
+        target = min(lsn, cluster.end()[1])
+        with self.served.slots.used(name, self.pid) as opened:
+            slot = opened.slot
+            if not slot.restart_lsn:
+                raise SessionError(
+                    f'replication slot "{name}" cannot be advanced',
+                    sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    detail="This slot has never previously reserved WAL, or it has been invalidated.",
+                )
+            if target < slot.confirmed_lsn:
+                places = (lsn_text(place, cluster.version) for place in (target, slot.confirmed_lsn))
+                raise SessionError(
+                    "cannot advance replication slot to {}, minimum is {}".format(*places),
+                    sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
+                )
+            if slot.is_physical:
+                opened.write(replace(slot, confirmed_lsn=target))
+                return target
+            self._check_database(name, slot)
+            if target > slot.confirmed_lsn:
+                state = state_at(request_of_slot(slot), kept_in_slot(slot), target).in_new_session
+                opened.write(replace(slot, confirmed_lsn=target, state=state))
+        return target
+
+    def copy(self, asked: SlotCopy) -> int | None:
+        """Copy a slot; return where the copy stands, None of a physical one."""
+        slots, version = self.served.slots, self.served.cluster.version
+        source = slots.read(asked.source)
+        if source.is_physical == asked.is_logical:
+            # The server has these two the wrong way round, in all majors.
+            kind, other = ("logical", "physical") if source.is_physical else ("physical", "logical")
+            raise SessionError(
+                f'cannot copy {kind} replication slot "{asked.source}" as a {other} replication slot',
+                sqlstate=FEATURE_NOT_SUPPORTED,
+            )
+        if not source.restart_lsn:
+            raise SessionError(
+                "cannot copy a replication slot that doesn't reserve WAL", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
+            )
+        is_temporary = slots.is_temporary(asked.source) if asked.is_temporary is None else asked.is_temporary
+        slots.check_new(asked.target)
+        plugin = source.request.plugin if asked.plugin is None else asked.plugin
+        if asked.is_logical:
+            check_plugin(plugin, version)
+        request = replace(source.request, plugin=plugin)
+        copied = replace(
+            source, request=request, two_phase=False, failover=False, statistics=SlotStatistics(), pending=None
+        )
+        slots.create(asked.target, copied, is_temporary)
+        self._note_temporary(asked.target, is_temporary)
+        return copied.confirmed_lsn if asked.is_logical else None
+
+    def changes(self, asked: AskedChanges) -> Sequence[tuple[int, int, bytes]]:
+        """Read changes of a slot, and let it stand behind them unless they are only looked at."""
+        slots = self.served.slots
+        with slots.used(asked.slot, self.pid) as opened:
+            slot = opened.slot
+            self._check_decodable(asked.slot, slot)
+            self._check_publications(slot, asked)
+            changes = read_changes(self.served.cluster, slot, asked, self.statements.settings.of_decoding())
+            if not asked.is_peek and changes.state is not None:
+                opened.write(_behind(slot, changes.rows, changes.state))
+            return changes.rows
+
+    def _check_decodable(self, name: str, slot: Slot) -> None:
+        if slot.is_physical:
+            raise SessionError(
+                "cannot use physical replication slot for logical decoding", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
+            )
+        self._check_database(name, slot)
+
+    def _check_database(self, name: str, slot: Slot) -> None:
+        if slot.request.database != self.request.database:
+            raise SessionError(
+                f'replication slot "{name}" was not created in this database',
+                sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
+            )
+
+    def _check_publications(self, slot: Slot, asked: AskedChanges) -> None:
+        """Check that the user may read what the changes are of, as for a stream."""
+        user, plugin = self.statements.user, slot.request.plugin
+        if user.publications is None:
+            return
+        if plugin != "pgoutput":
+            raise SessionError(f"permission denied for output plugin {plugin}", sqlstate=INSUFFICIENT_PRIVILEGE)
+        texts = (value for name, value in asked.options if name == "publication_names")
+        major = self.served.cluster.major
+        check_publications(user, [name for text in texts for name in split_identifiers(text, major) or ()])
+
+    def facts(self) -> list[SlotFacts]:
+        """Return what views tell of all slots."""
+        slots = self.served.slots
+        return [self._facts(name, slots.read(name)) for name in slots.names()]
+
+    def _facts(self, name: str, slot: Slot) -> SlotFacts:
+        slots, is_logical = self.served.slots, not slot.is_physical
+        database = slot.request.database
+        return SlotFacts(
+            name=name,
+            plugin=slot.request.plugin if is_logical else None,
+            database=database if is_logical else None,
+            database_oid=self.served.cluster.database_oid(database) if is_logical else None,
+            is_temporary=slots.is_temporary(name),
+            two_phase=slot.two_phase,
+            failover=slot.failover,
+            pid=slots.pid_of(name),
+            inactive_since=slots.inactive_since(name),
+            restart_lsn=slot.restart_lsn or None,
+            confirmed_lsn=slot.confirmed_lsn or None,
+            total_txns=slot.statistics.total_txns,
+            total_bytes=slot.statistics.total_bytes,
+        )
+
+
+def _behind(slot: Slot, rows: Sequence[Row], state: State) -> Slot:
+    """Return the slot as it is behind the changes that were read."""
+    counts = SlotStatistics(calls=1, messages=len(rows), total_bytes=sum(len(data) for _, _, data in rows))
+    return slot.advanced(state, counts)
