@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater.cli.config_file import config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
@@ -117,6 +118,7 @@ class ServeFlags:
         help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
     )
     limits: LimitFlags = from_flags(LimitFlags)
+    config: str | None = config_flag()
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
 
     def addresses(self) -> list[Address]:
