@@ -154,6 +154,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
+    from headwater.walsender.access.live_access import LiveAccess
     from headwater.walsender.operating.limits import shown_setting
     from headwater.walsender.served import Served
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
@@ -176,11 +177,11 @@ def serve_command(flags: ServeFlags) -> None:
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
-            loaded = flags.access_files().load(cluster.version)
+            access = LiveAccess(flags.access_files(), cluster.version)
             limits = flags.limits.limits()
             setting = shown_setting("max_replication_slots", cluster.version)
             slots = ServedSlots(Path(flags.slots), limits.slots, setting)
-            served = Served(cluster, slots, loaded.access, loaded.encryption, limits=limits)
+            served = Served(cluster, slots, access, limits=limits)
 
             def listening(addresses: Sequence[Address]) -> None:
                 _print_addresses(addresses)

@@ -16,6 +16,7 @@ from headwater.pg.encodings import encoding_name
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT
 from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
+from headwater.walsender.access.live_access import LiveAccess
 from headwater.walsender.access.tls import Encryption
 from headwater.walsender.elsewhere import Elsewhere
 from headwater.walsender.operating.activity import SessionActivity
@@ -46,7 +47,7 @@ class Served:
 
     Attributes:
         cluster: the cluster; slots: its slots.
-        access: who may come in, and how; encryption: of connections, None for none.
+        live_access: who may come in, and how, as files have it now.
         elsewhere: answers SQL that nothing else here answers; None without it.
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
@@ -60,8 +61,7 @@ class Served:
 
     cluster: ServedCluster
     slots: ServedSlots
-    access: Access
-    encryption: Encryption | None = None
+    live_access: LiveAccess
     elsewhere: Elsewhere | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
@@ -76,6 +76,16 @@ class Served:
     def __post_init__(self) -> None:
         """Make the places of sessions."""
         self.places = Places(self.limits, self.cluster.version)
+
+    @property
+    def access(self) -> Access:
+        """Who may come in, and how."""
+        return self.live_access.current().access
+
+    @property
+    def encryption(self) -> Encryption | None:
+        """The encryption of connections; None for none."""
+        return self.live_access.current().encryption
 
     def encoding_of(self, database: str) -> str:
         """Return the encoding of a database; of a connection without one, as the server, SQL_ASCII."""

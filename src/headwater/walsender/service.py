@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -240,7 +242,7 @@ class Service:
 def serve_until(
     stopping: Stopping, served: Served, addresses: Sequence[Address], listening: Callable[[Sequence[Address]], None]
 ) -> None:
-    """Serve until told to end; streams are finished first.
+    """Serve until told to end; streams are finished first. SIGHUP loads the files of access again.
 
     Args:
         stopping: tells the end, from any thread.
@@ -261,6 +263,8 @@ def serve_until(
             service.stop()
 
         loop.add_reader(stopping.fileno(), stop)
+        if threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGHUP, served.live_access.reload)
         await service.begin()
         listening(service.listening)
         await service.run()
