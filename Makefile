@@ -122,10 +122,15 @@ kills: servers ## kill headwater land, at steps of its commits and at any moment
 	$(VENV)/bin/pytest --kills $(KILLS) -s tests/landing/test_killed_landing.py tests/landing/test_hindered_landing.py
 
 INPUTS := 1000000
+MESSAGES := 1000000
+SESSIONS := 20000
 SEED := 0
+OF_PROTOCOL := start-up packets,messages of clients,commands,settings,logins,messages of streams
 
-fuzz: servers ## mutated inputs, a million (INPUTS=..., SEED=..., ONLY='KIND:NUMBER' for one), under NUMBA_BOUNDSCHECK=1
+fuzz: servers ## mutated inputs and messages, a million of each, and sessions (INPUTS=..., MESSAGES=..., SESSIONS=..., SEED=..., ONLY='KIND:NUMBER' for one)
 	PYTHONPATH=tests NUMBA_BOUNDSCHECK=1 $(PYTHON) -m fuzz --inputs $(INPUTS) --seed $(SEED) $(if $(ONLY),--only '$(ONLY)')
+	$(if $(ONLY),,PYTHONPATH=tests $(PYTHON) -m fuzz --kinds '$(OF_PROTOCOL)' --inputs $(MESSAGES) --seed $(SEED))
+	$(if $(ONLY),,PYTHONPATH=tests $(PYTHON) -m fuzz.live --sessions $(SESSIONS) --seed $(SEED))
 
 conformance: servers servers-19 ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
 	$(VENV)/bin/pytest tests/oracle/test_oracle.py tests/oracle/test_streamed_scenarios.py --all-majors --conformance build/conformance.json; \

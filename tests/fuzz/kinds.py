@@ -43,6 +43,6 @@ class Kind(ABC):
 
 def all_kinds() -> list[type[Kind]]:
     """List all kinds."""
-    from fuzz import file_kinds, heap_kinds, value_kinds, wal_kinds
+    from fuzz import file_kinds, heap_kinds, protocol_kinds, value_kinds, wal_kinds
 
-    return [*wal_kinds.KINDS, *file_kinds.KINDS, *heap_kinds.KINDS, *value_kinds.KINDS]
+    return [*wal_kinds.KINDS, *file_kinds.KINDS, *heap_kinds.KINDS, *value_kinds.KINDS, *protocol_kinds.KINDS]

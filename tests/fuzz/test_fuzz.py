@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import workers
+from fuzz import protocol_kinds, workers
 from fuzz.corpus import Corpus
 from fuzz.kinds import Kind, all_kinds
 from fuzz.run import run
 from headwater.base.overrides import override
 
 TESTS = Path(__file__).parent.parent
-INPUTS = 120
+INPUTS, MESSAGES = 120, 6000
 
 
 @pytest.mark.server
@@ -32,6 +32,12 @@ def test_mutated_inputs_give_results_or_errors_of_ours(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [kind.name for kind in all_kinds() if f"\n{kind.name}: " not in done.stdout] == []
+
+
+def test_messages_of_the_protocol_give_values_or_errors_of_ours() -> None:
+    results = run([], protocol_kinds.KINDS, MESSAGES)
+    assert results.failures == []
+    assert sum(sum(counts.values()) for counts in results.outcomes.values()) >= MESSAGES - len(protocol_kinds.KINDS)
 
 
 class _Misbehaves(Kind):

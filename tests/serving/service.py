@@ -28,7 +28,7 @@ class Serving:
         flags: more of them.
 
     Attributes:
-        port: that it listens to.
+        port: that it listens to; pid: of its process.
     """
 
     def __init__(self, wal: Path, catalog: Path, slots: Path, *flags: str) -> None:
@@ -54,6 +54,11 @@ class Serving:
         line = self._process.stdout.readline()
         assert line, self.log.read_text()
         self.port = int(line.rpartition(":")[2])
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """End the service with a signal; return its exit status."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +15,8 @@ import pytest
 from access.certificates import self_signed
 from bad_input.servers import run, small_server
 from headwater.protocol.scram import SALT_BYTES, Verifier
-from headwater.walsender.access.users import User, Users, write_users
-from serving.service import Serving, backup_of
+from headwater.walsender.access.users import User, Users, users_locked, write_users
+from serving.service import Serving, backup_of, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -103,3 +105,36 @@ def test_rights_by_publication(serving: Serving) -> None:
                 reader.execute(statement.encode())
         with reader.cursor().copy(copy) as copied:
             assert list(copied) == []
+
+
+def test_files_of_access_are_loaded_again(serving: Serving, place: Path) -> None:
+    new = {"user": "new", "password": "another"}
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(serving, **new)
+    with users_locked(place / "users") as users:
+        before = users
+        write_users(place / "users", users.with_user(User("new", Verifier.make(b"another", bytes(SALT_BYTES)))))
+    with connect(serving, **new) as connection:
+        (place / "rules").write_text("this is no rule\n")
+        os.kill(serving.pid, signal.SIGHUP)
+        wait_until(lambda: "files of access were not reloaded" in serving.log.read_text())
+        connect(serving, **new).close()
+        (place / "rules").write_text(RULES.replace("all     127", "all     128"))
+        os.kill(serving.pid, signal.SIGHUP)
+        wait_until(lambda: is_refused(serving, new))
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    (place / "rules").write_text(RULES)
+    write_users(place / "users", before)
+    os.kill(serving.pid, signal.SIGHUP)
+    wait_until(lambda: not is_refused(serving, {}))
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(serving, **new)
+
+
+def is_refused(serving: Serving, words: dict[str, str]) -> bool:
+    """Tell whether no rule lets somebody in."""
+    try:
+        connect(serving, **words).close()
+    except psycopg.OperationalError as error:
+        return "no pg_hba.conf entry" in str(error)
+    return False

@@ -297,7 +297,8 @@ SLOTS = (("s", "test_decoding"), ("o", "pgoutput"))
 def test_as_many_slots_as_there_may_be(tmp_path: Path) -> None:
     statements = [f"SELECT pg_create_physical_replication_slot('{name}')" for name in ("a", "b", "c")]
     statements.insert(2, "SHOW max_replication_slots")
-    with small_server(16, max_replication_slots="1") as server, served(server, tmp_path, "--max-slots", "1") as serving:
+    flags = "--max-replication-slots", "1"
+    with small_server(16, max_replication_slots="1") as server, served(server, tmp_path, *flags) as serving:
         different = differing(places(server, serving), statements)
         of_replication = places(server, serving, replication="database")
         different += differing(of_replication, ["CREATE_REPLICATION_SLOT d PHYSICAL"])

@@ -67,6 +67,12 @@ def test_sessions(texts: tuple[str, ...], request_: SessionRequest) -> None:
     assert session_request(message) == request_
 
 
+def session_of(body: bytes) -> SessionRequest:
+    message = parse_first_packet(body, V18)
+    assert isinstance(message, StartupMessage)
+    return session_request(message)
+
+
 @pytest.mark.parametrize(
     ("texts", "sqlstate"),
     [
@@ -76,10 +82,8 @@ def test_sessions(texts: tuple[str, ...], request_: SessionRequest) -> None:
     ],
 )
 def test_refused_sessions(texts: tuple[str, ...], sqlstate: str) -> None:
-    message = parse_first_packet(packet(*texts), V18)
-    assert isinstance(message, StartupMessage)
     with pytest.raises(SessionError) as refusal:
-        session_request(message)
+        session_of(packet(*texts))
     assert refusal.value.sqlstate == sqlstate
 
 

@@ -81,7 +81,9 @@ def _first_name(rest: str, text: str) -> tuple[str, str]:
         name, rest = _lower(rest[:end]), rest[end:]
         if not name:
             raise _invalid(text)
-    return name.encode()[:_NAME_BYTES].decode(errors="ignore"), rest.lstrip(_SPACE)
+    data = name.encode("utf-8", "surrogateescape")
+    name = name if len(data) <= _NAME_BYTES else data[:_NAME_BYTES].decode(errors="ignore")
+    return name, rest.lstrip(_SPACE)
 
 
 def _quoted(rest: str, text: str) -> tuple[str, str]:

@@ -9,17 +9,48 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater.cli.config_file import config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
+    from headwater.receiver.wal_receiver import Reached
     from headwater.walsender.access.access_files import AccessFiles
+    from headwater.walsender.operating.limits import Limits
     from headwater.walsender.service import Address
+
+
+def _count_flag(name: str, default: int, text: str) -> Any:
+    attributes = {"type": click.IntRange(1), "default": default, "show_default": True, "metavar": "N"}
+    return from_flag(name, help=text, **attributes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitFlags:
+    """The limits of a service, as PostgreSQL's settings of these names."""
+
+    max_connections: int = _count_flag("--max-connections", 100, "Sessions at most that are not of replication.")
+    max_wal_senders: int = _count_flag("--max-wal-senders", 100, "Sessions of replication at most.")
+    max_slots: int = _count_flag("--max-replication-slots", 100, "Slots at most.")
+    authentication_seconds: float = from_flag(
+        "--authentication-timeout",
+        type=click.FloatRange(1, 600),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="A client that has not come in by then is sent away.",
+    )
+
+    def limits(self) -> Limits:
+        """Return the limits."""
+        from headwater.walsender.operating.limits import Limits
+
+        return Limits(self.max_connections, self.max_wal_senders, self.max_slots, self.authentication_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +62,6 @@ class ServeFlags:
     server_version: str | None = version_flag()
     slots: str = from_flag(
         "--slots", type=PATH, required=True, metavar="DIR", help="Directory of the slots; made if it is missing."
-    )
-    most_slots: int = from_flag(
-        "--max-slots",
-        type=click.IntRange(min=0),
-        default=1000,
-        show_default=True,
-        metavar="COUNT",
-        help="Slots that there may be (max_replication_slots).",
     )
     listen: Sequence[str] = from_flag(
         "--listen",
@@ -97,6 +120,13 @@ class ServeFlags:
     tls_client_ca: str | None = from_flag(
         "--tls-client-ca", type=PATH, metavar="FILE", help="Authority of clients' certificates, in PEM."
     )
+    http: str | None = from_flag(
+        "--http",
+        metavar="HOST:PORT",
+        help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
+    )
+    limits: LimitFlags = from_flags(LimitFlags)
+    config: str | None = config_flag()
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
 
     def addresses(self) -> list[Address]:
@@ -128,14 +158,18 @@ def serve_command(flags: ServeFlags) -> None:
     Prints the addresses that it listens to. Goes on until it is interrupted; streams are then finished first.
     """
     from headwater.cli.process.signals import heeding_first
+    from headwater.cli.process.status_server import serve_status
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
+    from headwater.walsender.access.live_access import LiveAccess
     from headwater.walsender.catalog_layer.joined import catalog_answers
+    from headwater.walsender.operating.limits import shown_setting
     from headwater.walsender.served import Served
     from headwater.walsender.served_cluster import ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
+    from headwater.walsender.service_status import status_of
 
     if find_spec("pgparse") is None:
         raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
@@ -147,24 +181,46 @@ def serve_command(flags: ServeFlags) -> None:
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
+        shown, received = stack.enter_context(serve_status(flags.http)), _Received()
         if flags.server is not None:
             request = receive_request(flags.server, source.wal, source.catalog, flags.receive_slot)
-            stack.enter_context(received_beside(request, stopping.tell))
+            stack.enter_context(received_beside(request, stopping.tell, received.report))
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
-            loaded = flags.access_files().load(cluster.version)
+            access = LiveAccess(flags.access_files(), cluster.version)
+            limits = flags.limits.limits()
+            setting = shown_setting("max_replication_slots", cluster.version)
+            slots = ServedSlots(Path(flags.slots), limits.slots, setting)
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
-            limit_name = '"max_replication_slots"' if cluster.version.quotes_settings else "max_replication_slots"
-            slots = ServedSlots(Path(flags.slots), flags.most_slots, limit_name)
-            served = Served(cluster, slots, loaded.access, loaded.encryption, answers)
-            serve_until(stopping, served, addresses, _print_addresses)
+            served = Served(cluster, slots, access, answers, limits=limits)
+
+            def listening(addresses: Sequence[Address]) -> None:
+                _print_addresses(addresses)
+                if shown is not None:
+                    shown.status = lambda: status_of(served, received.lsn)
+
+            serve_until(stopping, served, addresses, listening)
+
+
+class _Received:
+    """The place up to which WAL was received; None while none was."""
+
+    def __init__(self) -> None:
+        self.lsn: int | None = None
+
+    def report(self, reached: Reached) -> None:
+        """Note how far it is."""
+        self.lsn = reached.position.lsn
 
 
 def _begin_log(is_verbose: bool) -> None:
-    level = logging.DEBUG if is_verbose else logging.INFO
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s", force=True)
-    logging.getLogger("headwater").setLevel(level)
+    from headwater.walsender.operating.session_log import LogLines
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("headwater").setLevel(logging.DEBUG if is_verbose else logging.INFO)
 
 
 def _print_addresses(addresses: Sequence[Address]) -> None:

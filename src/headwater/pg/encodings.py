@@ -198,6 +198,20 @@ def decode_name(name: bytes, encoding: str) -> str:
     return text
 
 
+def malformed_text(text: bytes, encoding: str) -> str | None:
+    """Word the server's error about text of a client that cannot be read; None if it can be.
+
+    Args:
+        text: as the client has sent it; encoding: the client's.
+    """
+    decoded = "" if text.isascii() else decode_name(text, encoding)
+    at = next((i for i, char in enumerate(decoded) if "\udc80" <= char <= "\udcff"), None)
+    if at is None:
+        return None
+    source = UTF8 if _is_plain(encoding) else encoding
+    return conversion_error(source, UTF8, text[len(encode_text(decoded[:at], encoding)) :])
+
+
 def encode_text(text: str, encoding: str) -> bytes:
     """Write text in this encoding.
 

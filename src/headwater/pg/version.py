@@ -247,6 +247,12 @@ class Version:
     # What a walsender understands, and says.
     protocol_minor = Trait(18, before=0, after=2)
     """The newest minor version of the frontend/backend protocol 3 (PG_PROTOCOL_LATEST)."""
+    escapes_application_name = _since(16)
+    """Bytes of an application_name that are no printable ASCII are escaped; before, they become question marks."""
+    has_transaction_timeout = _since(17)
+    """There is a setting transaction_timeout."""
+    quotes_setting_names = _since(17)
+    """Messages have names of settings in quotes, and units behind the limits of their ranges."""
     accepts_direct_tls = _since(17)
     """A connection may begin with TLS at once, without an SSLRequest."""
     negotiates_down = _since(18)

@@ -157,6 +157,10 @@ class Report:
         is_error = self.severity in ("ERROR", "FATAL", "PANIC")
         return message(b"E" if is_error else b"N", body + b"\0")
 
+    def as_old_bytes(self) -> bytes:
+        """Return the same for a client of protocol 2, and older: a letter and a line."""
+        return b"E" + c_string(f"{self.severity}:  {self.message}\n")
+
 
 def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | None = None) -> Report:
     """Return what a client is told of an error.

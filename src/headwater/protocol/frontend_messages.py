@@ -9,8 +9,8 @@ import struct
 from typing import NamedTuple
 
 from headwater.errors import SessionError
-from headwater.pg.encodings import decode_name
-from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+from headwater.pg.encodings import decode_name, malformed_text
+from headwater.pg.sqlstates import CHARACTER_NOT_IN_REPERTOIRE, PROTOCOL_VIOLATION, UNTRANSLATABLE_CHARACTER
 
 SMALL, LARGE = 10_000, 0x3FFFFFFF - 1
 """Bytes of a message at most: PQ_SMALL_MESSAGE_LIMIT, PQ_LARGE_MESSAGE_LIMIT."""
@@ -24,8 +24,12 @@ PARSE, BIND, DESCRIBE, EXECUTE, CLOSE = b"P", b"B", b"D", b"E", b"C"
 
 _LIMITS = {
     **dict.fromkeys((QUERY, FUNCTION_CALL, BIND, PARSE, COPY_DATA), LARGE),
-    **dict.fromkeys((EXECUTE, CLOSE, DESCRIBE, SYNC, FLUSH, TERMINATE, COPY_DONE, COPY_FAIL, PASSWORD), SMALL),
+    **dict.fromkeys((EXECUTE, CLOSE, DESCRIBE, SYNC, FLUSH, TERMINATE, COPY_DONE, COPY_FAIL), SMALL),
 }
+
+
+class BrokenMessageError(Exception):
+    """Nothing that follows can be understood: the connection is closed, and the client is not told why."""
 
 
 class Message(NamedTuple):
@@ -35,17 +39,22 @@ class Message(NamedTuple):
     body: bytes
 
 
-def body_length(kind: bytes, length: int) -> int:
+def body_length(kind: bytes, length: int, is_login: bool = False) -> int:
     """Return the bytes of a message's body, given its length.
 
+    Args:
+        kind: its letter; length: as the message says.
+        is_login: the client has not proved yet who it is.
+
     Raises:
-        SessionError: the message is of an unknown kind, or its length cannot be.
+        SessionError: the message is of an unknown kind.
+        BrokenMessageError: its length cannot be.
     """
-    limit = _LIMITS.get(kind)
+    limit = SMALL if is_login and kind == PASSWORD else _LIMITS.get(kind)
     if limit is None:
         raise SessionError(f"invalid frontend message type {kind[0]}", sqlstate=PROTOCOL_VIOLATION)
     if not 4 <= length <= limit:
-        raise SessionError("invalid message length", sqlstate=PROTOCOL_VIOLATION)
+        raise BrokenMessageError("invalid message length")
     return length - 4
 
 
@@ -56,9 +65,16 @@ def text_of(body: bytes, encoding: str) -> str:
         body: of the message; encoding: the client's.
 
     Raises:
-        SessionError: it does not end where the message does.
+        SessionError: it does not end where the message does, or is not of the encoding.
     """
     text, end, rest = body.partition(b"\0")
-    if not end or rest:
+    if not end:
+        raise SessionError("invalid string in message", sqlstate=PROTOCOL_VIOLATION)
+    malformed = malformed_text(text, encoding)
+    if malformed is not None:
+        is_untranslatable = malformed.startswith("character")
+        state = UNTRANSLATABLE_CHARACTER if is_untranslatable else CHARACTER_NOT_IN_REPERTOIRE
+        raise SessionError(malformed, sqlstate=state)
+    if rest:
         raise SessionError("invalid message format", sqlstate=PROTOCOL_VIOLATION)
     return decode_name(text, encoding)

@@ -3,7 +3,7 @@
 In: the text of a simple query. Out: one of the values below; None for what is SQL, which the first word decides.
 Keywords are upper case alone, names are folded to lower case and cut at 63 bytes, unless they are quoted.
 
-PostgreSQL: repl_gram.y, repl_scanner.l (14 to 19). Known gap: numbers beyond 64 bits, which strtoul cuts.
+PostgreSQL: repl_gram.y, repl_scanner.l (14 to 19).
 """
 
 from __future__ import annotations
@@ -234,11 +234,17 @@ def _token(kind: str, text: str, keywords: set[str]) -> _Token:
     if kind == "string":
         return _Token(_STRING, text.replace("''", "'"))
     if kind == "number":
-        return _Token(_NUMBER, int(text) & 0xFFFFFFFF)
+        return _Token(_NUMBER, _cut_number(text, 10))
     if kind == "lsn":
-        high, low = (int(part, 16) & 0xFFFFFFFF for part in text.split("/"))
+        high, low = (_cut_number(part, 16) for part in text.split("/"))
         return _Token(_LSN, high << 32 | low)
     return _Token(text)
+
+
+def _cut_number(text: str, base: int) -> int:
+    """Return a number's low 32 bits; of one beyond 64 bits the largest is taken (strtoul)."""
+    digits = text.lstrip("0") or "0"
+    return min(int(digits, base), 2**64 - 1) & 0xFFFFFFFF if len(digits) <= 20 else 0xFFFFFFFF
 
 
 def _folded(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from headwater.errors import SessionError, WalError
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+from headwater.protocol.frontend_messages import BrokenMessageError
 
 POSTGRES_EPOCH = 946_684_800
 """Seconds from 1970-01-01 to 2000-01-01."""
@@ -142,13 +143,16 @@ def parse_client_message(data: bytes) -> StandbyStatus | HotStandbyFeedback:
     """Parse what a client says inside CopyData.
 
     Raises:
-        SessionError: it is of an unknown kind, or of another length; the connection is to be closed.
+        SessionError: it is too short.
+        BrokenMessageError: it is of an unknown kind.
     """
     kind, body = data[:1], data[1:]
-    if kind == b"r" and len(body) == _STATUS_BODY.size:
-        return StandbyStatus(*_STATUS_BODY.unpack(body))
-    if kind == b"h" and len(body) == _FEEDBACK_BODY.size:
-        return HotStandbyFeedback(*_FEEDBACK_BODY.unpack(body))
+    if not data:
+        raise SessionError("no data left in message", sqlstate=PROTOCOL_VIOLATION)
+    if kind == b"r" and len(body) >= _STATUS_BODY.size:
+        return StandbyStatus(*_STATUS_BODY.unpack_from(body))
+    if kind == b"h" and len(body) >= _FEEDBACK_BODY.size:
+        return HotStandbyFeedback(*_FEEDBACK_BODY.unpack_from(body))
     if kind in (b"r", b"h"):
         raise SessionError("insufficient data left in message", sqlstate=PROTOCOL_VIOLATION)
-    raise SessionError(f'unexpected message type "{kind.decode("latin-1")}"', sqlstate=PROTOCOL_VIOLATION)
+    raise BrokenMessageError(f'unexpected message type "{kind.decode("latin-1")}"')

@@ -21,6 +21,7 @@ from headwater.pg.sqlstates import (
     SYNTAX_ERROR,
 )
 from headwater.pg.version import Version
+from headwater.protocol.frontend_messages import BrokenMessageError
 
 MOST_NAME_BYTES = 63
 """NAMEDATALEN without its last byte."""
@@ -85,6 +86,7 @@ def parse_first_packet(
 
     Raises:
         SessionError: the connection is to be closed with it.
+        BrokenMessageError: it is to be closed without a word.
     """
     (code,) = struct.unpack_from(">I", body)
     if code == _SSL_REQUEST and may_ask_ssl:
@@ -98,7 +100,7 @@ def parse_first_packet(
 
 def _cancel_request(body: bytes) -> CancelRequest:
     if not 8 < len(body) <= 8 + 256:
-        raise SessionError("invalid length of cancel request packet", sqlstate=PROTOCOL_VIOLATION)
+        raise BrokenMessageError("invalid length of cancel request packet")
     return CancelRequest(struct.unpack_from(">I", body, 4)[0], body[8:])
 
 
@@ -108,7 +110,11 @@ def _startup_message(body: bytes, major: int, minor: int, version: Version) -> S
             f"unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.{version.protocol_minor}",
             sqlstate=FEATURE_NOT_SUPPORTED,
         )
-    pairs = [(name.decode(*_TEXT), value.decode(*_TEXT)) for name, value in _pairs(body)]
+    pairs = []
+    for name, value in _pairs(body):
+        pairs.append((name.decode(*_TEXT), value.decode(*_TEXT)))
+        if name == b"replication":
+            _replication_mode(pairs[-1][1])  # The server refuses a wrong one before it comes to the packet's end.
     unknown = tuple(name for name, _ in pairs if name.startswith(_PROTOCOL_OPTION))
     return StartupMessage(minor, {name: value for name, value in pairs if name not in unknown}, unknown)
 

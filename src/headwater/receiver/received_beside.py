@@ -12,21 +12,24 @@ from contextlib import contextmanager
 
 from headwater.errors import HeadwaterError, warn
 from headwater.jobs.unforeseen import unforeseen
-from headwater.receiver.wal_receiver import ReceiveRequest, WalReceiver
+from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
 
 
 @contextmanager
-def received_beside(request: ReceiveRequest, stop_run: Callable[[], None]) -> Iterator[None]:
+def received_beside(
+    request: ReceiveRequest, stop_run: Callable[[], None], report: Callable[[Reached], None] = lambda _: None
+) -> Iterator[None]:
     """Receive WAL as long as the ``with`` block runs.
 
     Args:
         request: what is received.
         stop_run: lets the run in the block end, as nothing more comes.
+        report: called whenever more has been synced, in the receiver's thread.
 
     Raises:
         HeadwaterError: the receiver's error, behind the block.
     """
-    receiver, errors = WalReceiver(request, lost=warn), list[HeadwaterError]()
+    receiver, errors = WalReceiver(request, report, warn), list[HeadwaterError]()
 
     def receive() -> None:
         try:

@@ -7,18 +7,25 @@ connection is lost, or another thread has something. Who waits looks at all of t
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import struct
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
-from headwater.protocol.frontend_messages import HEADER, Message, body_length
+from headwater.protocol.frontend_messages import HEADER, BrokenMessageError, Message, body_length
 from headwater.walsender.access.peer import Peer, peer_of
+
+log = logging.getLogger("headwater.walsender")
 
 ROOM = 512 << 10
 """Bytes that wait to be sent, above which no more are given."""
 
-_MOST_UNREAD = 4 << 20
+_MOST_UNREAD, _MOST_UNTRUSTED = 4 << 20, 16 << 10
+"""Bytes that wait to be taken, above which no more are read: of a client that is in, of any other."""
+
+LINGER_SECONDS = 10.0
+"""For a client to take what was sent before its connection was closed."""
 
 
 class ConnectionClosedError(Exception):
@@ -37,9 +44,10 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
-        self._is_lost = False
+        self._is_lost = self._says_no_more = False
         self._has_room = True
         self._is_paused = False
+        self._most_unread = _MOST_UNTRUSTED
         self._interruption: Exception | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -51,10 +59,16 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Keep what has come; a client that is not listened to is not read without end."""
         self._unread += data
-        if len(self._unread) > _MOST_UNREAD and not self._is_paused:
+        if len(self._unread) > self._most_unread and not self._is_paused:
             self._is_paused = True
             self.transport.pause_reading()
         self.wake.set()
+
+    def eof_received(self) -> bool:
+        """Note that the client says no more; what it has said before is answered, as far as it can still be told."""
+        self._says_no_more = True
+        self.wake.set()
+        return self.encryption is None
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Note that the client has gone."""
@@ -83,8 +97,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the client has gone."""
-        return self._is_lost
+        """Whether the client has gone, or says no more."""
+        return self._is_lost or self._says_no_more
 
     def peer(self) -> Peer:
         """Return who is at the other end.
@@ -97,6 +111,12 @@ class Connection(asyncio.Protocol):
             return peer_of(self.transport.get_extra_info("socket"), self.encryption)
         except OSError:
             raise ConnectionClosedError from None
+
+    @property
+    def port(self) -> int:
+        """The port that the client comes from; 0 on a Unix socket."""
+        place = self.transport.get_extra_info("peername")
+        return int(place[1]) if isinstance(place, tuple) else 0
 
     @property
     def encryption(self) -> ssl.SSLObject | None:
@@ -126,6 +146,10 @@ class Connection(asyncio.Protocol):
             raise ConnectionClosedError
         self.connection_made(encrypted)
 
+    def trust(self) -> None:
+        """Read further ahead, as the client has proved who it is."""
+        self._most_unread = _MOST_UNREAD
+
     def interrupt(self, error: Exception) -> None:
         """Let who waits for the client get an error instead."""
         self._interruption = error
@@ -141,9 +165,10 @@ class Connection(asyncio.Protocol):
             self.transport.write(data)
 
     def close(self) -> None:
-        """Close the connection, once what was sent before has gone out."""
+        """Close the connection, once what was sent before has gone out, or does not for seconds."""
         if self._transport is not None:
             self._transport.close()
+            self._loop.call_later(LINGER_SECONDS, self._transport.abort)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -157,7 +182,9 @@ class Connection(asyncio.Protocol):
             ConnectionClosedError: the client has gone.
         """
         while not self._has_room:
-            await self._happened()
+            if self._is_lost:
+                raise ConnectionClosedError
+            await self._woken()
 
     async def first_packet(self, least: int, most: int) -> bytes | None:
         """Return the body of a packet that has a length and no letter; None if its length cannot be.
@@ -201,7 +228,11 @@ class Connection(asyncio.Protocol):
         if len(self._unread) < HEADER.size:
             return None
         kind, length = HEADER.unpack_from(self._unread)
-        size = HEADER.size + body_length(kind, length)
+        try:
+            size = HEADER.size + body_length(kind, length, self._most_unread == _MOST_UNTRUSTED)
+        except BrokenMessageError as error:
+            log.info("%s", error)
+            raise ConnectionClosedError from None
         if len(self._unread) < size:
             self._read_on()
             return None
@@ -223,7 +254,7 @@ class Connection(asyncio.Protocol):
 
     def _took(self, size: int) -> None:
         del self._unread[:size]
-        if len(self._unread) <= _MOST_UNREAD:
+        if len(self._unread) <= self._most_unread:
             self._read_on()
 
     def _read_on(self) -> None:
@@ -232,8 +263,11 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     async def _happened(self) -> None:
-        if self._is_lost:
+        if self.is_lost:
             raise ConnectionClosedError
+        await self._woken()
+
+    async def _woken(self) -> None:
         if self._interruption is not None:
             raise self._interruption
         self.wake.clear()

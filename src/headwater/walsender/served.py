@@ -16,9 +16,12 @@ from headwater.pg.encodings import encoding_name
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT
 from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
+from headwater.walsender.access.live_access import LiveAccess
 from headwater.walsender.access.tls import Encryption
-from headwater.walsender.activity import Activity
 from headwater.walsender.elsewhere import Elsewhere
+from headwater.walsender.operating.activity import SessionActivity
+from headwater.walsender.operating.answer_counts import AnswerCounts
+from headwater.walsender.operating.limits import Limits, Places
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 from headwater.walsender.sessions.clock import now
@@ -44,25 +47,45 @@ class Served:
 
     Attributes:
         cluster: the cluster; slots: its slots.
-        access: who may come in, and how; encryption: of connections, None for none.
+        live_access: who may come in, and how, as files have it now.
         elsewhere: answers SQL that nothing else here answers; None without it.
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
-        activities: what they do, by the same numbers; started: when the service began: microseconds since 2000-01-01.
+        started: when the service began: microseconds since 2000-01-01.
         snapshots: those that can be used, by name.
+        limits: of sessions and slots.
+        activities: what sessions do, by their numbers; counts: of what was answered.
+        starting: sessions that have not begun, in their order: how each is ended.
+        places: that sessions take.
     """
 
     cluster: ServedCluster
     slots: ServedSlots
-    access: Access
-    encryption: Encryption | None = None
+    live_access: LiveAccess
     elsewhere: Elsewhere | None = None
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
-    activities: dict[int, Activity] = field(default_factory=dict)
     started: int = field(default_factory=now)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    activities: dict[int, SessionActivity] = field(default_factory=dict)
+    counts: AnswerCounts = field(default_factory=AnswerCounts)
+    starting: dict[int, Callable[[], object]] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        """Make the places of sessions."""
+        self.places = Places(self.limits, self.cluster.version)
+
+    @property
+    def access(self) -> Access:
+        """Who may come in, and how."""
+        return self.live_access.current().access
+
+    @property
+    def encryption(self) -> Encryption | None:
+        """The encryption of connections; None for none."""
+        return self.live_access.current().encryption
 
     def encoding_of(self, database: str) -> str:
         """Return the encoding of a database; of a connection without one, as the server, SQL_ASCII."""
@@ -84,9 +107,9 @@ class Served:
             "data_directory_mode": "0700",
             "wal_segment_size": _memory(cluster.segment_size),
             "wal_level": "logical",
-            "max_replication_slots": str(self.slots.most),
             "max_identifier_length": "63",
             "block_size": "8192",
+            **self.limits.settings(),
             "wal_block_size": "8192",
         }
 

@@ -172,6 +172,11 @@ class ServedCluster:
         self._end = max(self._end, end_of_log(directory, self._end))
         return directory.timeline_at(self._end), self._end
 
+    def decoded_to(self) -> dict[str, int]:
+        """Return the LSN up to which each database has been followed that was asked for."""
+        states = {name: tail.kept for name, tail in self._tails.items()}
+        return {name: present.state.lsn for name, present in states.items() if present is not None}
+
     def request(self, database: str) -> DecodeRequest:
         """Return the request that a database is followed with, where nothing is decoded."""
         release = self.source.server_version

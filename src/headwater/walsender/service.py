@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,21 +18,26 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from headwater.base.system_errors import errors_as
+from headwater.base.system_errors import errors_as, reason_of
 from headwater.errors import UsageError
 from headwater.pipeline.windows.following import Stopping
 from headwater.walsender.connection import Connection
+from headwater.walsender.operating.limits import MOST_STARTING, allow_open_files
+from headwater.walsender.operating.session_log import PID
 from headwater.walsender.served import Served
-from headwater.walsender.session import START_UP_SECONDS, Session
+from headwater.walsender.session import Session
 
 log = logging.getLogger("headwater.walsender")
 
 FIRST_PID = 1000
-BACKLOG = 128
+BACKLOG = 1024
 """Connections that wait to be taken, at most."""
 
 MOST_THREADS = 512
 """For what sessions wait for, one of each at a time: a session that waits for another's slot must hold up nobody."""
+
+ACCEPT_AGAIN_SECONDS = 0.1
+"""After an error, such as that there are too many files open."""
 
 _TLS_HANDSHAKE = b"\x16"
 DEFAULT_PORT = 5432
@@ -112,6 +119,7 @@ class Service:
         for acceptor in self._acceptors:
             acceptor.cancel()
         self._close_listeners()
+        self._end_oldest(0)
         for session in self._sessions.values():
             session.end()
         if self._tasks:
@@ -149,36 +157,57 @@ class Service:
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
-            accepted, _ = await self._loop.sock_accept(listener)
+            try:
+                accepted, _ = await self._loop.sock_accept(listener)
+            except OSError as error:
+                log.error("could not accept new connection: %s", reason_of(error))
+                self._end_oldest(len(self._served.starting) // 2)
+                await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
+                continue
+            self._end_oldest(MOST_STARTING - 1)
             task = self._loop.create_task(self._serve(accepted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            await asyncio.sleep(0)  # So that it begins, and is counted, before the next one comes.
+
+    def _end_oldest(self, most: int) -> None:
+        """Let connections that have not begun be no more than some; the oldest go."""
+        starting = self._served.starting
+        while len(starting) > most:
+            starting.pop(next(iter(starting)))()
 
     async def _serve(self, accepted: socket.socket) -> None:
         """Run a session over a connection."""
         connection = Connection()
         session = Session(self._served, connection, next(self._pids))
+        PID.set(session.pid)
+        if (task := asyncio.current_task()) is not None:
+            self._served.starting[session.pid] = task.cancel
         self._sessions[session.pid] = session
+        self._served.activities[session.pid] = session.activity
+        self._served.counts.connected()
         self._served.sessions[session.pid] = (lambda: session.key), session.cancel
         try:
             if await self._connected(accepted, connection):
                 await session.run()
         except Exception:
-            log.exception("session %d has failed", session.pid)
+            log.exception("the session has failed")
             connection.abort()
         finally:
+            self._served.starting.pop(session.pid, None)
             del self._sessions[session.pid]
             del self._served.sessions[session.pid]
+            del self._served.activities[session.pid]
 
     async def _connected(self, accepted: socket.socket, connection: Connection) -> bool:
         """Join a socket to its connection, by TLS where the client begins with that; False: it goes."""
         try:
-            async with asyncio.timeout(START_UP_SECONDS):
+            async with asyncio.timeout(self._served.limits.authentication_seconds):
                 context = await self._direct_tls(accepted)
                 await self._loop.connect_accepted_socket(lambda: connection, accepted, ssl=context)
             if accepted.family != socket.AF_UNIX:
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, asyncio.CancelledError) as error:
             log.debug("a connection has come to nothing: %s", error)
             accepted.close()
             return False
@@ -213,7 +242,7 @@ class Service:
 def serve_until(
     stopping: Stopping, served: Served, addresses: Sequence[Address], listening: Callable[[Sequence[Address]], None]
 ) -> None:
-    """Serve until told to end; streams are finished first.
+    """Serve until told to end; streams are finished first. SIGHUP loads the files of access again.
 
     Args:
         stopping: tells the end, from any thread.
@@ -234,8 +263,11 @@ def serve_until(
             service.stop()
 
         loop.add_reader(stopping.fileno(), stop)
+        if threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGHUP, served.live_access.reload)
         await service.begin()
         listening(service.listening)
         await service.run()
 
+    allow_open_files()
     asyncio.run(serve())

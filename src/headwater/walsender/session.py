@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from asyncio import to_thread
+from contextlib import ExitStack
 from functools import cached_property
 
 from headwater.errors import HeadwaterError, SessionError
@@ -24,6 +25,9 @@ from headwater.protocol.backend_messages import (
 from headwater.protocol.frontend_messages import (
     BIND,
     CLOSE,
+    COPY_DATA,
+    COPY_DONE,
+    COPY_FAIL,
     DESCRIBE,
     EXECUTE,
     FLUSH,
@@ -32,6 +36,7 @@ from headwater.protocol.frontend_messages import (
     QUERY,
     SYNC,
     TERMINATE,
+    BrokenMessageError,
     Message,
     text_of,
 )
@@ -50,8 +55,9 @@ from headwater.protocol.startup import (
 from headwater.walsender.access.authentication import Pending
 from headwater.walsender.access.tls import ALPN
 from headwater.walsender.access.users import User
-from headwater.walsender.activity import Activity
 from headwater.walsender.connection import Connection, ConnectionClosedError
+from headwater.walsender.operating.activity import SessionActivity
+from headwater.walsender.operating.session_log import log_report
 from headwater.walsender.queries.functions import Known
 from headwater.walsender.served import Served
 from headwater.walsender.session_context import SessionContext
@@ -63,10 +69,13 @@ from headwater.walsender.statements import Statements
 
 log = logging.getLogger("headwater.walsender")
 
-START_UP_SECONDS = 60.0
-"""For all that comes before the session has begun (authentication_timeout)."""
-
 _EXTENDED = {PARSE, BIND, DESCRIBE, EXECUTE, CLOSE}
+_OLDEST_PROTOCOL = b"\0\3"
+"""Packets of clients that do not understand errors of today are less."""
+
+_IGNORED = {FLUSH, COPY_DATA, COPY_DONE, COPY_FAIL}
+"""Messages that mean nothing here; a client may not have heard yet that its stream has failed."""
+
 _NARROW_KEY, _WIDE_KEY = 4, 32
 """Bytes of a cancel key: before protocol 3.2, and from it on."""
 
@@ -84,7 +93,10 @@ class Session:
         self._served, self._connection, self.pid = served, connection, pid
         self.key = b""
         self.request: SessionRequest | None = None
+        self.activity = SessionActivity(pid)
         self._begun: SessionContext | None = None
+        self._place = ExitStack()
+        self._is_old = False
 
     def end(self) -> None:
         """Let the session end as the service does; a stream is finished first."""
@@ -101,16 +113,20 @@ class Session:
     async def run(self) -> None:
         """Serve the client until it goes, or is sent away."""
         try:
-            async with asyncio.timeout(START_UP_SECONDS):
+            async with asyncio.timeout(self._served.limits.authentication_seconds):
                 has_begun = await self._start_up()
             if has_begun:
                 await self._serve(SimpleQueries(self._context))
         except TimeoutError:
-            log.warning("canceling authentication due to timeout")
+            if self.request is not None:
+                log.critical("canceling authentication due to timeout")
         except ConnectionClosedError:
-            log.debug("the client has gone", extra={"pid": self.pid})
+            log.debug("the client has gone")
         except HeadwaterError as error:
-            self._connection.send(report_of(error, "FATAL").as_bytes())
+            report = report_of(error, "FATAL")
+            self._served.counts.failed(report.sqlstate)
+            log_report(report)
+            self._connection.send(report.as_old_bytes() if self._is_old else report.as_bytes())
         finally:
             await self._leave()
 
@@ -123,10 +139,14 @@ class Session:
         if unknown:
             self._connection.send(negotiate_protocol_version(unknown))
         self.request = session_request(packet)
+        self._show(self.request)
+        self._place.enter_context(self._served.places.taken(self.request.is_replication))
         user = await self._log_in(self.request)
         if self.request.database:
             self._served.cluster.database(self.request.database)
         self._begin(self.request, user, minor)
+        self._connection.trust()
+        self._served.starting.pop(self.pid, None)
         return True
 
     async def _log_in(self, request: SessionRequest) -> User:
@@ -144,6 +164,13 @@ class Session:
         log.info("connection authorized: user=%s database=%s", request.user, request.database)
         return state.user
 
+    def _show(self, request: SessionRequest) -> None:
+        """Show who is connected."""
+        peer, activity = self._connection.peer(), self.activity
+        activity.host, activity.is_encrypted = None if peer.address is None else peer.host, peer.is_encrypted
+        activity.port, activity.is_replication = self._connection.port, request.is_replication
+        activity.user, activity.database = request.user, request.database
+
     async def _first_packet(self) -> StartupMessage | None:
         self._check_application_protocol()
         may_ask = {"may_ask_ssl": True, "may_ask_gss": True}
@@ -151,7 +178,12 @@ class Session:
             body = await self._connection.first_packet(LEAST_PACKET, MOST_PACKET)
             if body is None:
                 return None
-            packet = parse_first_packet(body, self._served.cluster.version, **may_ask)
+            self._is_old = bytes(4) < body[:4] < _OLDEST_PROTOCOL
+            try:
+                packet = parse_first_packet(body, self._served.cluster.version, **may_ask)
+            except BrokenMessageError as error:
+                log.info("%s", error)
+                return None
             if isinstance(packet, StartupMessage):
                 return packet
             if isinstance(packet, CancelRequest):
@@ -201,19 +233,9 @@ class Session:
             return SessionKnowledge(served, statements, request, self.pid, own_slots).known()
 
         statements = Statements(served, request, user, settings, known)
-        peer = self._connection.peer()
-        activity = Activity(
-            self.pid,
-            user.name,
-            request.database,
-            application=lambda: settings.show("application_name")[1],
-            address=None if peer.address is None else str(peer.address),
-            port=peer.port,
-            is_replication=request.is_replication,
-            transaction_started=lambda: statements.transaction.block_started,
-        )
-        served.activities[self.pid] = activity
-        return SessionContext(served, self._connection, self.pid, request, statements, activity, own_slots)
+        self.activity.user = user.name
+        self.activity.transaction_started = lambda: statements.transaction.block_started
+        return SessionContext(served, self._connection, self.pid, request, statements, self.activity, own_slots)
 
     @cached_property
     def _extended(self) -> ExtendedQueries:
@@ -227,15 +249,36 @@ class Session:
     async def _serve(self, queries: SimpleQueries) -> None:
         """Take messages until the client goes."""
         while True:
-            message = await self._connection.message()
+            message = await self._next_message()
             if message.kind == TERMINATE or not await self._take(message, queries):
                 return
             await self._connection.drained()
 
+    async def _next_message(self) -> Message:
+        """Wait for the client.
+
+        Raises:
+            SessionError: it has said nothing for longer than it allows itself.
+        """
+        limit = self._context.idle_limit()
+        if limit is None:
+            return await self._connection.message()
+        try:
+            async with asyncio.timeout(limit.seconds):
+                return await self._connection.message()
+        except TimeoutError:
+            raise limit.error from None
+
     async def _take(self, message: Message, queries: SimpleQueries) -> bool:
         """Take one message; False: the session ends."""
+        try:
+            text = self._checked(message)
+        except SessionError as error:
+            self._context.failed(error)
+            self._context.ready()
+            return True
         if message.kind == QUERY:
-            return await queries.answer(text_of(message.body, self._context.statements.settings.client_encoding))
+            return await queries.answer(text)
         if message.kind in _EXTENDED and not self._context.request.is_replication:
             return await self._answer_extended(message)
         if message.kind in _EXTENDED or message.kind == FUNCTION_CALL:
@@ -247,9 +290,21 @@ class Session:
             self._context.ready()
         elif message.kind == SYNC:
             self._context.ready()
-        elif message.kind != FLUSH:
+        elif message.kind not in _IGNORED:
             raise SessionError(f"invalid frontend message type {message.kind[0]}", sqlstate=PROTOCOL_VIOLATION)
         return True
+
+    def _checked(self, message: Message) -> str:
+        """Return the text of a query; of others check that they have nothing that they must not have.
+
+        Raises:
+            SessionError: the message is malformed.
+        """
+        if message.kind == QUERY:
+            return text_of(message.body, self._context.statements.settings.client_encoding)
+        if message.kind in (SYNC, FLUSH) and message.body:
+            raise SessionError("invalid message format", sqlstate=PROTOCOL_VIOLATION)
+        return ""
 
     async def _answer_extended(self, message: Message) -> bool:
         """Answer a message of the extended protocol; after an error skip to the next Sync. False: the session ends."""
@@ -282,7 +337,7 @@ class Session:
     async def _leave(self) -> None:
         try:
             if self._begun is not None:
-                self._served.activities.pop(self.pid, None)
                 await self._begun.leave()
         finally:
+            self._place.close()
             self._connection.close()

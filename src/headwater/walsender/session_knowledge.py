@@ -12,7 +12,6 @@ from typing import Any
 
 from headwater.errors import SessionError
 from headwater.protocol.startup import SessionRequest
-from headwater.walsender.activity import Activity
 from headwater.walsender.functions.session_functions import session_functions
 from headwater.walsender.functions.slot_functions import slot_functions
 from headwater.walsender.functions.views import (
@@ -25,6 +24,7 @@ from headwater.walsender.functions.views import (
     stream_row,
     view_of,
 )
+from headwater.walsender.operating.activity import SessionActivity, SessionState
 from headwater.walsender.queries.functions import Function, Known, View
 from headwater.walsender.queries.value_types import ValueType
 from headwater.walsender.served import Served
@@ -96,28 +96,28 @@ class SessionKnowledge:
         return views.get(name)
 
     def _sessions(self) -> list[SessionFacts]:
-        return [self._facts(activity) for activity in list(self.served.activities.values())]
+        activities = list(self.served.activities.values())
+        return [self._facts(activity) for activity in activities if activity.state is not SessionState.STARTING]
 
-    def _facts(self, activity: Activity) -> SessionFacts:
-        positions, stream = activity.positions, None
-        if positions is not None:
-            state = "streaming" if activity.is_caught_up() else "catchup"
-            reached = positions.sent, positions.written, positions.flushed, positions.applied
-            stream = StreamFacts(*reached, state, positions.replied)
+    def _facts(self, activity: SessionActivity) -> SessionFacts:
+        streamed, stream = activity.stream, None
+        if streamed is not None:
+            reached = streamed.sent, streamed.written, streamed.flushed, streamed.applied
+            stream = StreamFacts(*reached, streamed.state.value, streamed.replied)
         return SessionFacts(
             pid=activity.pid,
             user=activity.user,
-            application=activity.application(),
+            application=activity.application_name,
             database=activity.database or None,
             database_oid=self.served.cluster.database_oid(activity.database),
-            address=activity.address,
+            address=activity.host,
             port=activity.port,
             is_replication=activity.is_replication,
             started=activity.started,
             query_started=activity.query_started,
             state_changed=activity.state_changed,
             transaction_started=activity.transaction_started(),
-            state=activity.state,
+            state=activity.state.value,
             query=activity.query,
             stream=stream,
         )

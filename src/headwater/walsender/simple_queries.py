@@ -17,6 +17,7 @@ from headwater.protocol.backend_messages import COPY_DONE, EMPTY_QUERY, command_
 from headwater.protocol.replication_commands import StartLogical, StartPhysical, parse_command
 from headwater.walsender.commands import ReplicationCommands
 from headwater.walsender.connection import ConnectionClosedError
+from headwater.walsender.operating.answer_counts import Layer
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.stream_commands import StreamCommands
 
@@ -40,9 +41,8 @@ class SimpleQueries:
 
     async def answer(self, text: str) -> bool:
         """Answer a simple query; False: the session ends."""
-        self._context.is_canceled = False
+        self._context.begin(text)
         self._context.drop_exported()
-        self._context.activity.begin(text)
         is_open = True
         try:
             self._check_not_ending()
@@ -80,6 +80,7 @@ class SimpleQueries:
             return await self._streams.physical(command)
         log.debug("received replication command: %s", text)
         context.connection.send(await self._commands.answer(command))
+        context.served.counts.answered(Layer.COMMANDS)
         return True
 
     async def _answer_sql(self, text: str) -> None:
@@ -116,6 +117,7 @@ class SimpleQueries:
         count = 0
         with closing(copied.pieces) as pieces:
             for piece in pieces:
+                self._context.check_deadline()
                 self._send_from_thread(piece.data)
                 count += piece.count
         self._send_from_thread(COPY_DONE + command_complete(f"COPY {count}"))

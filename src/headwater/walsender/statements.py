@@ -37,6 +37,7 @@ from headwater.walsender.access.users import User
 from headwater.walsender.copying.copy_rights import may_copy
 from headwater.walsender.copying.copy_stream import CopyStream
 from headwater.walsender.elsewhere import AskingSession, Described, Elsewhere, NotAnsweredError, Parameter
+from headwater.walsender.operating.answer_counts import Layer
 from headwater.walsender.queries.expressions import NotHereError, ParameterTypes
 from headwater.walsender.queries.functions import Known
 from headwater.walsender.queries.grammar import MOST_CHARACTERS, ParsedStatement, parse_statements
@@ -189,8 +190,12 @@ class Statements:
                 if error.position is not None:
                     error.position = parsed.character(error.position)
                 raise
-            return _once_read(prepared_select(parsed.text, select, self.encoder), self.transaction.note_read)
+            return _once_read(prepared_select(parsed.text, select, self.encoder), self._note_views)
         return self._asked_elsewhere(parsed, types.oids())
+
+    def _note_views(self) -> None:
+        self.transaction.note_read()
+        self._served.counts.answered(Layer.VIEWS)
 
     def encoder(self, columns: Sequence[Column]) -> Encode:
         """Return what encodes rows of these columns."""
@@ -207,6 +212,7 @@ class Statements:
         def run(_: Sequence[int]) -> Outcome:
             answered = result if is_once else self._shape(text)
             assert answered is not None
+            self._served.counts.answered(Layer.CATALOG)
             return self._shape_outcome(answered, encode)
 
         return Prepared(text, (), result.columns, lambda _: run)
@@ -239,7 +245,9 @@ class Statements:
         try:
             if elsewhere is None:
                 raise NotAnsweredError
-            return self._described(parsed.text, elsewhere, elsewhere.describe(parsed.text, types, self._asking()))
+            described = elsewhere.describe(parsed.text, types, self._asking())
+            self._served.counts.answered(Layer.ELSEWHERE)
+            return self._described(parsed.text, elsewhere, described)
         except NotAnsweredError as error:
             raise _refused(parsed.text, error.reason, what) from None
 
@@ -372,10 +380,13 @@ class Statements:
         database, settings = self._request.database, self.settings.of_decoding()
         snapshot = self.transaction.snapshot
         if snapshot is not None and snapshot.rows is not None:
+            self._served.counts.answered(Layer.UPSTREAM)
             return snapshot.rows.copy(statement)
         copy = parse_copy(statement)
         assert copy is not None
-        return self._served.cluster.copied(database, copy, snapshot, settings)
+        copied = self._served.cluster.copied(database, copy, snapshot, settings)
+        self._served.counts.answered(Layer.ROWS)
+        return copied
 
     def _check_rights(self, statement: str) -> None:
         """Check that a user who is limited to publications copies no more than they have.

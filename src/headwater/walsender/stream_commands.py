@@ -24,6 +24,7 @@ from headwater.protocol.replication_commands import StartLogical, StartPhysical
 from headwater.slots.slot import Slot
 from headwater.walsender.access.authentication import check_publications
 from headwater.walsender.feed import Feed, Producer
+from headwater.walsender.operating.activity import StreamActivity
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
 from headwater.walsender.replies import next_timeline
 from headwater.walsender.session_context import SessionContext
@@ -57,25 +58,25 @@ class StreamCommands:
             if slot != opened.slot:
                 await to_thread(lambda: opened.write(slot))
             progress = SlotProgress(opened, self._context.served.cluster.segment_size)
-            end = await self._streamed(decoder, progress, shows_position=True)
+            activity = StreamActivity(command.slot, is_logical=True)
+            end = await self._streamed(decoder, progress, activity)
         return self._ended(end, None)
 
-    async def _streamed(self, producer: Producer, progress: Progress, *, shows_position: bool) -> StreamEnd:
+    async def _streamed(self, producer: Producer, progress: Progress, activity: StreamActivity) -> StreamEnd:
         served, connection = self._context.served, self._context.connection
         feed = Feed(producer, served.cluster.source.wal, connection.wake_from_thread)
         timeout = self._context.statements.settings.sender_timeout
         stream = Stream(
             *(connection, feed, progress, timeout, lambda: served.is_ending, self._context.check_canceled),
-            shows_position,
+            activity,
         )
         connection.send(COPY_BOTH_RESPONSE)
-        activity = self._context.activity
-        activity.positions, activity.is_caught_up = stream.positions, lambda: feed.is_drained
+        self._context.activity.stream = activity
         feed.start()
         try:
             return await stream.run()
         finally:
-            activity.positions = None
+            self._context.activity.stream = None
             await to_thread(feed.stop)
             await to_thread(progress.write)
 
@@ -99,7 +100,8 @@ class StreamCommands:
             if timeline.left is None or command.lsn < timeline.left:
                 progress = PhysicalProgress(opened, command.lsn)
                 wal = PhysicalWal(cluster, timeline, command.lsn)
-                end = await self._streamed(wal, progress, shows_position=False)
+                activity = StreamActivity(command.slot, is_logical=False)
+                end = await self._streamed(wal, progress, activity)
         return self._ended(end, b"" if timeline.left is None else next_timeline(cluster.version, timeline))
 
     def _ended(self, end: StreamEnd, rows: bytes | None) -> bool:
@@ -111,6 +113,7 @@ class StreamCommands:
         if end is StreamEnd.LOST or end is StreamEnd.TIMED_OUT:
             if end is StreamEnd.TIMED_OUT:
                 log.info("terminating walsender process due to replication timeout")
+                self._context.connection.abort()
             return False
         is_logical = rows is None
         if end is StreamEnd.SERVICE_ENDS:

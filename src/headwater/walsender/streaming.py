@@ -10,23 +10,26 @@ PostgreSQL: WalSndLoop, WalSndWaitForWal, ProcessRepliesIfAny, WalSndCheckTimeOu
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
 from headwater.protocol.backend_messages import COPY_DONE, copy_data
 from headwater.protocol.copy_frames import Piece
-from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, Message
+from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, BrokenMessageError, Message
 from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
 from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
 from headwater.walsender.connection import Connection
 from headwater.walsender.feed import Feed
+from headwater.walsender.operating.activity import StreamActivity, StreamState
 from headwater.walsender.physical_wal import TimelineEnd
 from headwater.walsender.slot_decoder import Reached
 from headwater.walsender.slot_progress import Progress
+
+log = logging.getLogger("headwater.walsender")
 
 LONGEST_WAIT = 10.0
 """Seconds after which the loop looks at everything again."""
@@ -41,23 +44,6 @@ class StreamEnd(Enum):
     TIMED_OUT = "timed out"
 
 
-@dataclass
-class Positions:
-    """The positions of a stream: LSNs.
-
-    Attributes:
-        sent: all up to here has been sent.
-        written, flushed, applied: as the client reports them; 0 before it has.
-        replied: when it did last, by its own clock: microseconds since 2000-01-01; None before.
-    """
-
-    sent: int
-    written: int = 0
-    flushed: int = 0
-    applied: int = 0
-    replied: int | None = None
-
-
 class Stream:
     """A stream to one client.
 
@@ -68,10 +54,8 @@ class Stream:
         timeout: seconds after which a silent client is given up; 0 for never.
         is_ending: says whether the service ends.
         check: raises what the stream is to end with at once.
-        shows_position: the client is told how far all was sent whenever it has not reported it; of a logical stream.
-
-    Attributes:
-        positions: of the stream.
+        activity: how far the stream has come. The client of a logical one is told how far all was sent whenever it has
+            not reported that.
     """
 
     def __init__(
@@ -82,13 +66,13 @@ class Stream:
         timeout: float,
         is_ending: Callable[[], bool],
         check: Callable[[], None],
-        shows_position: bool,
+        activity: StreamActivity,
     ) -> None:
         self._connection, self._feed, self._progress = connection, feed, progress
         self._timeout, self._is_ending, self._check = timeout, is_ending, check
-        self._shows_position = shows_position
+        self.activity = activity
+        activity.sent = progress.confirmed
         self._loop = asyncio.get_running_loop()
-        self.positions = Positions(progress.confirmed)
         self._last_reply = self._loop.time()
         self._is_pinged = False
         self._has_received_done = self._has_sent_done = False
@@ -100,6 +84,7 @@ class Stream:
         Raises:
             HeadwaterError: what is there cannot be decoded, or the client says what it may not.
         """
+        self.activity.state = StreamState.CATCHUP
         try:
             while True:
                 self._connection.wake.clear()
@@ -125,8 +110,10 @@ class Stream:
         self._send()
         if self._is_caught_up:
             if self._is_ending():
+                self.activity.state = StreamState.STOPPING
                 return self._finish()
-            if self._shows_position:
+            self.activity.state = StreamState.STREAMING
+            if self.activity.is_logical:
                 self._show_position()
         return self._check_time()
 
@@ -153,7 +140,11 @@ class Stream:
         if message.kind != COPY_DATA:
             shown = message.kind.decode("latin-1")
             raise SessionError(f'invalid standby message type "{shown}"', sqlstate=PROTOCOL_VIOLATION)
-        status = parse_client_message(message.body)
+        try:
+            status = parse_client_message(message.body)
+        except BrokenMessageError as error:
+            log.info("%s", error)
+            return False
         if isinstance(status, StandbyStatus):
             self._take(status)
         return True
@@ -164,9 +155,7 @@ class Stream:
             self._has_sent_done = True
 
     def _take(self, status: StandbyStatus) -> None:
-        place = self.positions
-        place.written, place.flushed, place.applied = status.written, status.flushed, status.applied
-        place.replied = status.time
+        self.activity.has_reported(status.written, status.flushed, status.applied, status.time)
         if status.wants_reply:
             self._keepalive(False)
         if status.flushed and self._progress.confirm(status.flushed):
@@ -183,10 +172,10 @@ class Stream:
             if isinstance(item, Piece):
                 self._connection.send(item.data)
                 self._progress.sent(item.count, len(item.data))
-                self.positions.sent = max(self.positions.sent, item.lsn)
+                self.activity.has_sent(item.lsn, item.count, len(item.data))
                 return
             if isinstance(item, Reached):
-                self.positions.sent = max(self.positions.sent, item.kept.state.lsn)
+                self.activity.has_sent(item.kept.state.lsn)
                 self._progress.reached(item.kept.state)
             elif isinstance(item, TimelineEnd):
                 self._send_done()
@@ -195,18 +184,18 @@ class Stream:
 
     def _show_position(self) -> None:
         """Tell how far all was sent, unless the client has reported it: it may confirm what had nothing for it."""
-        place = self.positions
+        place = self.activity
         if place.flushed < place.sent and place.written < place.sent and not self._is_pinged:
             self._keepalive(False)
 
     def _keepalive(self, wants_reply: bool) -> None:
-        self._connection.send(copy_data(keepalive(self.positions.sent, wants_reply)))
+        self._connection.send(copy_data(keepalive(self.activity.sent, wants_reply)))
         self._is_pinged = self._is_pinged or wants_reply
 
     def _finish(self) -> StreamEnd | None:
         """End when the client has everything; else ask how far it is."""
-        replicated = self.positions.flushed or self.positions.written
-        if replicated >= self.positions.sent:
+        replicated = self.activity.flushed or self.activity.written
+        if replicated >= self.activity.sent:
             return StreamEnd.SERVICE_ENDS
         if not self._is_pinged:
             self._keepalive(True)

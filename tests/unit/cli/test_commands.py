@@ -46,7 +46,7 @@ FLAGS = [
     pytest.param(words, command, flag, id=f"{words}{flag.opts[-1]}")
     for words, command in _commands(cli)
     for flag in command.params
-    if isinstance(flag, click.Option)
+    if isinstance(flag, click.Option) and flag.name != "config"
 ]
 
 

@@ -17,7 +17,13 @@ from typing import Any
 import pgparse
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import PROGRAM_LIMIT_EXCEEDED, STATEMENT_TOO_COMPLEX, SYNTAX_ERROR
+from headwater.pg.encodings import UTF8, malformed_text
+from headwater.pg.sqlstates import (
+    CHARACTER_NOT_IN_REPERTOIRE,
+    PROGRAM_LIMIT_EXCEEDED,
+    STATEMENT_TOO_COMPLEX,
+    SYNTAX_ERROR,
+)
 
 MOST_CHARACTERS = 16_000
 """Characters of a text that is parsed, at most."""
@@ -61,6 +67,9 @@ def parse_statements(text: str) -> list[ParsedStatement]:
         parsed = pgparse.parse(text)
     except pgparse.PGQueryError as error:
         raise _refused(error) from None
+    except UnicodeEncodeError as error:
+        shown = malformed_text(text[error.start :].encode("utf-8", "surrogateescape"), UTF8)
+        raise SessionError(str(shown), sqlstate=CHARACTER_NOT_IN_REPERTOIRE) from None
     except RecursionError:
         raise SessionError("stack depth limit exceeded", sqlstate=STATEMENT_TOO_COMPLEX) from None
     data = text.encode("utf-8", "surrogatepass")

@@ -15,6 +15,7 @@ from headwater.pg.encodings import SQL_ASCII, UTF8, conversion_error, encode_tex
 from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT, UNTRANSLATABLE_CHARACTER
 from headwater.pg.version import Version
 from headwater.rows.session import FLOAT_DIGITS, INTERVAL_STYLES, SessionSettings
+from headwater.walsender.operating.timeouts import TIMEOUTS, parse_timeout, shown_timeout
 
 _DECODING = {
     "timezone": "TimeZone",
@@ -53,7 +54,7 @@ _OTHERS = {
     "synchronous_commit": "on",
     "jit": "off",
 }
-"""Settings that a client may change without any effect, and their values."""
+"""Settings that a client may change too, and their values; all but the timeouts have no effect: nothing is written."""
 
 _REPORTED = (
     *("in_hot_standby", "integer_datetimes", "TimeZone", "IntervalStyle", "search_path", "is_superuser"),
@@ -64,9 +65,7 @@ _SEARCH_PATH = '"$user", public'
 _CUSTOM = re.compile(r"[a-z_][\w$]*(\.[a-z_][\w$]*)+")
 """Names of settings that an extension might have: any of them may be set."""
 
-_MILLISECONDS = {"us": 0.001, "": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
 _CHOICES = {"intervalstyle": tuple(INTERVAL_STYLES), "bytea_output": ("escape", "hex")}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(us|ms|s|min|h|d|)\s*")
 
 
 SavedSettings = tuple[dict[str, str], dict[str, str]]
@@ -80,6 +79,9 @@ class ClientSettings:
         encoding: the database's.
         server: what the server's own sessions begin with, by names in lower case.
         fixed: what a client cannot change, by name.
+
+    Attributes:
+        milliseconds: of timeouts, by name; 0 for none.
     """
 
     def __init__(self, version: Version, encoding: str, server: Mapping[str, str], fixed: Mapping[str, str]) -> None:
@@ -87,6 +89,7 @@ class ClientSettings:
         self._fixed = {name.lower(): (name, value) for name, value in fixed.items()}
         shown = SessionSettings.from_settings({**server, "client_encoding": encoding}, version.major, encoding)
         self._asked: dict[str, str] = {}
+        self.milliseconds = {name: parse_timeout(name, _OTHERS[name], version) for name in TIMEOUTS}
         values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
         self._values = {**values, "search_path": server.get("search_path", _SEARCH_PATH)}
         self._initial = self._values, self._asked
@@ -104,15 +107,18 @@ class ClientSettings:
         before = self._values.get(key)
         if key in self._fixed:
             raise SessionError(f'parameter "{self._fixed[key][0]}" cannot be changed', sqlstate="55P02")
-        if key not in self._values or (key.startswith("debug_") and not self._version.has_debug_streaming):
+        if key not in self._values or self._is_newer(key):
             raise _unknown(name)
         if key in _DECODING:
             shown = self._checked(key, value)
             self._values[key] = value if key == "search_path" else shown
             self._asked[key] = value
+        elif key in TIMEOUTS:
+            self.milliseconds[key] = parse_timeout(key, value, self._version)
+            self._values[key] = shown_timeout(self.milliseconds[key])
+        elif key == "application_name":
+            self._values[key] = _in_ascii(value, self._version.escapes_application_name)
         else:
-            if key == "wal_sender_timeout":
-                _milliseconds(name, value)
             self._values[key] = value
         return self._values[key] != before and key in {shown.lower() for shown, _ in self.reported()}
 
@@ -160,7 +166,7 @@ class ClientSettings:
         key = name.lower()
         if key in self._fixed:
             return self._fixed[key]
-        if key not in self._values:
+        if key not in self._values or self._is_newer(key):
             raise _unknown(name)
         return _DECODING.get(key, key), self._values[key]
 
@@ -195,7 +201,7 @@ class ClientSettings:
     @property
     def sender_timeout(self) -> float:
         """Seconds after which a silent client is given up; 0 for never."""
-        return _milliseconds("wal_sender_timeout", self._values["wal_sender_timeout"]) / 1000
+        return self.milliseconds["wal_sender_timeout"] / 1000
 
     def reported(self) -> list[tuple[str, str]]:
         """Return the settings that a client is told of when it connects: names and values."""
@@ -203,12 +209,24 @@ class ClientSettings:
         left_out |= set() if self._version.reports_scram_iterations else {"scram_iterations"}
         return [self.show(name) for name in _REPORTED if name not in left_out]
 
+    def _is_newer(self, key: str) -> bool:
+        """Tell whether a setting came with a later major."""
+        if key == "transaction_timeout":
+            return not self._version.has_transaction_timeout
+        return key.startswith("debug_") and not self._version.has_debug_streaming
+
     def _checked(self, key: str, value: str) -> str:
         try:
             session = SessionSettings.from_settings({key: value}, self._version.major, self._encoding)
         except UsageError as error:
             raise _refused(key, value, error) from None
         return str(getattr(session, key))
+
+
+def _in_ascii(text: str, escapes: bool) -> str:
+    """Replace bytes that are no printable ASCII (pg_clean_ascii)."""
+    data = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(byte) if 32 <= byte <= 126 else f"\\x{byte:02x}" if escapes else "?" for byte in data)
 
 
 def _unknown(name: str) -> SessionError:
@@ -242,13 +260,3 @@ def _is_datestyle(word: str) -> bool:
     except UsageError:
         return False
     return True
-
-
-def _milliseconds(name: str, value: str) -> float:
-    match = _DURATION.fullmatch(value)
-    if match is None:
-        refusal = _invalid(name, value)
-        if re.match(r"\s*[-+]?\d", value):
-            refusal.hint = 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".'
-        raise refusal
-    return float(match[1]) * _MILLISECONDS[match[2]]

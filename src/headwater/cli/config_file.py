@@ -1,0 +1,181 @@
+"""A file that says what a command's flags would: TOML, a table for each command, a key for each flag.
+
+::
+
+    [serve]
+    listen = ["0.0.0.0:6432"]
+    wal = ["/wal/db1", "/backups/monday/pg_wal"]
+    max-wal-senders = 20
+
+A flag or an environment variable goes before the file. The file is checked whole before anything runs: an unknown table
+or key, and a value that the flag would not take, are errors with line and column.
+
+TOML's parser keeps no places. A key's place is where the shortest beginning of the file that has the key goes beyond
+the longest one without it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import click
+
+from headwater.base.system_errors import errors_as
+from headwater.cli.flags import PATH, from_flag
+from headwater.errors import UsageError
+
+_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.S)
+
+
+def config_flag() -> Any:
+    """Declare the field of a command's flags that names its file; what it says are the flags' defaults."""
+    return from_flag(
+        "--config",
+        type=PATH,
+        metavar="FILE",
+        is_eager=True,
+        callback=_take_defaults,
+        help="TOML that has what flags would say, in a table of the command's name; flags and variables go before it.",
+    )
+
+
+def _take_defaults(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
+    if path is not None:
+        context.default_map = {**(context.default_map or {}), **defaults_of(path, context.command, _tables(context))}
+    return path
+
+
+def _tables(context: click.Context) -> list[str]:
+    """List the commands that take such a file: one may have tables for all of them."""
+    group = None if context.parent is None else context.parent.command
+    commands = group.commands.values() if isinstance(group, click.Group) else [context.command]
+    return [str(command.name) for command in commands if any(flag.name == "config" for flag in command.params)]
+
+
+def defaults_of(path: str, command: click.Command, tables: Collection[str]) -> dict[str, Any]:
+    """Read what a file says for a command.
+
+    Args:
+        path: of the file; command: that reads it.
+        tables: names of commands that may have tables.
+
+    Returns:
+        values by the names of click's parameters.
+
+    Raises:
+        UsageError: the file cannot be read, is no TOML, or has what the command does not take.
+    """
+    text, own = _read(path), str(command.name)
+    document = _parsed(text, path)
+    for name, table in document.items():
+        if name not in tables:
+            known = ", ".join(f"[{known}]" for known in sorted(tables))
+            raise _wrong(f'unknown table "{name}", expected {known}', text, (name,), path)
+        if not isinstance(table, dict):
+            raise _wrong(f'"{name}" is no table, expected [{name}]', text, (name,), path)
+    values = {}
+    for key, value in document.get(own, {}).items():
+        flag = _flags_of(command).get(key)
+        if flag is None:
+            raise _wrong(f'unknown key "{key}", expected a flag of headwater {own}', text, (own, key), path)
+        message = _fault(flag, key, value, click.Context(command))
+        if message is not None:
+            raise _wrong(message, text, (own, key), path)
+        values[str(flag.name)] = value if isinstance(value, bool) else _shown(value)
+    return values
+
+
+def _read(path: str) -> str:
+    with errors_as(UsageError, "read the configuration file", path), open(path, "rb") as file:
+        data = file.read()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UsageError(f"line {line}: the file is not valid UTF-8", file=path) from None
+
+
+def _parsed(text: str, path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = _PLACE.fullmatch(str(error))
+        message = str(error) if match is None else match[1]
+        line, column = text.count("\n") + 1, 1
+        if match is not None and match[2] is not None:
+            line, column = int(match[2]), int(match[3])
+        raise UsageError(f"line {line}, column {column}: {message[:1].lower()}{message[1:]}", file=path) from None
+
+
+def _flags_of(command: click.Command) -> dict[str, click.Option]:
+    flags = [flag for flag in command.params if isinstance(flag, click.Option) and flag.name != "config"]
+    return {name[2:]: flag for flag in flags for name in flag.opts if name.startswith("--")}
+
+
+def _fault(flag: click.Option, key: str, value: Any, context: click.Context) -> str | None:
+    """Say what is wrong with a value; None if the flag takes it."""
+    if flag.is_flag:
+        fits, expected = isinstance(value, bool), "true or false"
+    elif flag.multiple:
+        fits, expected = isinstance(value, list) and all(map(_is_plain, value)), "a list"
+    else:
+        fits, expected = _is_plain(value), "one value"
+    if not fits:
+        return f'"{key}" has a value of another kind, expected {expected}'
+    try:
+        if not flag.is_flag:
+            flag.type_cast_value(context, _shown(value))
+    except click.BadParameter as error:
+        return f'"{key}": {error.message}'
+    return None
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as the command line would have it."""
+    return list(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _wrong(message: str, text: str, keys: tuple[str, ...], path: str) -> UsageError:
+    line, column = place_of(text, keys)
+    return UsageError(f"line {line}, column {column}: {message}", file=path)
+
+
+def place_of(text: str, keys: tuple[str, ...]) -> tuple[int, int]:
+    """Find the line and the column, from 1 on, of a key of a document.
+
+    Args:
+        text: a document of TOML; keys: of its tables, and of the value.
+    """
+    lines, behind = text.splitlines(keepends=True), 0
+    for number in range(1, len(lines) + 1):
+        try:
+            document = tomllib.loads("".join(lines[:number]))
+        except tomllib.TOMLDecodeError:
+            continue
+        if _has(document, keys):
+            break
+        behind = number
+    while behind < len(lines) - 1 and _says_nothing(lines[behind]):
+        behind += 1
+    line = lines[behind] if lines else ""
+    return behind + 1, len(line) - len(line.lstrip()) + 1
+
+
+def _says_nothing(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def _has(document: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+    value: Any = document
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True

@@ -1,0 +1,97 @@
+"""The limits of a service, and the places that sessions take: PostgreSQL's settings of these names, and its words.
+
+A session takes its place once it has said what it is, before it proves who it is: of those for replication, or of all
+others. Connections that have not come so far have no place. There are at most :data:`MOST_STARTING` of them, and each
+newer one is the end of the oldest.
+
+PostgreSQL: InitProcess (proc.c), BackendInitialize (backend_startup.c), ReplicationSlotCreate (slot.c). The server has
+a process for each connection, and refuses any more at twice the number of places.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import TOO_MANY_CONNECTIONS
+from headwater.pg.version import Version
+
+MOST_STARTING = 1000
+"""Connections that have not proved who they are, at most."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a service.
+
+    Attributes:
+        connections: sessions that are not of replication; wal_senders: those that are; slots: of replication.
+        authentication_seconds: for all that comes before a session has begun.
+    """
+
+    connections: int = 100
+    wal_senders: int = 100
+    slots: int = 100
+    authentication_seconds: float = 60.0
+
+    def settings(self) -> dict[str, str]:
+        """Return the limits as settings: names and values."""
+        seconds = f"{self.authentication_seconds:g}s"
+        return {
+            "max_connections": str(self.connections),
+            "max_wal_senders": str(self.wal_senders),
+            "max_replication_slots": str(self.slots),
+            "authentication_timeout": "1min" if self.authentication_seconds == 60 else seconds,
+        }
+
+
+class Places:
+    """The places that sessions take; used in the event loop alone.
+
+    Args:
+        limits: how many there are; version: of the server that is stood for.
+    """
+
+    def __init__(self, limits: Limits, version: Version) -> None:
+        self._limits, self._version = limits, version
+        self._taken: Counter[bool] = Counter()
+
+    @contextmanager
+    def taken(self, is_replication: bool) -> Iterator[None]:
+        """Take a place as long as the ``with`` block lasts.
+
+        Raises:
+            SessionError: there is none left.
+        """
+        most = self._limits.wal_senders if is_replication else self._limits.connections
+        if self._taken[is_replication] >= most:
+            raise self._too_many(is_replication)
+        self._taken[is_replication] += 1
+        try:
+            yield
+        finally:
+            self._taken[is_replication] -= 1
+
+    def _too_many(self, is_replication: bool) -> SessionError:
+        if not is_replication:
+            return SessionError("sorry, too many clients already", sqlstate=TOO_MANY_CONNECTIONS)
+        name, most = shown_setting("max_wal_senders", self._version), self._limits.wal_senders
+        return SessionError(
+            f"number of requested standby connections exceeds {name} (currently {most})",
+            sqlstate=TOO_MANY_CONNECTIONS,
+        )
+
+
+def allow_open_files() -> None:
+    """Let the process have as many open files as the system allows it: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def shown_setting(name: str, version: Version) -> str:
+    """Return the name of a setting as messages have it."""
+    return f'"{name}"' if version.quotes_setting_names else name
