@@ -178,7 +178,8 @@ build/peers: tests/peers/pom.xml
 	@touch $@
 
 test-peers: servers build/peers ## compare debezium with Debezium's own connector, and ask the service by JDBC; Maven brings both
-	$(VENV)/bin/pytest --all-majors --peers tests/oracle/test_debezium.py tests/serving/test_debezium.py tests/serving/test_jdbc.py
+	$(VENV)/bin/pytest --all-majors --peers tests/oracle/test_debezium.py tests/serving/test_debezium.py tests/serving/test_jdbc.py \
+		tests/serving/test_jdbc_metadata.py
 
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \

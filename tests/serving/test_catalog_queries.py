@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres, give_to_server
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs, give_to_server
 from headwater.walsender.access.users import User, Users, write_users
 from packaged_servers import is_packaged
 from serving.service import Serving, all_are_let_in, backup_of, client
@@ -101,12 +101,12 @@ class Pair:
 
 
 @contextmanager
-def pair_of(major: int, directory: Path, **settings: str) -> Iterator[Pair]:
+def pair_of(major: int, directory: Path, flags: Sequence[str] = (), **settings: str) -> Iterator[Pair]:
     """Run a server with definitions, and a service over a backup of it and its WAL."""
     with small_server(major, **settings) as server:
         run(server, *DEFINITIONS)
         catalog = backup_of(server, directory / "base")
-        serving = Serving(server.wal_directory, catalog, directory / "slots")
+        serving = Serving(server.wal_directory, catalog, directory / "slots", *flags)
         users = Users()
         for name in ("postgres", "reader", "member"):
             users = users.with_user(User(name, may_copy_all=True))
@@ -208,8 +208,8 @@ def test_rows_of_tables(tmp_path: Path) -> None:
                 for is_binary in (False, True):
                     rows, expected = (c.execute(query.encode(), binary=is_binary).fetchall() for c in (ours, theirs))
                     assert rows == expected, query
-        with connected(pair.places("reader")[1]) as ours, pytest.raises(psycopg.errors.InsufficientPrivilege):
-            ours.execute("SELECT line FROM shop.lines")
+        with connected(pair.places("member")[1]) as ours, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ours.execute("SELECT id FROM shop.orders")
 
 
 def test_the_past(tmp_path: Path) -> None:
@@ -262,3 +262,21 @@ def test_a_promotion(tmp_path: Path) -> None:
         pair.serving.stop()
         pair.serving.start()
         pair.check("reader", query)
+
+
+def test_named_programs(tmp_path: Path) -> None:
+    """Programs of another major are refused where they are needed, and all else is answered."""
+    directories = {major: str(find_programs(major).root / "bin") for major in (16, 18)}
+    wrong = ["--postgres-bin", directories[18]]
+    with pair_of(16, tmp_path, wrong) as pair, connected(pair.places("reader")[1]) as ours:
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            ours.execute("SELECT relname FROM pg_class GROUP BY 1")
+        assert "expected 16" in str(refused.value.diag.message_hint)
+        assert ours.execute("SELECT current_user").fetchall() == [("reader",)]
+    (tmp_path / "again").mkdir()
+    with pair_of(16, tmp_path / "again", ["--postgres-bin", directories[16]]) as pair:
+        pair.check("reader", r"\d shop.orders")
+        with connected(pair.places("reader")[1]) as ours:
+            ours.execute("SET statement_timeout = '50ms'")
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                ours.execute("SELECT pg_sleep(9), relname FROM pg_class GROUP BY 2")

@@ -252,11 +252,11 @@ class Statements:
             raise _refused(parsed.text, error.reason, what) from None
 
     def _asking(self) -> AskingSession:
-        snapshot = self.transaction.snapshot
+        snapshot, user = self.transaction.snapshot, self.user
         state = None if snapshot is None else snapshot.kept
-        return AskingSession(
-            self._request.database, self.user.name, self.settings.of_decoding(), state, self.user.publications
-        )
+        timeout = "statement_timeout", self.settings.show("statement_timeout")[1]
+        settings = (*self.settings.of_decoding(), timeout)
+        return AskingSession(self._request.database, user.name, settings, state, user.publications)
 
     def _described(self, text: str, elsewhere: Elsewhere, described: Described) -> Prepared:
         def bind(parameters: Sequence[RawParameter]) -> Run:

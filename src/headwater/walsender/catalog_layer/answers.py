@@ -21,6 +21,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.pq.abc import PGresult
 
+from headwater.catalog.copy.server_settings import SESSION_SETTINGS
 from headwater.demo.embedded_postgres import EmbeddedPostgresError
 from headwater.errors import CatalogError, SessionError
 from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_FILE
@@ -102,7 +103,8 @@ class CatalogAnswers:
             raise NotAnsweredError("rows are read by a role of the source that may log in and is no superuser")
         rows.check_rights(connection)
         at = self._state_at_end(session.database) if session.snapshot is None else session.snapshot
-        return rows.answer(self._rows(), at, formats, dict(session.settings))
+        settings = {name: value for name, value in session.settings if name.lower() in SESSION_SETTINGS}
+        return rows.answer(self._rows(), at, formats, settings)
 
     def close(self) -> None:
         """Stop the standbys."""

@@ -50,6 +50,14 @@ _WHO = re.compile(r"\b(?:CURRENT_USER|SESSION_USER|CURRENT_ROLE|USER)\b")
 _TYPES = frozenset(("varying", "character", "numeric", "bit", "time", "timestamp", "interval", "char", "bpchar"))
 """Words that a modifier may follow."""
 
+_PRESET = re.compile(
+    r"""\s*SELECT\s+setting\s+FROM\s+(?:pg_catalog\.)?pg_settings\s+WHERE\s+name\s*=\s*
+    '(?:max_index_keys|max_identifier_length|block_size|wal_block_size|segment_size|wal_segment_size|data_checksums)'
+    \s*""",
+    re.I | re.X,
+)
+"""A question for a setting that the source's files fix: no server of another one would start over them."""
+
 _FOREIGN = re.compile(r"^\s*(?:->\s+)?Foreign ", re.M)
 
 FUNCTIONS: LiteralString = """
@@ -95,6 +103,8 @@ class FunctionRules:
             sql: the statement; plan: as EXPLAIN (VERBOSE) prints it.
             asking: who asks.
         """
+        if _PRESET.fullmatch(sql) is not None:
+            return None
         plan, text = _LITERAL.sub("''", plan), _LITERAL.sub("''", sql)
         if _FOREIGN.search(plan) is not None:
             return "it reads a foreign table"
