@@ -20,6 +20,7 @@ from headwater.walsender.functions.views import (
     SessionFacts,
     StreamFacts,
     activity_row,
+    hidden,
     slot_row,
     slot_statistics_row,
     stream_row,
@@ -96,7 +97,10 @@ class SessionKnowledge:
         return views.get(name)
 
     def _sessions(self) -> list[SessionFacts]:
-        return [self._facts(activity) for activity in list(self.served.activities.values())]
+        facts = map(self._facts, list(self.served.activities.values()))
+        if self.statements.user.publications is None:
+            return list(facts)
+        return [session if session.user == self.user else hidden(session) for session in facts]
 
     def _facts(self, activity: Activity) -> SessionFacts:
         positions, stream = activity.positions, None
