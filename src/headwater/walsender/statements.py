@@ -22,6 +22,7 @@ from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
     IN_FAILED_SQL_TRANSACTION,
     INSUFFICIENT_PRIVILEGE,
+    STATEMENT_TOO_COMPLEX,
     SYNTAX_ERROR,
 )
 from headwater.protocol.backend_messages import (
@@ -185,6 +186,8 @@ class Statements:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
                 return self._asked_elsewhere(parsed, types.oids(), error.what)
+            except RecursionError:
+                raise SessionError("stack depth limit exceeded", sqlstate=STATEMENT_TOO_COMPLEX) from None
             except SessionError as error:
                 if error.position is not None:
                     error.position = parsed.character(error.position)
