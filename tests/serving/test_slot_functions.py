@@ -11,6 +11,7 @@ import pytest
 
 from bad_input.servers import run, small_server
 from headwater.demo.embedded_postgres import EmbeddedPostgres, program_version
+from headwater.walsender.access.users import User, Users, write_users
 from serving.answers import ALL_FIELDS, answer_in, connected, conninfo_at, places
 from serving.service import Serving, Streaming, backup_of, wait_until
 
@@ -341,3 +342,34 @@ def test_a_stream_is_seen(tmp_path: Path) -> None:
             wait_until(lambda: connection.execute(query).fetchall() == [row])
             assert streaming.end() == 0
             wait_until(lambda: connection.execute(query).fetchall() == [])
+
+
+def test_a_user_who_is_limited_to_publications(tmp_path: Path) -> None:
+    """What others do is hidden from it, and it reads no more of a slot than by a stream."""
+    options = "'o', NULL, NULL, 'proto_version', '1', 'publication_names'"
+    read = f"SELECT count(*) FROM pg_logical_slot_peek_binary_changes({options}, '%s')"
+    refused = {
+        f"SELECT * FROM {PEEK}('s', NULL, NULL)": "permission denied for output plugin test_decoding",
+        read % "everything": "permission denied for publication everything",
+    }
+    with small_server(16) as server:
+        run(server, "CREATE TABLE t (a int)", "CREATE PUBLICATION p FOR TABLE t", "CREATE PUBLICATION everything")
+        catalog = backup_of(server, tmp_path / "base")
+        serving = Serving(server.wal_directory, catalog, tmp_path / "slots")
+        users = Users().with_user(User("postgres", may_copy_all=True)).with_user(User("narrow", publications=("p",)))
+        write_users(tmp_path / "users.toml", users)
+        with serving:
+            ours = places(server, serving)[1]
+            with (
+                psycopg.connect(conninfo_at(ours), autocommit=True) as all_of_it,
+                psycopg.connect(conninfo_at({**ours, "user": "narrow"}), autocommit=True) as narrow,
+            ):
+                for name, plugin in SLOTS:
+                    all_of_it.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [name, plugin])
+                query = "SELECT usename, query = '<insufficient privilege>', state IS NULL FROM pg_stat_activity"
+                assert set(narrow.execute(query).fetchall()) == {("narrow", False, False), ("postgres", True, True)}
+                assert (True,) not in {row[1:2] for row in all_of_it.execute(query).fetchall()}
+                assert narrow.execute(read % "p").fetchone() == (0,)
+                for statement, message in refused.items():
+                    with pytest.raises(psycopg.errors.InsufficientPrivilege, match=message):
+                        narrow.execute(statement)

@@ -19,6 +19,7 @@ from headwater.walsender.functions.views import (
     SessionFacts,
     StreamFacts,
     activity_row,
+    hidden,
     slot_row,
     slot_statistics_row,
     stream_row,
@@ -97,7 +98,10 @@ class SessionKnowledge:
 
     def _sessions(self) -> list[SessionFacts]:
         activities = list(self.served.activities.values())
-        return [self._facts(activity) for activity in activities if activity.state is not SessionState.STARTING]
+        facts = [self._facts(activity) for activity in activities if activity.state is not SessionState.STARTING]
+        if self.statements.user.publications is None:
+            return facts
+        return [session if session.user == self.user else hidden(session) for session in facts]
 
     def _facts(self, activity: SessionActivity) -> SessionFacts:
         streamed, stream = activity.stream, None

@@ -22,12 +22,14 @@ from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
     IN_FAILED_SQL_TRANSACTION,
     INSUFFICIENT_PRIVILEGE,
+    STATEMENT_TOO_COMPLEX,
     SYNTAX_ERROR,
 )
 from headwater.protocol.backend_messages import (
     IDLE,
     IN_FAILED_TRANSACTION,
     Column,
+    Value,
     command_complete,
     data_row,
     row_description,
@@ -41,7 +43,16 @@ from headwater.walsender.operating.answer_counts import Layer
 from headwater.walsender.queries.expressions import NotHereError, ParameterTypes
 from headwater.walsender.queries.functions import Known
 from headwater.walsender.queries.grammar import MOST_CHARACTERS, ParsedStatement, parse_statements
-from headwater.walsender.queries.prepared import Encode, Outcome, Prepared, RawParameter, Run, encoder, prepared_select
+from headwater.walsender.queries.prepared import (
+    Encode,
+    Outcome,
+    Prepared,
+    RawParameter,
+    Run,
+    encoder,
+    format_of,
+    prepared_select,
+)
 from headwater.walsender.queries.select import compile_select
 from headwater.walsender.queries.session_statements import (
     CloseCursor,
@@ -186,6 +197,8 @@ class Statements:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
                 return self._asked_elsewhere(parsed, types.oids(), error.what)
+            except RecursionError:
+                raise SessionError("stack depth limit exceeded", sqlstate=STATEMENT_TOO_COMPLEX) from None
             except SessionError as error:
                 if error.position is not None:
                     error.position = parsed.character(error.position)
@@ -271,11 +284,18 @@ class Statements:
                     raise _refused(text, error.reason) from None
                 tag, is_query = answer.tag, answer.columns is not None and answer.tag.startswith("SELECT")
                 tag = "SELECT" if is_query else tag
-                return Outcome(tag, answer.columns, answer.rows, before=answer.messages, is_query=is_query)
+                encode = partial(self._sent_elsewhere, tuple(formats))
+                return Outcome(tag, answer.columns, answer.rows, encode, answer.messages, is_query=is_query)
 
             return run
 
         return Prepared(text, described.parameters, described.columns, bind)
+
+    def _sent_elsewhere(self, asked: tuple[int, ...], row: Sequence[Value], formats: Sequence[int]) -> Sequence[Value]:
+        """Return a row that has its formats already, with texts in the client's encoding."""
+        if tuple(formats) != asked:
+            raise SessionError("rows of a cursor are wanted in another format", sqlstate=FEATURE_NOT_SUPPORTED)
+        return [value if format_of(asked, place) else self.settings.sent(value) for place, value in enumerate(row)]
 
     def _own(self, parsed: ParsedStatement, own: SessionStatement) -> Prepared:
         """Prepare a statement about the session."""

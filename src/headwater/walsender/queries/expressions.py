@@ -237,7 +237,7 @@ def _as_text(source: ValueType, value: Any, written: Callable[[ValueType, Any], 
 def _number_text(value: Any, type: ValueType) -> str:
     """Return a number as the input function of another type of numbers takes it: rounded, where that has no point."""
     if isinstance(value, Decimal) and type.oid != 1700:
-        return format(value.quantize(Decimal(1), ROUND_HALF_UP), "f")
+        return format(value.to_integral_value(ROUND_HALF_UP), "f")
     return str(value)
 
 
