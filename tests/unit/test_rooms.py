@@ -23,6 +23,7 @@ ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/tes
 ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "protocol", "receiver"]
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
+ROOMS += ["walsender/folds"]
 ROOMS += ["walsender", "apply", "demo", "cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

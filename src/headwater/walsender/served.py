@@ -17,6 +17,7 @@ from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALU
 from headwater.protocol.startup import CancelRequest, SessionRequest
 from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.tls import Encryption
+from headwater.walsender.folds.subscription import Folds
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 
@@ -45,6 +46,7 @@ class Served:
         is_ending: the service is to end: streams finish, and nothing new begins.
         sessions: those that run, by their numbers: how each is cancelled.
         snapshots: those that can be used, by name.
+        folds: of all databases, which sessions share.
     """
 
     cluster: ServedCluster
@@ -54,7 +56,11 @@ class Served:
     is_ending: bool = False
     sessions: dict[int, tuple[Callable[[], bytes], Callable[[], None]]] = field(default_factory=dict)
     snapshots: dict[str, ExportedSnapshot] = field(default_factory=dict)
+    folds: Folds = field(init=False)
     _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.folds = Folds(self.cluster, self.cluster.source.wal, self.cluster.shelves)
 
     def encoding_of(self, database: str) -> str:
         """Return the encoding of a database; of a connection without one, as the server, SQL_ASCII."""

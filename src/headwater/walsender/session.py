@@ -89,7 +89,8 @@ from headwater.walsender.access.authentication import Pending, check_publication
 from headwater.walsender.access.tls import ALPN
 from headwater.walsender.access.users import User
 from headwater.walsender.connection import Connection, ConnectionClosedError
-from headwater.walsender.feed import Feed, Producer
+from headwater.walsender.feed import Feed, LoneFeed
+from headwater.walsender.folds.subscription import Subscription
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
 from headwater.walsender.replies import created_slot, identify_system, next_timeline, read_slot, shown, timeline_history
 from headwater.walsender.served import Served
@@ -103,7 +104,6 @@ from headwater.walsender.slot_commands import (
     is_true,
     new_slot,
 )
-from headwater.walsender.slot_decoder import SlotDecoder, of_session
 from headwater.walsender.slot_progress import PhysicalProgress, Progress, SlotProgress
 from headwater.walsender.statements import Statements
 from headwater.walsender.streaming import Stream, StreamEnd
@@ -460,16 +460,15 @@ class Session:
             use = self._served.slots.used(command.slot, self.pid)
             opened = await _in_thread(lambda: block.enter_context(use))
             slot = self._marked(opened.slot, command)
-            decoder = await _in_thread(lambda: self._decoder(slot, command))
+            feed = await _in_thread(lambda: self._subscription(slot, command))
             if slot != opened.slot:
                 await _in_thread(lambda: opened.write(slot))
             progress = SlotProgress(opened, self._served.cluster.segment_size)
-            end = await self._streamed(decoder, progress, shows_position=True)
+            end = await self._streamed(feed, progress, shows_position=True)
         return self._ended(end, None)
 
-    async def _streamed(self, producer: Producer, progress: Progress, *, shows_position: bool) -> StreamEnd:
+    async def _streamed(self, feed: Feed, progress: Progress, *, shows_position: bool) -> StreamEnd:
         served, connection = self._served, self._connection
-        feed = Feed(producer, served.cluster.source.wal, connection.wake_from_thread)
         timeout = self._sql.settings.sender_timeout
         stream = Stream(
             *(connection, feed, progress, timeout, lambda: served.is_ending, self._check_canceled), shows_position
@@ -502,7 +501,8 @@ class Session:
             if timeline.left is None or command.lsn < timeline.left:
                 progress = PhysicalProgress(opened, command.lsn)
                 wal = PhysicalWal(cluster, timeline, command.lsn)
-                end = await self._streamed(wal, progress, shows_position=False)
+                feed = LoneFeed(wal, cluster.source.wal, self._connection.wake_from_thread)
+                end = await self._streamed(feed, progress, shows_position=False)
         return self._ended(end, b"" if timeline.left is None else next_timeline(cluster.version, timeline))
 
     def _ended(self, end: StreamEnd, rows: bytes | None) -> bool:
@@ -553,7 +553,7 @@ class Session:
             user, [name for text in texts for name in split_identifiers(text, self._served.cluster.major) or ()]
         )
 
-    def _decoder(self, slot: Slot, command: StartLogical) -> SlotDecoder:
+    def _subscription(self, slot: Slot, command: StartLogical) -> Subscription:
         cluster = self._served.cluster
         start = max(command.lsn, slot.confirmed_lsn)
         options = tuple((name, None if value is None else str(value)) for name, value in command.options)
@@ -562,7 +562,13 @@ class Session:
         if cluster.source.server_version is not None:
             settings["server_version"] = cluster.source.server_version
         request = replace(
-            request, wal=cluster.source.wal, options=options, settings=tuple(settings.items()), slot=command.slot
+            request,
+            wal=cluster.source.wal,
+            options=options,
+            settings=tuple(settings.items()),
+            slot=command.slot,
+            start=start,
+            two_phase=slot.two_phase,
         )
         log.info('starting logical decoding for slot "%s"', command.slot)
         log.info(
@@ -570,7 +576,7 @@ class Session:
             lsn_text(start, cluster.version),
             lsn_text(slot.restart_lsn, cluster.version),
         )
-        return SlotDecoder(cluster, of_session(request, start, slot.two_phase), kept_in_slot(slot))
+        return self._served.folds.subscription(request, kept_in_slot(slot), self._connection.wake_from_thread)
 
     async def _drop_temporary(self) -> None:
         """Drop the temporary slots of this session, as the server does after any error of it."""
