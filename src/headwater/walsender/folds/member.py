@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headwater.walsender.folds.outbox import Outbox
 
-BUSY_SECONDS = 0.2
+BUSY_SECONDS = 1.0
 """A client that has taken something within this time takes what it is given."""
 
 

@@ -32,7 +32,7 @@ from headwater.walsender.folds.shelf import Shelf
 
 log = logging.getLogger("headwater.walsender")
 
-SLICE_BYTES = 4 << 20
+SLICE_BYTES = 16 << 20
 """Bytes of WAL that are decoded before anything of them is sent."""
 
 HOLD_UP_SECONDS = 0.5
@@ -227,18 +227,25 @@ class SharedFold:
 
     def _give(self, output: SharedOutput, member: Member, piece: Piece) -> None:
         """Put a piece into a member's queue; or detach the member, if it holds up others."""
-        if not member.outbox.offer(piece, HOLD_UP_SECONDS):
-            self._around.places.note_slow(self, True)
-            while self._is_put_up_with(member):
-                if member.outbox.offer(piece, HOLD_UP_SECONDS):
-                    break
-            else:
-                self._detach(output, member)
-            self._around.places.note_slow(self, False)
-            if member not in output.members:
-                return
+        if not member.outbox.offer(piece, HOLD_UP_SECONDS) and not self._gave_late(member, piece):
+            self._detach(output, member)
+            return
         member.given += piece.count
         self._around.counts.given += piece.count
+
+    def _gave_late(self, member: Member, piece: Piece) -> bool:
+        """Wait for room in a member's queue, as long as others are not held up by that; False: they are."""
+        places, has_noted = self._around.places, False
+        try:
+            while self._is_put_up_with(member):
+                if member.outbox.offer(piece, HOLD_UP_SECONDS):
+                    return True
+                places.note_slow(self, True)
+                has_noted = True
+            return False
+        finally:
+            if has_noted:
+                places.note_slow(self, False)
 
     def _is_put_up_with(self, member: Member) -> bool:
         others = (other for output in self.outputs for other in output.members if other is not member)
