@@ -32,6 +32,7 @@ import index_speed
 import live_cdc
 import log_figures
 import scaling
+import serve_speed
 import snapshot
 import start
 import stream_latency
@@ -50,6 +51,7 @@ MEASUREMENTS = (
     huge_transaction.MEASUREMENT,
     stream_latency.MEASUREMENT,
     live_cdc.MEASUREMENT,
+    serve_speed.MEASUREMENT,
     debezium_embedded.MEASUREMENT,
     start.MEASUREMENT,
 )

@@ -117,6 +117,14 @@ class Streaming:
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
 
+    def pause(self) -> None:
+        """Stop it, as if its machine were busy with something else."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
     def end(self) -> int:
         """Interrupt it; return its exit status."""
         self._process.send_signal(signal.SIGINT)

@@ -23,8 +23,8 @@ ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/tes
 ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "protocol", "receiver"]
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
-ROOMS += ["walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions", "demo"]
-ROOMS += ["walsender/catalog_server", "walsender", "walsender/catalog_layer", "apply", "cli/process", "cli"]
+ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
+ROOMS += ["demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer", "apply", "cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
 WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"] + ["existing"]

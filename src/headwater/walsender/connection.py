@@ -157,7 +157,9 @@ class Connection(asyncio.Protocol):
 
     def wake_from_thread(self) -> None:
         """Set the event, from another thread."""
-        self._loop.call_soon_threadsafe(self.wake.set)
+        # Who waits clears it before looking: where it is set, all that was made before this call will be seen.
+        if not self.wake.is_set():
+            self._loop.call_soon_threadsafe(self.wake.set)
 
     def send(self, data: bytes | memoryview) -> None:
         """Send bytes, now or as soon as the client takes them."""

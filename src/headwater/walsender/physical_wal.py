@@ -23,15 +23,11 @@ from headwater.wal.layout import PAGE_SIZE
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.segment_files import segment_name
 from headwater.wal.segments.segment_reader import open_segment
+from headwater.walsender.folds.items import TimelineEnd
 from headwater.walsender.served_cluster import ServedCluster
 
 MOST_BYTES = 16 * PAGE_SIZE
 """Bytes of WAL of a piece (MAX_SEND_SIZE)."""
-
-
-@dataclass(frozen=True)
-class TimelineEnd:
-    """The end of a timeline, all of which has been given."""
 
 
 @dataclass(frozen=True)

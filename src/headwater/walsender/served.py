@@ -19,6 +19,7 @@ from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.live_access import LiveAccess
 from headwater.walsender.access.tls import Encryption
 from headwater.walsender.elsewhere import Elsewhere
+from headwater.walsender.folds.subscription import Folds
 from headwater.walsender.operating.activity import SessionActivity
 from headwater.walsender.operating.answer_counts import AnswerCounts
 from headwater.walsender.operating.limits import Limits, Places
@@ -57,6 +58,7 @@ class Served:
         activities: what sessions do, by their numbers; counts: of what was answered.
         starting: sessions that have not begun, in their order: how each is ended.
         places: that sessions take.
+        folds: of all databases, which sessions share.
     """
 
     cluster: ServedCluster
@@ -71,11 +73,13 @@ class Served:
     activities: dict[int, SessionActivity] = field(default_factory=dict)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
     starting: dict[int, Callable[[], object]] = field(default_factory=dict)
+    folds: Folds = field(init=False)
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
-        """Make the places of sessions."""
+        """Make the places of sessions, and that of folds."""
         self.places = Places(self.limits, self.cluster.version)
+        self.folds = Folds(self.cluster, self.cluster.source.wal, self.cluster.shelves)
 
     @property
     def access(self) -> Access:

@@ -34,6 +34,7 @@ from headwater.wal.segments.timelines import read_history
 from headwater.walsender.copying.copied_rows import CopySource, copied_rows
 from headwater.walsender.copying.copy_stream import CopyStream, stream_of
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
+from headwater.walsender.folds.shelf import Shelf
 from headwater.walsender.sql.copy_shapes import CopyTable
 
 
@@ -94,6 +95,7 @@ class ServedCluster:
 
     Attributes:
         major, version: of PostgreSQL; system_identifier: of the cluster; segment_size: bytes.
+        shelves: of states that were passed by, by the database's name.
 
     Raises:
         HeadwaterError: its WAL or its catalog cannot be read.
@@ -111,6 +113,7 @@ class ServedCluster:
         self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
         self._end = 0
         self._databases = {row.name: row for row in list_databases(source.catalog)}
+        self.shelves = {name: Shelf() for name in self._databases}
         self._tails = {name: _Tail() for name in self._databases}
 
     def database(self, name: str) -> DatabaseRow:
@@ -202,7 +205,7 @@ class ServedCluster:
         with tail.lock:
             _, end = self.end()
             if tail.kept is None or tail.kept.state.lsn < end:
-                tail.kept = kept_at(self.request(database), tail.kept, end)
+                tail.kept = self._kept_at(database, tail.kept, end)
             return tail.kept
 
     def snapshot(self, database: str, settings: Settings) -> SessionSnapshot:
@@ -221,7 +224,7 @@ class ServedCluster:
             rows = UpstreamSnapshot(upstream, database, self.system_identifier, settings)
             try:
                 self._wait_for(rows.lsn)
-                tail.kept = kept_at(self.request(database), tail.kept, rows.lsn)
+                tail.kept = self._kept_at(database, tail.kept, rows.lsn)
                 if tail.kept.state.lsn > rows.lsn:
                     raise SessionError(
                         f"the primary's snapshot is as of {Lsn(rows.lsn)}, the WAL that is served has been followed up "
@@ -231,6 +234,13 @@ class ServedCluster:
                 rows.close()
                 raise
             return SessionSnapshot(tail.kept, rows)
+
+    def _kept_at(self, database: str, kept_state: KeptState | None, lsn: int) -> KeptState:
+        """Return the state at an LSN, from the last one before it that is known."""
+        passed = self.shelves[database].nearest(lsn)
+        if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
+            kept_state = passed
+        return kept_at(self.request(database), kept_state, lsn)
 
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.

@@ -36,7 +36,6 @@ from headwater.slots.slot import Slot
 from headwater.walsender.copying.upstream import Settings
 from headwater.walsender.functions.slot_functions import AskedChanges
 from headwater.walsender.served_cluster import ServedCluster
-from headwater.walsender.slot_decoder import of_session
 
 _WINDOW = WindowBounds(64 << 20)
 _SLICE_BYTES = 4 << 20
@@ -100,10 +99,15 @@ def _request(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: 
     given = {**dict(request.settings), **dict(settings)}
     if cluster.source.server_version is not None:
         given["server_version"] = cluster.source.server_version
-    request = replace(
-        request, wal=cluster.source.wal, options=asked.options, settings=tuple(given.items()), slot=asked.slot
+    return replace(
+        request,
+        wal=cluster.source.wal,
+        options=asked.options,
+        settings=tuple(given.items()),
+        slot=asked.slot,
+        start=slot.confirmed_lsn,
+        two_phase=slot.two_phase,
     )
-    return of_session(request, slot.confirmed_lsn, slot.two_phase)
 
 
 class _Reader:

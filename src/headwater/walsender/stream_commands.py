@@ -23,13 +23,13 @@ from headwater.protocol.backend_messages import COPY_BOTH_RESPONSE, IDLE, comman
 from headwater.protocol.replication_commands import StartLogical, StartPhysical
 from headwater.slots.slot import Slot
 from headwater.walsender.access.authentication import check_publications
-from headwater.walsender.feed import Feed, Producer
+from headwater.walsender.feed import Feed, LoneFeed
+from headwater.walsender.folds.subscription import Subscription
 from headwater.walsender.operating.activity import StreamActivity
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
 from headwater.walsender.replies import next_timeline
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.slot_commands import is_true
-from headwater.walsender.slot_decoder import SlotDecoder, of_session
 from headwater.walsender.slot_progress import PhysicalProgress, Progress, SlotProgress
 from headwater.walsender.streaming import Stream, StreamEnd
 
@@ -54,17 +54,16 @@ class StreamCommands:
             use = self._context.served.slots.used(command.slot, self._context.pid)
             opened = await to_thread(lambda: block.enter_context(use))
             slot = self._marked(opened.slot, command)
-            decoder = await to_thread(lambda: self._decoder(slot, command))
+            feed = await to_thread(lambda: self._subscription(slot, command))
             if slot != opened.slot:
                 await to_thread(lambda: opened.write(slot))
             progress = SlotProgress(opened, self._context.served.cluster.segment_size)
             activity = StreamActivity(command.slot, is_logical=True)
-            end = await self._streamed(decoder, progress, activity)
+            end = await self._streamed(feed, progress, activity)
         return self._ended(end, None)
 
-    async def _streamed(self, producer: Producer, progress: Progress, activity: StreamActivity) -> StreamEnd:
+    async def _streamed(self, feed: Feed, progress: Progress, activity: StreamActivity) -> StreamEnd:
         served, connection = self._context.served, self._context.connection
-        feed = Feed(producer, served.cluster.source.wal, connection.wake_from_thread)
         timeout = self._context.statements.settings.sender_timeout
         stream = Stream(
             *(connection, feed, progress, timeout, lambda: served.is_ending, self._context.check_canceled),
@@ -100,8 +99,8 @@ class StreamCommands:
             if timeline.left is None or command.lsn < timeline.left:
                 progress = PhysicalProgress(opened, command.lsn)
                 wal = PhysicalWal(cluster, timeline, command.lsn)
-                activity = StreamActivity(command.slot, is_logical=False)
-                end = await self._streamed(wal, progress, activity)
+                feed = LoneFeed(wal, cluster.source.wal, self._context.connection.wake_from_thread)
+                end = await self._streamed(feed, progress, StreamActivity(command.slot, is_logical=False))
         return self._ended(end, b"" if timeline.left is None else next_timeline(cluster.version, timeline))
 
     def _ended(self, end: StreamEnd, rows: bytes | None) -> bool:
@@ -153,7 +152,7 @@ class StreamCommands:
             user, [name for text in texts for name in split_identifiers(text, self._context.served.cluster.major) or ()]
         )
 
-    def _decoder(self, slot: Slot, command: StartLogical) -> SlotDecoder:
+    def _subscription(self, slot: Slot, command: StartLogical) -> Subscription:
         cluster = self._context.served.cluster
         start = max(command.lsn, slot.confirmed_lsn)
         options = tuple((name, None if value is None else str(value)) for name, value in command.options)
@@ -162,7 +161,13 @@ class StreamCommands:
         if cluster.source.server_version is not None:
             settings["server_version"] = cluster.source.server_version
         request = replace(
-            request, wal=cluster.source.wal, options=options, settings=tuple(settings.items()), slot=command.slot
+            request,
+            wal=cluster.source.wal,
+            options=options,
+            settings=tuple(settings.items()),
+            slot=command.slot,
+            start=start,
+            two_phase=slot.two_phase,
         )
         log.info('starting logical decoding for slot "%s"', command.slot)
         log.info(
@@ -170,7 +175,8 @@ class StreamCommands:
             lsn_text(start, cluster.version),
             lsn_text(slot.restart_lsn, cluster.version),
         )
-        return SlotDecoder(cluster, of_session(request, start, slot.two_phase), kept_in_slot(slot))
+        wake = self._context.connection.wake_from_thread
+        return self._context.served.folds.subscription(request, kept_in_slot(slot), wake)
 
     def _check_no_transaction(self) -> None:
         if self._context.statements.transaction.status != IDLE:

@@ -24,9 +24,8 @@ from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
 from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
 from headwater.walsender.connection import Connection
 from headwater.walsender.feed import Feed
+from headwater.walsender.folds.items import Reached, TimelineEnd
 from headwater.walsender.operating.activity import StreamActivity, StreamState
-from headwater.walsender.physical_wal import TimelineEnd
-from headwater.walsender.slot_decoder import Reached
 from headwater.walsender.slot_progress import Progress
 
 log = logging.getLogger("headwater.walsender")

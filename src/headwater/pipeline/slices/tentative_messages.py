@@ -47,6 +47,10 @@ class Settlement:
 
     _given: set[int] = field(default_factory=set)
 
+    def copy(self) -> Settlement:
+        """Return another one, as this is now."""
+        return Settlement(set(self._given))
+
     def goes_out(self, kind: int, number: int, counts_as: int) -> bool:
         """Tell whether messages of this kind and number go out; to be asked once for each."""
         was_given = number in self._given

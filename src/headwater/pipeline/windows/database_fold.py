@@ -178,6 +178,22 @@ class DatabaseFold:
         )
         self.opened = self.outputs[0].opened
 
+    def change_outputs(self, outputs: Sequence[OpenOutput], states: Sequence[OutputState]) -> None:
+        """Change what is made of what follows, between two windows, from a state on.
+
+        Args:
+            outputs: of the same database and kind of session; one at least.
+            states: of each, as of the end of the last window.
+        """
+        opened = self.opened
+        shared = [replace(output.opened, directory=opened.directory, store=opened.store) for output in outputs]
+        self.outputs = tuple(replace(output, opened=own) for output, own in zip(outputs, shared, strict=True))
+        self._behind = [replace(behind, outputs=tuple(states)) for behind in self._behind]
+        if self._state is not None:
+            self._state = replace(self._state, outputs=tuple(states))
+        self.opened = self.outputs[0].opened
+        self._session = _Sessions(self.outputs, self._session.is_first, self.name is not None, self._session.has_rows)
+
     def table_names(self, output: int) -> frozenset[str]:
         """Return names that tables had after the last window, if patterns of this output ask for tables."""
         return frozenset(self._session.names[output])
@@ -323,9 +339,9 @@ class _Sessions:
         self._start_lsn = opened.store.start_lsn
         self._request, self._state = opened.request, opened.state
         self._end = NEVER if opened.request.end is None else opened.request.end
-        self._is_first = is_first
+        self.is_first = is_first
         self._late: list[Int64s] = []
-        self._is_one_of_several, self._has_rows = is_one_of_several, has_rows
+        self._is_one_of_several, self.has_rows = is_one_of_several, has_rows
         self.names: list[set[str]] = [set() for _ in outputs]
         self._custom: Int64s = np.zeros(0, np.int64)
         self._replica: tuple[int, int] | None = None
@@ -338,12 +354,12 @@ class _Sessions:
         """
         self._warn_of_left_out(window, is_end)
         self._note_levels(window)
-        if is_end and self._is_first and self._replica is not None:
+        if is_end and self.is_first and self._replica is not None:
             warn_of_replica_level(*self._replica)
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
-        if window.is_last and self._is_first:
+        if window.is_last and self.is_first:
             warn_of_custom_records(self._custom)
-        if is_end and self._is_first:
+        if is_end and self.is_first:
             state = self._state
             warn_of_abandoned(
                 self._directory, self._start_lsn if state is None else state.lsn, self._end, goes_on=state is not None
@@ -383,7 +399,7 @@ class _Sessions:
                 late = late[~inside]
         if control.builder.is_consistent:
             early = late < control.builder.start_decoding_at
-            if not self._has_rows:
+            if not self.has_rows:
                 warn_of_late_start(control, self._start_lsn, late[early])
             warn_of_prepared(control, late[~early])
             late = late[:0]

@@ -31,10 +31,12 @@ class WindowBounds:
 
     Attributes:
         wal_bytes: bytes of WAL; index_bytes: bytes of its index's rows. A window has one run at least.
+        line_bytes: a window ends at multiples of it, at the latest, if they are where runs end; 0 for none.
     """
 
     wal_bytes: int = 1 << 30
     index_bytes: int = 32 << 20
+    line_bytes: int = 0
 
 
 DEFAULT_BOUNDS = WindowBounds()
@@ -124,7 +126,9 @@ class RunIndexer:
         return self._run(self._tasks(lo, hi, request))
 
     def _is_full(self, runs: Sequence[Run]) -> bool:
-        rows = sum(run.row_bytes for run in runs)
+        rows, line = sum(run.row_bytes for run in runs), self._bounds.line_bytes
+        if line and runs[0].task.lo // line != (runs[-1].task.hi - 1) // line:
+            return True
         return runs[-1].task.hi - runs[0].task.lo > self._bounds.wal_bytes or rows > self._bounds.index_bytes
 
     def _look(self, request: Request) -> Run | None:

@@ -10,6 +10,7 @@ Known gap: of an archive with folders, those that are there when it begins to be
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import select
 from collections.abc import Sequence
@@ -49,13 +50,13 @@ class Arrivals:
         if self._watch is not None:
             os.close(self._watch)
 
-    def wait(self) -> None:
-        """Wait until something happens in a place, it is time to look, or waiting is to end."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until something happens in a place, it is time to look, or waiting is to end; so long at most."""
         ready = select.poll()
         for descriptor in (self._stop, self._watch):
             if descriptor is not None:
                 ready.register(descriptor, select.POLLIN)
-        ready.poll(self._milliseconds)
+        ready.poll(self._milliseconds if seconds is None else min(self._milliseconds, math.ceil(seconds * 1000)))
         if self._watch is not None:
             with suppress(BlockingIOError):
                 while len(os.read(self._watch, _BUFFER_BYTES)):

@@ -1,0 +1,217 @@
+"""``headwater serve`` beside the server's own walsender: how fast a stream is, how many share it, how late it comes.
+
+Clients are pg_recvlogical, which writes to a file: what it needs itself is in both figures. Slots are made before the
+workload, which then lies behind all of them: they catch up. Of the fan-out the time counts until the last has all.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.receiver.base_backup import BackupRequest, take_backup
+from headwater.walsender.access.users import User, Users, write_users
+from logs import bench_server
+from results import Measurement, Result, Sitting
+from server_runs import OPTIONS, RUNS, one_row
+from workloads import PGBENCH_CLIENTS, prepare_pgbench, run_pgbench
+
+CHANGES = 2_000_000
+SUBSCRIBERS = 20
+PUBLICATIONS = {
+    "everything": "ALL TABLES",
+    "accounts": "TABLE pgbench_accounts",
+    "tellers": "TABLE pgbench_tellers",
+    "branches": "TABLE pgbench_branches",
+    "history": "TABLE pgbench_history",
+}
+RATE, SECONDS, WARM_UP_SECONDS = 1000, 30.0, 5.0
+LATENCIES = {"serve_latency_p50_ms": (50, 50.0), "serve_latency_p99_ms": (99, 250.0)}
+"""By name: which percentile, and what it may be at most."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A server that a client streams from: its environment says which."""
+
+    environment: Mapping[str, str]
+    program: Path
+
+    def make_slot(self, name: str, plugin: str = "pgoutput") -> None:
+        """Make a slot at the end of the log."""
+        self._run("--slot", name, "--create-slot", "--plugin", plugin)
+
+    def drop_slot(self, name: str) -> None:
+        """Drop a slot."""
+        self._run("--slot", name, "--drop-slot")
+
+    def stream(self, slot: str, file: Path, end: str, publication: str = "everything") -> subprocess.Popen[bytes]:
+        """Begin to stream up to an LSN."""
+        options = {**dict(OPTIONS), "publication_names": publication}
+        words = ["--slot", slot, "--start", "--endpos", end, "--no-loop", "--file", str(file)]
+        words += [part for name, value in options.items() for part in ("--option", f"{name}={value}")]
+        return subprocess.Popen(self._command(*words), env=dict(self.environment))
+
+    def _run(self, *words: str) -> None:
+        subprocess.run(self._command(*words), env=dict(self.environment), check=True, capture_output=True)
+
+    def _command(self, *words: str) -> list[str]:
+        return [str(self.program), "--dbname", "postgres", *words]
+
+
+@contextmanager
+def serving(server: EmbeddedPostgres, directory: Path) -> Iterator[tuple[Peer, Peer]]:
+    """Serve a server's WAL as it writes it; give the server and the service."""
+    backup, rules, users = directory / "serve-base", directory / "hba.conf", directory / "users.toml"
+    take_backup(BackupRequest(conninfo=_conninfo(server), directory=backup))
+    rules.write_text("host all,replication all 127.0.0.1/32 trust\n")
+    write_users(users, Users().with_user(User("postgres", may_copy_all=True)))
+    command = [sys.executable, "-m", "headwater.cli.main", "serve", "--listen", "127.0.0.1:0"]
+    command += ["--wal", str(server.wal_directory), "--catalog", str(backup), "--slots", str(directory / "slots")]
+    command += ["--auth", str(rules), "--users", str(users)]
+    program = server.programs.program("pg_recvlogical")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        port = service.stdout.readline().rpartition(":")[2].strip()
+        ours = {"PGHOST": "127.0.0.1", "PGPORT": port, "PGUSER": "postgres"}
+        try:
+            environment = server.client_environment()
+            yield Peer(environment, program), Peer({**environment, **ours}, program)
+        finally:
+            service.terminate()
+
+
+def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+    """Start a server and a service, and stream from both in turns."""
+    results: list[Result] = []
+    with bench_server({"max_wal_senders": "30"}) as server:
+        prepare_pgbench(server)
+        with server.connect() as connection:
+            for name, tables in PUBLICATIONS.items():
+                connection.execute(f"CREATE PUBLICATION {name} FOR {tables}".encode())
+        with serving(server, sitting.directory) as (theirs, ours):
+            if {"serve_throughput", "serve_fanout"} & set(names):
+                results += _catching_up(server, theirs, ours, sitting, names)
+            if set(LATENCIES) & set(names):
+                results += _latency(server, ours, sitting, names)
+    return results
+
+
+def _catching_up(
+    server: EmbeddedPostgres, theirs: Peer, ours: Peer, sitting: Sitting, names: Collection[str]
+) -> list[Result]:
+    runs, changes = sitting.runs or RUNS, sitting.changes or CHANGES
+    slots = [f"alone_{number}" for number in range(runs + 1)]
+    many = [[f"many_{number}_{turn}" for number in range(SUBSCRIBERS)] for turn in range(runs)]
+    for slot in (*slots, *(name for turn in many for name in turn)):
+        ours.make_slot(slot)
+    theirs.make_slot("bench")
+    with sitting.console.status(f"serve: write {changes:,} changes"):
+        run_pgbench(server, changes)
+    with server.connect() as connection:
+        end = str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
+    seconds: dict[str, list[float]] = {"ours": [], "server": []}
+    with sitting.console.status("serve: one subscriber, in turns with the server's"):
+        for slot in slots:
+            seconds["ours"].append(_timed([(ours, slot, "everything")], sitting.directory, end))
+            with server.connect() as connection:
+                connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
+            seconds["server"].append(_timed([(theirs, "client", "everything")], sitting.directory, end))
+            theirs.drop_slot("client")
+    # The first run warms up.
+    alone = tuple(seconds["ours"][1:])
+    about = f"pg_recvlogical, {changes:,} changes of pgbench behind"
+    rates = {name: tuple(changes / each for each in times[1:]) for name, times in seconds.items()}
+    result = Result("serve_throughput", about, "changes/s", rates["ours"], {"server": rates["server"]}, target=3.0)
+    results = [result] if result.name in names else []
+    if "serve_fanout" in names:
+        with sitting.console.status(f"serve: {SUBSCRIBERS} subscribers"):
+            results.append(_fanout(ours, many, alone, sitting.directory, end))
+    return results
+
+
+def _fanout(ours: Peer, many: Sequence[Sequence[str]], alone: tuple[float, ...], directory: Path, end: str) -> Result:
+    publications = [list(PUBLICATIONS)[number % len(PUBLICATIONS)] for number in range(SUBSCRIBERS)]
+    runs = []
+    for slots in many:
+        together = _timed([(ours, *it) for it in zip(slots, publications, strict=True)], directory, end)
+        runs.append(together / statistics.median(alone))
+    about = f"{SUBSCRIBERS} subscribers of {len(PUBLICATIONS)} publications catching up, over one"
+    return Result("serve_fanout", about, "times", tuple(runs), is_cost=True, target=2.0)
+
+
+def _timed(streams: Sequence[tuple[Peer, str, str]], directory: Path, end: str) -> float:
+    """Return the seconds until all have everything."""
+    files = [directory / slot for _, slot, _ in streams]
+    began = time.perf_counter()
+    clients = [
+        peer.stream(slot, file, end, publication)
+        for (peer, slot, publication), file in zip(streams, files, strict=True)
+    ]
+    if any(status != 0 for status in [client.wait() for client in clients]):
+        raise SystemExit("a client has failed")
+    seconds = time.perf_counter() - began
+    for file in files:
+        file.unlink()
+    return seconds
+
+
+def _latency(server: EmbeddedPostgres, ours: Peer, sitting: Sitting, names: Collection[str]) -> list[Result]:
+    """Read what a client prints while pgbench sends transactions at an even rate."""
+    seconds = sitting.seconds or SECONDS
+    ours.make_slot("late", "test_decoding")
+    words = ["--slot", "late", "--start", "--file", "-", "--option", "include-timestamp=1"]
+    command = [str(ours.program), "--dbname", "postgres", *words]
+    with subprocess.Popen(command, env=dict(ours.environment), stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        arrivals: list[tuple[float, float]] = []
+        reading = threading.Thread(target=_read, args=(client.stdout, arrivals))
+        reading.start()
+        load = [str(server.programs.program("pgbench")), "--no-vacuum", "--protocol", "prepared"]
+        load += ["--client", str(PGBENCH_CLIENTS), "--rate", str(RATE), "--time", str(round(seconds + WARM_UP_SECONDS))]
+        began = time.time() + WARM_UP_SECONDS
+        with sitting.console.status(f"serve: {RATE} transactions a second"):
+            subprocess.run(load, env=server.client_environment(), check=True, capture_output=True)
+        time.sleep(1)
+        client.terminate()
+        reading.join()
+    late = np.array([arrived - committed for committed, arrived in arrivals if committed > began]) * 1000
+    more = {"transactions_per_second": len(late) / seconds}
+    about = f"commit to pg_recvlogical, {RATE:,} transactions/s, p"
+    parts = np.array_split(late, sitting.runs or RUNS)
+    return [
+        Result(
+            *(name, f"{about}{percentile}", "ms", tuple(float(np.percentile(part, percentile)) for part in parts)),
+            is_cost=True,
+            target=at_most,
+            more=more,
+        )
+        for name, (percentile, at_most) in LATENCIES.items()
+        if name in names
+    ]
+
+
+def _read(stream: Iterator[bytes], arrivals: list[tuple[float, float]]) -> None:
+    for line in stream:
+        if line.startswith(b"COMMIT"):
+            text = line.decode().rpartition("(at ")[2].rstrip(")\n")
+            arrivals.append((datetime.fromisoformat(text + ":00" * (text[-3] in "+-")).timestamp(), time.time()))
+
+
+def _conninfo(server: EmbeddedPostgres) -> str:
+    environment = server.client_environment()
+    return f"host={environment['PGHOST']} port={environment['PGPORT']} user={environment['PGUSER']} dbname=postgres"
+
+
+MEASUREMENT = Measurement(("serve_throughput", "serve_fanout", *LATENCIES), measure)

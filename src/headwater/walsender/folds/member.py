@@ -1,0 +1,59 @@
+"""One session's part in a fold: its queue, and how much of the present window it has been given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from headwater.walsender.folds.outbox import Outbox
+
+BUSY_SECONDS = 1.0
+"""A client that has taken something within this time takes what it is given."""
+
+
+class Member:
+    """A member of an output.
+
+    Args:
+        outbox: its queue.
+
+    Attributes:
+        outbox: its queue.
+        given: messages that it has been given of what follows the state at the start of the present window.
+        is_stopped: it takes nothing any more.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.given = 0
+        self.is_stopped = False
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+
+    @property
+    def can_join(self) -> bool:
+        """Whether it stands where the fold stands, and takes what it is given."""
+        outbox = self.outbox
+        return self.given == 0 and (outbox.is_roomy or outbox.idle_seconds < BUSY_SECONDS)
+
+    def entered(self) -> None:
+        """Note that a fold has it."""
+        self._is_idle.clear()
+
+    def left(self) -> None:
+        """Note that no fold has it."""
+        self._is_idle.set()
+
+    def park(self, resume: Callable[[], None]) -> None:
+        """Leave a fold; go on alone once there is room for it."""
+        self.left()
+        self.outbox.when_roomy(resume)
+
+    def stop(self) -> None:
+        """Take nothing any more."""
+        self.is_stopped = True
+        self.outbox.close()
+
+    def wait(self) -> None:
+        """Wait until no fold has it."""
+        self._is_idle.wait()

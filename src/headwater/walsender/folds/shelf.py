@@ -1,0 +1,79 @@
+"""The states of a database that folds have passed by: from the nearest of them others begin.
+
+They are of no output. Kept are so many bytes of them, none for longer than a time; of states close to each other the
+later one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import fields, is_dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from headwater.slots.kept_state import KeptState
+
+MOST_BYTES = 256 << 20
+MOST_SECONDS = 600.0
+SPACING = 16 << 20
+"""Bytes of WAL between two states, at least, but for the newest."""
+
+
+class Shelf:
+    """The states of one database; any thread asks.
+
+    Args:
+        most_bytes: of all; the newest is kept_state in any case.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._states: dict[int, tuple[KeptState, int, float]] = {}
+
+    def put(self, kept_state: KeptState) -> None:
+        """Keep a state, which has no outputs."""
+        lsn, now = kept_state.state.lsn, time.monotonic()
+        with self._lock:
+            if lsn in self._states:
+                return
+            self._states[lsn] = kept_state, size_of(kept_state), now
+            self._drop(now)
+
+    def nearest(self, lsn: int) -> KeptState | None:
+        """Return the last state at or before an LSN; None if there is none."""
+        with self._lock:
+            at = max((place for place in self._states if place <= lsn), default=None)
+            return None if at is None else self._states[at][0]
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def _drop(self, now: float) -> None:
+        """Drop what is too old, too close to a later one, or too much."""
+        lsns = sorted(self._states)
+        newest = lsns[-1]
+        for place, following in pairwise(lsns):
+            is_close = following != newest and following // SPACING == place // SPACING
+            if is_close or now - self._states[place][2] > MOST_SECONDS:
+                del self._states[place]
+        total = sum(size for _, size, _ in self._states.values())
+        for place in sorted(self._states)[:-1]:
+            if total <= self._most_bytes:
+                return
+            total -= self._states.pop(place)[1]
+
+
+def size_of(value: object) -> int:
+    """Count the bytes of the arrays and byte strings of a value."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, tuple):
+        return sum(map(size_of, value))
+    if is_dataclass(value):
+        return sum(size_of(getattr(value, field.name)) for field in fields(value))
+    return 8

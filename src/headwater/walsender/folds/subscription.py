@@ -1,0 +1,102 @@
+"""The folds of a service, and what a session has of them: a subscription, which a stream takes its items from.
+
+Calls come from the event loop and from threads that sessions wait for; opening and stopping take their time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import astuple
+
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.slots.kept_state import KeptState
+from headwater.wal.segments.place import WalSource
+from headwater.walsender.folds.fold_windows import ServedWal, look_from
+from headwater.walsender.folds.member import Member
+from headwater.walsender.folds.outbox import Outbox
+from headwater.walsender.folds.places import Places
+from headwater.walsender.folds.shared_fold import Counts, SharedFold, Surroundings
+from headwater.walsender.folds.shared_output import SharedOutput
+from headwater.walsender.folds.shelf import Shelf
+
+log = logging.getLogger("headwater.walsender")
+
+
+class Subscription:
+    """A session's subscription.
+
+    Args:
+        around: the surroundings of its database's folds.
+        output: it alone; kept_state: the state where it begins, None for the catalog.
+        member: its part in a fold.
+    """
+
+    def __init__(
+        self, around: Surroundings, output: SharedOutput, kept_state: KeptState | None, member: Member
+    ) -> None:
+        self._around, self._member = around, member
+        self._begin: SharedFold | None = SharedFold(around, [output], kept_state)
+        self.take = member.outbox.take
+
+    def start(self) -> None:
+        """Begin to decode."""
+        fold, self._begin = self._begin, None
+        assert fold is not None
+        fold.start()
+
+    def stop(self) -> None:
+        """End decoding as soon as may be; call from another thread than the loop's, as it waits for that."""
+        counts, most = self._around.counts, self._member.outbox.most
+        log.debug("a subscriber leaves, for whom at most %d bytes of messages have waited", most)
+        log.debug("messages: %d made, %d given; %d joined, %d detached", *astuple(counts))
+        self._member.stop()
+        self._around.places.wake_all()
+        self._member.wait()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether all WAL that is there has been decoded and taken."""
+        return self._member.outbox.is_drained
+
+    @property
+    def has_items(self) -> bool:
+        """Whether something can be taken."""
+        return self._member.outbox.has_items
+
+
+class Folds:
+    """The folds of a service.
+
+    Args:
+        wal: that is served; source: where it comes to.
+        shelves: of states, by the database's name.
+
+    Attributes:
+        counts: of all folds.
+    """
+
+    def __init__(self, wal: ServedWal, source: WalSource, shelves: Mapping[str, Shelf]) -> None:
+        self.counts = Counts()
+        self._around = {
+            name: Surroundings(wal, source, Places(), shelf, self.counts) for name, shelf in shelves.items()
+        }
+
+    def subscription(
+        self, request: DecodeRequest, kept_state: KeptState | None, wake: Callable[[], None]
+    ) -> Subscription:
+        """Open a subscription.
+
+        Args:
+            request: what is decoded; its start is where the session begins.
+            kept_state: where decoding begins, None for the catalog.
+            wake: called when there is something to take, from another thread.
+
+        Raises:
+            HeadwaterError: the plugin, one of its options or a setting is refused, or WAL is missing.
+        """
+        assert request.database is not None
+        around, member = self._around[request.database], Member(Outbox(wake))
+        output = SharedOutput(request, () if kept_state is None else kept_state.server_settings, [member])
+        output.open(kept_state, look_from(around.wal, kept_state).directory)
+        return Subscription(around, output, kept_state, member)

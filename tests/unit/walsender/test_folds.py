@@ -1,0 +1,256 @@
+"""Folds of a database: where they go and for whom they wait, queues of bounded size, the shelf of states."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import SlotError
+from headwater.protocol.copy_frames import Piece
+from headwater.slots.kept_state import KeptState
+from headwater.walsender.folds.items import Reached
+from headwater.walsender.folds.outbox import Outbox
+from headwater.walsender.folds.places import Go, Places, Wait
+from headwater.walsender.folds.rules import (
+    GATHER_SECONDS,
+    MOST_GATHER_SECONDS,
+    MUCH_BYTES,
+    MUCH_PATIENCE_SECONDS,
+    NEAR_BYTES,
+    PATIENCE_SECONDS,
+    WINDOW_BYTES,
+    Standing,
+    Whereabouts,
+    aim,
+    next_line,
+    patience,
+)
+from headwater.walsender.folds.shelf import SPACING, Shelf
+
+LSNS = st.integers(1, 8 * WINDOW_BYTES)
+OTHERS = st.lists(st.builds(Whereabouts, LSNS, st.none() | LSNS, st.booleans()), max_size=4)
+
+
+def piece(size: int) -> Piece:
+    return Piece(memoryview(bytes(size)), 1, 0)
+
+
+def state_at(lsn: int) -> KeptState:
+    """Return a state of which only the place matters."""
+    return cast(KeptState, SimpleNamespace(state=SimpleNamespace(lsn=lsn)))
+
+
+@given(position=LSNS, left=st.integers(1, 4 * WINDOW_BYTES), others=OTHERS)
+def test_a_window_goes_on_and_ends_where_others_stand(position: int, left: int, others: list[Whereabouts]) -> None:
+    target = aim(position, position + left, others)
+    assert position < target <= min(position + left, next_line(position))
+    places = {other.position if other.target is None else other.target for other in others}
+    assert not [place for place in places if position < place < target]
+
+
+@given(standing=st.builds(Standing, LSNS, LSNS, st.floats(0, 60), st.booleans(), st.floats(0, 60)), others=OTHERS)
+def test_all_waiting_is_bounded(standing: Standing, others: list[Whereabouts]) -> None:
+    assert 0 <= patience(standing, others) <= MUCH_PATIENCE_SECONDS
+    if standing.waited >= MUCH_PATIENCE_SECONDS:
+        assert patience(standing, others) == 0
+
+
+@given(positions=st.sets(LSNS, min_size=2, max_size=5))
+def test_of_folds_that_stand_one_goes_at_once(positions: set[int]) -> None:
+    """The last one has nobody to wait for: no two wait for each other."""
+    end = max(positions) + 10 * WINDOW_BYTES
+    last = min(positions)
+    assert patience(Standing(last, end, 0), [Whereabouts(place) for place in positions - {last}]) == 0
+
+
+def test_who_is_waited_for() -> None:
+    far_end, near_end = 100 * WINDOW_BYTES + MUCH_BYTES, 100 * WINDOW_BYTES + NEAR_BYTES
+    here = 100 * WINDOW_BYTES
+    behind = here - WINDOW_BYTES // 2
+    busy, ending = Standing(here, far_end, 0), Standing(here, near_end, 0)
+    assert patience(busy, [Whereabouts(behind, here)]) == MUCH_PATIENCE_SECONDS
+    assert patience(busy, [Whereabouts(behind)]) == MUCH_PATIENCE_SECONDS
+    assert patience(busy, [Whereabouts(behind, here, is_slow=True)]) == 0
+    assert patience(busy, [Whereabouts(behind, here + 1)]) == 0
+    assert patience(ending, [Whereabouts(behind, here)]) == 0
+    assert patience(ending, [Whereabouts(here - NEAR_BYTES, here)]) == PATIENCE_SECONDS
+
+
+def test_who_comes_where_others_are_gathers() -> None:
+    here, end = WINDOW_BYTES, 100 * WINDOW_BYTES
+    running = [Whereabouts(here, next_line(here))]
+    assert patience(Standing(here, end, 0, is_new=True), []) == 0
+    assert patience(Standing(here, end, 0, is_new=True), running) == GATHER_SECONDS
+    assert patience(Standing(here, end, 1, is_new=True, quiet=GATHER_SECONDS), running) == 0
+    assert patience(Standing(here, end, MOST_GATHER_SECONDS, is_new=True), running) == 0
+
+
+def test_a_queue_has_no_more_than_its_budget() -> None:
+    outbox = Outbox(lambda: None, budget=100)
+    assert outbox.offer(piece(60), 0)
+    assert not outbox.offer(piece(60), 0)
+    assert outbox.offer(Reached(state_at(1)), 0)
+    outbox.take()
+    assert outbox.offer(piece(60), 0)
+    assert outbox.most == 60
+    assert Outbox(lambda: None, budget=100).offer(piece(200), 0)
+
+
+def test_states_that_follow_each_other_become_one() -> None:
+    outbox = Outbox(lambda: None)
+    for lsn in range(1, 1000):
+        outbox.offer(Reached(state_at(lsn)))
+    outbox.offer(piece(1))
+    outbox.offer(Reached(state_at(1000)))
+    items = [outbox.take() for _ in range(4)]
+    assert [item.kept.state.lsn for item in items if isinstance(item, Reached)] == [999, 1000]
+    assert items[3] is None
+
+
+def test_a_queue_says_when_there_is_room() -> None:
+    outbox, calls = Outbox(lambda: None, budget=100), list[int]()
+    outbox.when_roomy(lambda: calls.append(0))
+    assert calls == [0]
+    for _ in range(4):
+        outbox.offer(piece(25))
+    outbox.when_roomy(lambda: calls.append(1))
+    outbox.take()
+    assert calls == [0]
+    outbox.take()
+    assert calls == [0, 1]
+    outbox.take()
+    assert calls == [0, 1]
+
+
+def test_a_closed_queue_takes_everything_and_has_nothing() -> None:
+    outbox = Outbox(lambda: None, budget=100)
+    outbox.offer(piece(100))
+    waiting = threading.Thread(target=outbox.offer, args=(piece(100),))
+    waiting.start()
+    outbox.close()
+    waiting.join()
+    outbox.when_roomy(lambda: pytest.fail("it is closed"))
+    assert outbox.take() is None
+
+
+def test_an_end_is_drained_when_all_was_taken() -> None:
+    outbox = Outbox(lambda: None)
+    outbox.offer(SlotError("it ends"))
+    outbox.note_end()
+    drained = [outbox.is_drained]
+    outbox.take()
+    drained.append(outbox.is_drained)
+    outbox.offer(piece(1))
+    assert [*drained, outbox.is_drained] == [False, True, False]
+
+
+def test_a_shelf_has_the_nearest_state() -> None:
+    shelf = Shelf()
+    assert shelf.nearest(SPACING) is None
+    for number in range(1, 9):
+        shelf.put(state_at(number * SPACING // 2))
+    nearest = shelf.nearest(3 * SPACING + SPACING // 4)
+    assert nearest is not None
+    assert nearest.state.lsn == 5 * SPACING // 2
+    newest = shelf.nearest(100 * SPACING)
+    assert newest is not None
+    assert newest.state.lsn == 4 * SPACING
+    assert len(shelf) == 5
+
+
+def test_a_shelf_has_a_budget() -> None:
+    shelf = Shelf(most_bytes=20)
+    for number in range(1, 9):
+        shelf.put(state_at(number * SPACING))
+    assert len(shelf) == 2
+    newest = shelf.nearest(100 * SPACING)
+    assert newest is not None
+    assert newest.state.lsn == 8 * SPACING
+
+
+@dataclass(eq=False)
+class Walker:
+    """A fold without WAL: it stands, and goes where it is told."""
+
+    kept: Any
+    outputs: list[Any] = field(default_factory=list)
+    handed: list[Any] = field(default_factory=list)
+    alone_until: int = 0
+    woken: int = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+class Output:
+    """An output with members, unlike any other."""
+
+    kind = ("kind",)
+    opened: object = True
+
+    def __init__(self) -> None:
+        member = SimpleNamespace(can_join=True)
+        self.members = [member]
+
+    def drop_stopped(self) -> None:
+        pass
+
+    def is_same_as(self, other: Output, position: int) -> bool:  # noqa: ARG002
+        return False
+
+
+def walker(lsn: int, parts: object) -> Walker:
+    """Return a fold at a place whose state has these parts."""
+    return Walker(KeptState(_state(lsn, parts)), [Output()])
+
+
+def _state(lsn: int, parts: object) -> Any:
+    @dataclass(frozen=True)
+    class State:
+        lsn: int
+        catalog: object
+        left: object
+        outputs: tuple[object, ...] = ()
+
+    return State(lsn, parts, parts)
+
+
+def test_folds_that_meet_become_one() -> None:
+    places, parts = Places(), object()
+    ahead, behind = walker(200, parts), walker(100, parts)
+    for fold in (ahead, behind):
+        places.enter(fold)
+    assert places.next_step(ahead, 200, False) == Wait(None, has_changed=False)
+    assert places.next_step(behind, 300, True) == Go(200, has_changed=False)
+    behind.kept = KeptState(_state(200, parts))
+    assert places.next_step(behind, 300, True) is None
+    assert ahead.woken
+    assert len(ahead.handed) == 1
+    assert places.next_step(ahead, 300, True) == Go(300, has_changed=True)
+    assert len(ahead.outputs) == 2
+
+
+def test_a_fold_that_failed_in_company_stays_alone_for_the_window() -> None:
+    places, parts = Places(), object()
+    first, second = walker(100, parts), walker(100, parts)
+    for fold in (first, second):
+        fold.alone_until = 200
+        places.enter(fold)
+    assert places.next_step(first, 200, True) == Go(200, has_changed=False)
+    assert places.next_step(second, 200, True) == Go(200, has_changed=False)
+    first.kept = second.kept = KeptState(_state(200, parts))
+    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
+    assert places.next_step(second, 200, False) is None
+
+
+def test_a_fold_without_members_ends() -> None:
+    places, fold = Places(), walker(100, object())
+    places.enter(fold)
+    fold.outputs[0].members.clear()
+    assert places.next_step(fold, 200, True) is None
