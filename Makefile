@@ -177,8 +177,8 @@ build/peers: tests/peers/pom.xml
 	mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/peers
 	@touch $@
 
-test-peers: servers build/peers ## compare debezium with Debezium's own connector, which Maven brings
-	$(VENV)/bin/pytest --all-majors --peers tests/oracle/test_debezium.py
+test-peers: servers build/peers ## compare debezium with Debezium's own connector, and ask the service by JDBC; Maven brings both
+	$(VENV)/bin/pytest --all-majors --peers tests/oracle/test_debezium.py tests/serving/test_jdbc.py
 
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \

@@ -2,81 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from psycopg import pq
-from psycopg.pq.abc import PGconn
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres, program_version
+from headwater.demo.embedded_postgres import program_version
+from serving.answers import answer_of, connected, places
 from serving.service import Serving, backup_of
 
 pytestmark = pytest.mark.server
-
-FIELDS = {
-    "severity": pq.DiagnosticField.SEVERITY,
-    "sqlstate": pq.DiagnosticField.SQLSTATE,
-    "message": pq.DiagnosticField.MESSAGE_PRIMARY,
-    "detail": pq.DiagnosticField.MESSAGE_DETAIL,
-}
-LSN = re.compile(rb"^[0-9A-F]{1,8}/[0-9A-F]{1,8}$")
-SNAPSHOT = re.compile(rb"^[0-9A-F]{8}-[0-9A-F]{8}-\d+$")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer to a command: its status, its columns, its rows, its error."""
-
-    status: str
-    tag: bytes | None
-    columns: tuple[tuple[bytes | None, int, int, int], ...]
-    rows: tuple[tuple[bytes | None, ...], ...]
-    error: tuple[bytes | None, ...]
-    transaction: str
-
-
-def plain(value: bytes | None) -> bytes | None:
-    """Replace what differs from run to run."""
-    if value is not None and SNAPSHOT.match(value):
-        return b"SNAPSHOT"
-    return b"LSN" if value is not None and LSN.match(value) else value
-
-
-def answer_of(connection: PGconn, command: str) -> Answer:
-    """Run a command."""
-    result = connection.exec_(command.encode())
-    columns = range(result.nfields)
-    return Answer(
-        status=pq.ExecStatus(result.status).name,
-        tag=result.command_status,
-        columns=tuple((result.fname(i), result.ftype(i), result.fsize(i), result.fmod(i)) for i in columns),
-        rows=tuple(tuple(plain(result.get_value(row, i)) for i in columns) for row in range(result.ntuples)),
-        error=tuple(result.error_field(field) for field in FIELDS.values()) if result.error_message else (),
-        transaction=pq.TransactionStatus(connection.transaction_status).name,
-    )
-
-
-@contextmanager
-def connected(**words: str) -> Iterator[PGconn]:
-    """Connect by libpq."""
-    connection = pq.PGconn.connect(" ".join(f"{name}='{value}'" for name, value in words.items()).encode())
-    try:
-        yield connection
-    finally:
-        connection.finish()
-
-
-def places(server: EmbeddedPostgres, serving: Serving, **words: str) -> list[dict[str, str]]:
-    """Return what clients connect with: to the server, to the service."""
-    theirs = {**server.connection_info(), "dbname": "postgres"}
-    ours = {"host": "127.0.0.1", "port": str(serving.port), "user": "postgres", "dbname": "postgres"}
-    return [{**theirs, **words}, {**ours, **words}]
-
 
 COMMANDS = (
     "IDENTIFY_SYSTEM",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,8 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.service import serve_until
     from headwater.walsender.service_status import status_of
 
+    if find_spec("pgparse") is None:
+        raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)

@@ -19,6 +19,7 @@ from headwater.walsender.functions.views import (
     SessionFacts,
     StreamFacts,
     activity_row,
+    hidden,
     slot_row,
     slot_statistics_row,
     stream_row,
@@ -64,7 +65,9 @@ class SessionKnowledge:
         functions = defaultdict[str, list[Function]](list)
         for function in (*session_functions(self, version), *slot_functions(self._slots, version)):
             functions[function.name].append(function)
-        return Known(functions, self._view, self._written, self.user, self.database, self.transaction_time)
+        boolean_name = "bool" if version.casts_boolean_constants else ""
+        names = self.user, self.database
+        return Known(functions, self._view, self._written, *names, self.transaction_time, boolean_name)
 
     @property
     def _slots(self) -> SlotOperations:
@@ -95,7 +98,10 @@ class SessionKnowledge:
 
     def _sessions(self) -> list[SessionFacts]:
         activities = list(self.served.activities.values())
-        return [self._facts(activity) for activity in activities if activity.state is not SessionState.STARTING]
+        facts = [self._facts(activity) for activity in activities if activity.state is not SessionState.STARTING]
+        if self.statements.user.publications is None:
+            return facts
+        return [session if session.user == self.user else hidden(session) for session in facts]
 
     def _facts(self, activity: SessionActivity) -> SessionFacts:
         streamed, stream = activity.stream, None

@@ -11,11 +11,12 @@ transactions in progress stops at the end of a transaction, not at that of a blo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 
-from headwater.errors import SessionError
+from headwater.errors import PluginError, SessionError
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
@@ -28,7 +29,7 @@ from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.pipeline.windows.windows import PlanWindows, windows_in_threads
 from headwater.reorder.commits.state import State
 from headwater.reorder.plan import Plan, Slice
-from headwater.reorder.slices.cutting import cut_slices
+from headwater.reorder.slices.cutting import each_slice
 from headwater.reorder.unit_flags import ENDS_HERE
 from headwater.rows.items import Messages
 from headwater.slots.slot import Slot
@@ -39,8 +40,8 @@ from headwater.walsender.slot_decoder import of_session
 
 _WINDOW = WindowBounds(64 << 20)
 _SLICE_BYTES = 4 << 20
-_COUNTED_SLICE_BYTES = 64 << 10
-"""Bytes of a slice where rows are counted: the one that is too many is cut again, at each transaction."""
+_COUNTED_WINDOW, _COUNTED_SLICE_BYTES = WindowBounds(1 << 20), 64 << 10
+"""Where rows are counted: the slice with which there are enough is cut again, at each of its transactions."""
 
 Row = tuple[int, int, bytes]
 
@@ -51,11 +52,11 @@ class Changes:
 
     Attributes:
         rows: LSN, xid and message of each.
-        state: behind the last record that was read; None where none was.
+        state: gives the state behind the last record that was read; None where none was.
     """
 
     rows: Sequence[Row]
-    state: State | None
+    state: Callable[[], State | None]
 
 
 def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> Changes:
@@ -81,12 +82,17 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
             sqlstate=FEATURE_NOT_SUPPORTED,
         )
     if not goes_on:
-        return Changes((), None)
+        return Changes((), lambda: None)
     reader = _Reader(opened, asked.upto_count)
-    rows = list(reader.rows())
-    if reader.stopped_at is None:
+    try:
+        rows = list(reader.rows())
+    except PluginError as error:
+        # A window is nothing that this client could ask for.
+        raise SessionError(error.message, sqlstate=error.sqlstate) from None
+    stop = reader.stopped_at
+    if stop is None:
         return Changes(rows, reader.last_state)
-    return Changes(rows, state_at(request, kept_in_slot(slot), reader.stopped_at))
+    return Changes(rows, lambda: state_at(request, kept_in_slot(slot), stop))
 
 
 def _request(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> DecodeRequest:
@@ -106,11 +112,12 @@ class _Reader:
     def __init__(self, opened: OpenRequest, most: int) -> None:
         self._opened, self._most = opened, most
         scope = Scope(opened.directory.segment_size, opened.request.start or 0)
-        self._plans: PlanWindows = windows_in_threads(opened, scope, _WINDOW, goes_on=True)
+        bounds = _COUNTED_WINDOW if most else _WINDOW
+        self._plans: PlanWindows = windows_in_threads(opened, scope, bounds, goes_on=True)
         self._decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         self._settlement = Settlement()
         self._count = 0
-        self.last_state: State | None = None
+        self.last_state: Callable[[], State | None] = lambda: None
         self.stopped_at: int | None = None
 
     def rows(self) -> Iterator[Row]:
@@ -119,27 +126,24 @@ class _Reader:
             yield from self._of_window(window.assembly.plan)
             if self.stopped_at is not None:
                 return
-            self.last_state = self._plans.state_behind(window.behind)
+            self.last_state = partial(self._plans.state_behind, window.behind)
 
     def _of_window(self, plan: Plan) -> Iterator[Row]:
-        for piece in cut_slices(plan, _COUNTED_SLICE_BYTES if self._most else _SLICE_BYTES):
+        for unit, piece in each_slice(plan, _COUNTED_SLICE_BYTES if self._most else _SLICE_BYTES):
             before = deepcopy(self._settlement)
             messages = self._settlement.settled(self._decoder.messages(piece))
             if self._is_enough(len(messages.lsn)) and len(piece.units.xid) > 1:
                 self._settlement = before
-                yield from self._one_by_one(plan, piece)
+                yield from self._one_by_one(plan, unit)
                 return
             yield from self._counted(piece, messages)
             if self.stopped_at is not None:
                 return
 
-    def _one_by_one(self, plan: Plan, first: Slice) -> Iterator[Row]:
-        """Give the rows from where a slice begins, transaction by transaction, until there are enough."""
-        has_begun = False
-        for piece in cut_slices(plan, 1):
-            has_begun = has_begun or _first_unit(piece) == _first_unit(first)
-            if has_begun:
-                yield from self._counted(piece, self._settlement.settled(self._decoder.messages(piece)))
+    def _one_by_one(self, plan: Plan, first_unit: int) -> Iterator[Row]:
+        """Give the rows from a unit on, transaction by transaction, until there are enough."""
+        for _, piece in each_slice(plan, 1, first_unit):
+            yield from self._counted(piece, self._settlement.settled(self._decoder.messages(piece)))
             if self.stopped_at is not None:
                 return
 
@@ -151,10 +155,6 @@ class _Reader:
 
     def _is_enough(self, more: int) -> bool:
         return 0 < self._most <= self._count + more
-
-
-def _first_unit(piece: Slice) -> tuple[int, int]:
-    return int(piece.units.commit_lsn[0]), int(piece.units.xid[0])
 
 
 def _rows(messages: Messages) -> Iterator[Row]:

@@ -155,8 +155,9 @@ class SlotOperations:
             self._check_decodable(asked.slot, slot)
             self._check_publications(slot, asked)
             changes = read_changes(self.served.cluster, slot, asked, self.statements.settings.of_decoding())
-            if not asked.is_peek and changes.state is not None:
-                opened.write(_behind(slot, changes.rows, changes.state))
+            state = None if asked.is_peek else changes.state()
+            if state is not None:
+                opened.write(_behind(slot, changes.rows, state))
             return changes.rows
 
     def _check_decodable(self, name: str, slot: Slot) -> None:

@@ -22,12 +22,14 @@ from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
     IN_FAILED_SQL_TRANSACTION,
     INSUFFICIENT_PRIVILEGE,
+    STATEMENT_TOO_COMPLEX,
     SYNTAX_ERROR,
 )
 from headwater.protocol.backend_messages import (
     IDLE,
     IN_FAILED_TRANSACTION,
     Column,
+    Value,
     command_complete,
     data_row,
     row_description,
@@ -41,7 +43,16 @@ from headwater.walsender.operating.answer_counts import Layer
 from headwater.walsender.queries.expressions import NotHereError, ParameterTypes
 from headwater.walsender.queries.functions import Known
 from headwater.walsender.queries.grammar import MOST_CHARACTERS, ParsedStatement, parse_statements
-from headwater.walsender.queries.prepared import Encode, Outcome, Prepared, RawParameter, Run, encoder, prepared_select
+from headwater.walsender.queries.prepared import (
+    Encode,
+    Outcome,
+    Prepared,
+    RawParameter,
+    Run,
+    encoder,
+    format_of,
+    prepared_select,
+)
 from headwater.walsender.queries.select import compile_select
 from headwater.walsender.queries.session_statements import (
     CloseCursor,
@@ -142,6 +153,7 @@ class Statements:
         Raises:
             SessionError: one of them is refused; those before it have been answered.
         """
+        self.portals.drop_unnamed()
         for statement in self.parsed(query):
             prepared = self._prepared(statement, ParameterTypes(is_open=False))
             outcome = prepared.bind([])(())
@@ -173,16 +185,24 @@ class Statements:
         own = session_statement(parsed)
         if not is_exit(own):
             self.check_not_failed()
+        if isinstance(own, Declare):
+            return self._prepared_cursor(parsed, own, types)
         if own is not None:
             return self._own(parsed, own)
         if parsed.kind == "SelectStmt":
-            shape = self._shape(parsed.text)
+            shape = None if types.highest else self._shape(parsed.text)
             if shape is not None:
                 return self._prepared_shape(parsed.text, shape, not types.is_open)
             try:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
                 return self._asked_elsewhere(parsed, types.oids(), error.what)
+            except RecursionError:
+                raise SessionError("stack depth limit exceeded", sqlstate=STATEMENT_TOO_COMPLEX) from None
+            except SessionError as error:
+                if error.position is not None:
+                    error.position = parsed.character(error.position)
+                raise
             return _once_read(prepared_select(parsed.text, select, self.encoder), self._note_views)
         return self._asked_elsewhere(parsed, types.oids())
 
@@ -262,11 +282,18 @@ class Statements:
                     raise _refused(text, error.reason) from None
                 tag, is_query = answer.tag, answer.columns is not None and answer.tag.startswith("SELECT")
                 tag = "SELECT" if is_query else tag
-                return Outcome(tag, answer.columns, answer.rows, before=answer.messages, is_query=is_query)
+                encode = partial(self._sent_elsewhere, tuple(formats))
+                return Outcome(tag, answer.columns, answer.rows, encode, answer.messages, is_query=is_query)
 
             return run
 
         return Prepared(text, described.parameters, described.columns, bind)
+
+    def _sent_elsewhere(self, asked: tuple[int, ...], row: Sequence[Value], formats: Sequence[int]) -> Sequence[Value]:
+        """Return a row that has its formats already, with texts in the client's encoding."""
+        if tuple(formats) != asked:
+            raise SessionError("rows of a cursor are wanted in another format", sqlstate=FEATURE_NOT_SUPPORTED)
+        return [value if format_of(asked, place) else self.settings.sent(value) for place, value in enumerate(row)]
 
     def _own(self, parsed: ParsedStatement, own: SessionStatement) -> Prepared:
         """Prepare a statement about the session."""
@@ -295,8 +322,6 @@ class Statements:
             return self._deallocate(own)
         if isinstance(own, Discard):
             return self._discard(own)
-        if isinstance(own, Declare):
-            return self._declare(own)
         if isinstance(own, CloseCursor):
             return self._close_cursor(own)
         had_block = self.transaction.status != IDLE
@@ -307,7 +332,7 @@ class Statements:
 
     def _deallocate(self, own: Deallocate) -> Outcome:
         if own.name is None:
-            self.portals.statements.clear()
+            self.portals.drop_named()
             return Outcome("DEALLOCATE ALL")
         self.portals.statement(own.name)
         del self.portals.statements[own.name]
@@ -317,16 +342,24 @@ class Statements:
         if own.what == "ALL":
             if self.transaction.status != IDLE:
                 raise SessionError("DISCARD ALL cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION)
-            self.portals.statements.clear()
+            self.portals.drop_named()
             self.settings.restore(self.settings.initial)
         return Outcome(f"DISCARD {own.what}")
 
-    def _declare(self, own: Declare) -> Outcome:
+    def _prepared_cursor(self, parsed: ParsedStatement, own: Declare, types: ParameterTypes) -> Prepared:
+        prepared = self._prepared(own.query, types)
+
+        def bind(parameters: Sequence[RawParameter]) -> Run:
+            run = prepared.bind(parameters)
+            return lambda _: self._declare(own, prepared, run)
+
+        return Prepared(parsed.text, prepared.parameters, None, bind, parsed.kind)
+
+    def _declare(self, own: Declare, prepared: Prepared, run: Run) -> Outcome:
         if self.transaction.status == IDLE and not own.is_held:
             raise SessionError("DECLARE CURSOR can only be used in transaction blocks", sqlstate=NO_TRANSACTION)
         self.portals.check_new_portal(own.name)
-        prepared = self._prepared(own.query, ParameterTypes(is_open=False))
-        portal = Portal(own.name, prepared, prepared.bind([]), is_held=own.is_held)
+        portal = Portal(own.name, prepared, run, is_held=own.is_held)
         self.portals.portals[own.name] = portal
         if own.is_held:
             portal.started()

@@ -68,6 +68,23 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
     return [part for group in cut_together([plan], target) for _, part in group]
 
 
+def each_slice(plan: Plan, target: int, first_unit: int = 0) -> Iterator[tuple[int, Slice]]:
+    """Cut a plan, each slice as it is taken; those that begin before a unit are left out.
+
+    Args:
+        plan: what is to be decoded.
+        target: bytes of WAL records a slice should hold.
+        first_unit: the number of the unit.
+
+    Yields:
+        the number of a slice's first unit, and the slice.
+    """
+    cutter = _Cutter(plan)
+    for number, piece in enumerate(cutter.pieces(target)):
+        if piece.start >= first_unit:
+            yield piece.start, cutter.slice_of(number, piece)
+
+
 def cut_together(plans: Sequence[Plan], target: int) -> list[list[tuple[int, Slice]]]:
     """Cut the plans of several outputs of a window: the largest, and the others where it was cut.
 

@@ -8,7 +8,7 @@ users are no roles; lags and two_phase_at are NULL; statistics have neither spil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.catalog.store.historic_catalog import HistoricCatalog
@@ -55,6 +55,7 @@ class SessionFacts:
         pid: its number; user, application, database: names, the last None of physical replication.
         database_oid: None where there is none of the name.
         address, port: of the client; None and -1 on a Unix socket.
+        port, started, state: None where the user may not know them.
         is_replication: it is a replication connection.
         started: when it began; query_started: its last query; state_changed: since when it is in its state.
         transaction_started: None outside of a transaction.
@@ -68,13 +69,13 @@ class SessionFacts:
     database: str | None
     database_oid: int | None
     address: str | None
-    port: int
+    port: int | None
     is_replication: bool
-    started: int
+    started: int | None
     query_started: int | None
     state_changed: int | None
     transaction_started: int | None
-    state: str
+    state: str | None
     query: str
     stream: StreamFacts | None = None
 
@@ -87,8 +88,27 @@ class StreamFacts:
     written: int
     flushed: int
     applied: int
-    state: str
+    state: str | None
     replied: int | None
+
+
+HIDDEN = "<insufficient privilege>"
+
+
+def hidden(session: SessionFacts) -> SessionFacts:
+    """Return what a user is told of a session of somebody else's, who may not know more."""
+    return replace(
+        session,
+        address=None,
+        port=None,
+        started=None,
+        query_started=None,
+        state_changed=None,
+        transaction_started=None,
+        state=None,
+        query=HIDDEN,
+        stream=None if session.stream is None else StreamFacts(0, 0, 0, 0, None, None),
+    )
 
 
 def slot_row(slot: SlotFacts) -> Row:
@@ -139,8 +159,8 @@ def stream_row(session: SessionFacts) -> Row:
         "flush_lsn": stream.flushed or None,
         "replay_lsn": stream.applied or None,
         **dict.fromkeys(("write_lag", "flush_lag", "replay_lag")),
-        "sync_priority": 0,
-        "sync_state": "async",
+        "sync_priority": 0 if stream.state is not None else None,
+        "sync_state": "async" if stream.state is not None else None,
         "reply_time": stream.replied,
     }
 
@@ -160,7 +180,7 @@ def _client(session: SessionFacts) -> dict[str, Any]:
 
 def activity_row(session: SessionFacts) -> Row:
     """Return a row of pg_stat_activity."""
-    is_waiting = session.stream is None and session.state.startswith("idle")
+    is_waiting = session.stream is None and session.state is not None and session.state.startswith("idle")
     return {
         "datid": session.database_oid,
         "datname": session.database,

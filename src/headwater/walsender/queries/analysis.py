@@ -13,7 +13,6 @@ from typing import Any
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import AMBIGUOUS_COLUMN, UNDEFINED_COLUMN, UNDEFINED_TABLE
 from headwater.walsender.queries.expressions import (
-    UNNAMED,
     Evaluation,
     Expression,
     NotHereError,
@@ -26,7 +25,7 @@ from headwater.walsender.queries.expressions import (
     typed_parameter,
 )
 from headwater.walsender.queries.functions import REQUIRED, Argument, Function, Known
-from headwater.walsender.queries.grammar import Node, constant, kind_of, names_of
+from headwater.walsender.queries.grammar import Node, constant, kind_of, names_of, position_of
 from headwater.walsender.queries.operators import operation
 from headwater.walsender.queries.value_types import (
     ARRAYS,
@@ -88,7 +87,7 @@ class Analysis:
         analyse = _NODES.get(kind)
         if analyse is None:
             raise NotHereError(f"expressions of the kind {kind}")
-        return analyse(self, fields)
+        return replace(analyse(self, fields), position=position_of(fields))
 
     def condition(self, node: Node, where: str) -> Expression:
         """Analyse a condition.
@@ -99,7 +98,7 @@ class Analysis:
         expression = self.expression(node)
         boolean = coerced(expression, BOOL, self.types)
         if boolean is None:
-            raise refused_boolean(where, expression.type)
+            raise refused_boolean(where, expression)
         return boolean
 
     def column(self, fields: Node) -> Expression:
@@ -111,17 +110,15 @@ class Analysis:
         matching = [c for c in self.columns if c.name == name and source in (None, c.source)]
         if len(matching) == 1:
             return column_expression(matching[0])
-        place = fields.get("location", -1) + 1
+        place = position_of(fields)
         if matching:
-            raise SessionError(
-                f'column reference "{name}" is ambiguous', sqlstate=AMBIGUOUS_COLUMN, position=place or None
-            )
+            raise SessionError(f'column reference "{name}" is ambiguous', sqlstate=AMBIGUOUS_COLUMN, position=place)
         if source is not None and all(column.source != source for column in self.columns):
             raise SessionError(
-                f'missing FROM-clause entry for table "{source}"', sqlstate=UNDEFINED_TABLE, position=place or None
+                f'missing FROM-clause entry for table "{source}"', sqlstate=UNDEFINED_TABLE, position=place
             )
         text = f"column {source}.{name} does not exist" if source is not None else f'column "{name}" does not exist'
-        raise SessionError(text, sqlstate=UNDEFINED_COLUMN, position=place or None)
+        raise SessionError(text, sqlstate=UNDEFINED_COLUMN, position=place)
 
     def literal(self, fields: Node) -> Expression:
         value = constant(fields)
@@ -141,7 +138,7 @@ class Analysis:
 
     def parameter(self, fields: Node) -> Expression:
         number = fields.get("number", 0)
-        self.types.mention(number)
+        self.types.mention(number, position_of(fields))
         known = self.types.given.get(number)
         if known is not None:
             return typed_parameter(number, known, self.types)
@@ -151,7 +148,7 @@ class Analysis:
         type = type_of(fields["typeName"])
         kind, inner = kind_of(fields["arg"])
         if kind == "A_ArrayExpr" and type.element is not None and not inner.get("elements"):
-            return constant_of(type, (), "array")
+            return constant_of(type, ())
         return cast(self.expression(fields["arg"]), type, self.types, self.known.written)
 
     def operator(self, fields: Node) -> Expression:
@@ -212,7 +209,7 @@ class Analysis:
     def _null_if(self, fields: Node) -> Expression:
         left, right = self.expression(fields["lexpr"]), self.expression(fields["rexpr"])
         equal, left = operation("=", left, right, self.types), resolved(left, self.types)
-        return Expression(left.type, lambda e: None if equal.value(e) else left.value(e), "nullif")
+        return Expression(left.type, lambda e: None if equal.value(e) else left.value(e))
 
     def boolean(self, fields: Node) -> Expression:
         words = {"AND_EXPR": "AND", "OR_EXPR": "OR", "NOT_EXPR": "NOT"}[fields["boolop"]]
@@ -245,8 +242,7 @@ class Analysis:
                     return result.value(evaluation)
             return results[-1].value(evaluation)
 
-        name = results[-1].name if "defresult" in fields and results[-1].name != UNNAMED else "case"
-        return Expression(results[0].type, value, name)
+        return Expression(results[0].type, value)
 
     def _when(self, fields: Node, when: Node) -> Expression:
         if "arg" not in fields:
@@ -259,7 +255,7 @@ class Analysis:
         def value(evaluation: Evaluation) -> Any:
             return next((v for part in parts if (v := part.value(evaluation)) is not None), None)
 
-        return Expression(parts[0].type, value, "coalesce", is_aggregate=any(part.is_aggregate for part in parts))
+        return Expression(parts[0].type, value, is_aggregate=any(part.is_aggregate for part in parts))
 
     def _together(self, parts: Sequence[Expression]) -> list[Expression]:
         """Return expressions as of one type (select_common_type)."""
@@ -276,16 +272,16 @@ class Analysis:
         array = ARRAYS.get(parts[0].type.oid)
         if array is None:
             raise NotHereError(f"arrays of {parts[0].type.name}")
-        return Expression(array, lambda e: tuple(part.value(e) for part in parts), "array")
+        return Expression(array, lambda e: tuple(part.value(e) for part in parts))
 
     def session_value(self, fields: Node) -> Expression:
         word = fields["op"].removeprefix("SVFOP_").lower()
         if word in ("current_role", "current_user", "user", "session_user"):
-            return constant_of(NAME, self.known.user, word)
+            return constant_of(NAME, self.known.user)
         if word == "current_catalog":
-            return constant_of(NAME, self.known.database, word)
+            return constant_of(NAME, self.known.database)
         if word == "current_timestamp":
-            return Expression(TIMESTAMPTZ, lambda _: self.known.now(), word)
+            return Expression(TIMESTAMPTZ, lambda _: self.known.now())
         raise NotHereError(word)
 
     def field(self, fields: Node) -> Expression:

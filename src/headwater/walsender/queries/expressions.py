@@ -9,14 +9,13 @@ PostgreSQL: executor/execExpr.c.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import DATATYPE_MISMATCH, INDETERMINATE_DATATYPE, UNDEFINED_PARAMETER
 from headwater.walsender.queries.value_types import NAME, TEXT, TYPES, UNKNOWN, VARCHAR, ValueType
-
-UNNAMED = "?column?"
 
 
 class NotHereError(Exception):
@@ -58,21 +57,23 @@ class Expression:
 
     Attributes:
         type: of its values; value: gives them.
-        name: that a column of a result gets.
+        name: of a column or a function.
         table, number: of a view's column: OID of the view, number of the column.
         constant: the text of a constant whose type is open; None for anything else.
         parameter: number of a parameter; 0 for anything else.
+        position: of it in the query; None if it is not known.
         rows: of a function that returns a set: its rows, each with the values of one column.
         is_aggregate: it is evaluated over a group of rows.
     """
 
     type: ValueType
     value: Value
-    name: str = UNNAMED
+    name: str = ""
     table: int = 0
     number: int = 0
     constant: str | None = None
     parameter: int = 0
+    position: int | None = None
     rows: Callable[[Evaluation], Sequence[Any]] | None = None
     is_aggregate: bool = False
 
@@ -104,10 +105,10 @@ class ParameterTypes:
         given = {i: TYPES[oid] for i, oid in enumerate(oids, 1) if oid and oid != UNKNOWN.oid}
         return cls(given, len(oids))
 
-    def mention(self, number: int) -> None:
-        """Note that there is a parameter of this number."""
+    def mention(self, number: int, position: int | None) -> None:
+        """Note that there is a parameter of this number, at a position of the query."""
         if not self.is_open or not 0 < number < 1 << 16:
-            raise SessionError(f"there is no parameter ${number}", sqlstate=UNDEFINED_PARAMETER)
+            raise SessionError(f"there is no parameter ${number}", sqlstate=UNDEFINED_PARAMETER, position=position)
         self.highest = max(self.highest, number)
 
     def oids(self) -> list[int]:
@@ -128,7 +129,7 @@ class ParameterTypes:
         return tuple(self.given[number] for number in range(1, self.highest + 1))
 
 
-def constant_of(type: ValueType, value: Any, name: str = UNNAMED) -> Expression:
+def constant_of(type: ValueType, value: Any, name: str = "") -> Expression:
     """Return an expression that is always the same."""
     return Expression(type, lambda _: value, name)
 
@@ -138,8 +139,8 @@ IMPLICIT = {
     23: (23, 20, 1700, 26),
     20: (20, 1700, 26),
     19: (19, 25),
-    25: (25, 1043),
-    1043: (1043, 25),
+    25: (25, 1043, 19),
+    1043: (1043, 25, 19),
 }
 """OIDs of types to which values are converted without being asked, for each type."""
 
@@ -157,10 +158,19 @@ def coerced(expression: Expression, type: ValueType, parameters: ParameterTypes)
     if expression.type is UNKNOWN:
         if expression.constant is None:
             return Expression(type, expression.value, expression.name)
-        return constant_of(type, type.read(expression.constant), expression.name)
+        return constant_of(type, _read(expression, type), expression.name)
     if type.oid not in IMPLICIT.get(expression.type.oid, ()):
         return None
     return _converted(expression, type)
+
+
+def _read(expression: Expression, type: ValueType) -> Any:
+    """Read a constant as one of a type."""
+    try:
+        return type.read(expression.constant or "")
+    except SessionError as error:
+        error.position = expression.position
+        raise
 
 
 def typed_parameter(number: int, type: ValueType, parameters: ParameterTypes) -> Expression:
@@ -196,16 +206,15 @@ def cast(
         NotHereError: such casts are not known here; SessionError: a constant is none of that type.
     """
     implicit = coerced(expression, type, parameters)
-    name = expression.name if expression.name != UNNAMED else _type_name(type)
     if implicit is not None:
-        return _named(implicit, name)
+        return replace(implicit, table=0, number=0)
     source, inner = expression.type, expression.value
     if type in (TEXT, VARCHAR, NAME):
-        return _named(_through_text(expression, type, lambda value: _as_text(source, value, written)), name)
+        return _through_text(expression, type, lambda value: _as_text(source, value, written))
     if source.family == "text" or (source.family == type.family == "number"):
-        return _named(_through_text(expression, type, lambda value: _number_text(value, type)), name)
+        return _through_text(expression, type, lambda value: _number_text(value, type))
     if (source.family, type.family) == ("boolean", "number") and type.oid == 23:
-        return Expression(type, lambda e: None if (v := inner(e)) is None else int(v), name)
+        return Expression(type, lambda e: None if (v := inner(e)) is None else int(v))
     raise NotHereError(f"a cast from {source.name} to {type.name}")
 
 
@@ -227,27 +236,9 @@ def _as_text(source: ValueType, value: Any, written: Callable[[ValueType, Any], 
 
 def _number_text(value: Any, type: ValueType) -> str:
     """Return a number as the input function of another type of numbers takes it: rounded, where that has no point."""
-    from decimal import ROUND_HALF_UP, Decimal
-
     if isinstance(value, Decimal) and type.oid != 1700:
-        return format(value.quantize(Decimal(1), ROUND_HALF_UP), "f")
+        return format(value.to_integral_value(ROUND_HALF_UP), "f")
     return str(value)
-
-
-def _named(expression: Expression, name: str) -> Expression:
-    return Expression(
-        *(expression.type, expression.value, name),
-        parameter=expression.parameter,
-        is_aggregate=expression.is_aggregate,
-    )
-
-
-_INTERNAL_NAMES = {16: "bool", 18: "char", 20: "int8", 21: "int2", 23: "int4", 1043: "varchar", 1184: "timestamptz"}
-
-
-def _type_name(type: ValueType) -> str:
-    """Return a type's name as a column is called that is cast to it (FigureColname)."""
-    return _INTERNAL_NAMES.get(type.oid, type.name)
 
 
 def resolved(expression: Expression, parameters: ParameterTypes) -> Expression:
@@ -257,6 +248,10 @@ def resolved(expression: Expression, parameters: ParameterTypes) -> Expression:
     return coerced(expression, TEXT, parameters) or expression
 
 
-def refused_boolean(where: str, type: ValueType) -> SessionError:
+def refused_boolean(where: str, expression: Expression) -> SessionError:
     """Return the error for a condition that is no boolean."""
-    return SessionError(f"argument of {where} must be type boolean, not type {type.name}", sqlstate=DATATYPE_MISMATCH)
+    return SessionError(
+        f"argument of {where} must be type boolean, not type {expression.type.name}",
+        sqlstate=DATATYPE_MISMATCH,
+        position=expression.position,
+    )

@@ -89,6 +89,7 @@ class Known:
         written: prints a value of a type, as the session's settings say.
         user: what ``current_user`` is; database: what ``current_catalog`` is.
         now: microseconds since 2000-01-01 when the transaction began.
+        boolean_name: what the column of a constant true or false is called; empty for nothing.
     """
 
     functions: Mapping[str, Sequence[Function]]
@@ -97,3 +98,4 @@ class Known:
     user: str = ""
     database: str = ""
     now: Callable[[], int] = field(default=lambda: 0)
+    boolean_name: str = ""

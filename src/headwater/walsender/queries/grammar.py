@@ -37,12 +37,18 @@ class ParsedStatement:
 
     Attributes:
         text: it, without a semicolon.
-        kind: of its node, such as ``SelectStmt``; node: its fields.
+        kind: of its node, such as ``SelectStmt``; node: its fields. Locations in it are bytes of the whole query.
+        query: the whole query that it is a part of, UTF-8.
     """
 
     text: str
     kind: str
     node: Node
+    query: bytes = b""
+
+    def character(self, position: int) -> int:
+        """Return the number of a character, from 1 on, given that of its first byte."""
+        return len(self.query[: position - 1].decode("utf-8", "replace")) + 1
 
 
 def parse_statements(text: str) -> list[ParsedStatement]:
@@ -80,13 +86,19 @@ def _statement(data: bytes, raw: Node) -> ParsedStatement:
     start, length = raw.get("stmt_location", 0), raw.get("stmt_len", 0)
     part = data[start : start + length] if length else data[start:]
     ((kind, node),) = raw["stmt"].items()
-    return ParsedStatement(part.decode("utf-8", "surrogatepass").strip(), kind, node)
+    return ParsedStatement(part.decode("utf-8", "surrogatepass").strip(), kind, node, data)
 
 
 def kind_of(node: Node) -> tuple[str, Node]:
     """Return the type of a node and its fields."""
     ((kind, fields),) = node.items()
     return kind, fields
+
+
+def position_of(fields: Node) -> int | None:
+    """Return the position of a node: the number of its first byte in the query, from 1 on; None if it has none."""
+    place = int(fields.get("location", -1))
+    return None if place < 0 else place + 1
 
 
 def names_of(nodes: list[Node]) -> list[str]:

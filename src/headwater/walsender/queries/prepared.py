@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.errors import SessionError
+from headwater.pg.sqlstates import INVALID_BINARY_REPRESENTATION
 from headwater.protocol.backend_messages import Column, Value
 from headwater.walsender.queries.select import Select
-from headwater.walsender.queries.value_types import TYPES, Printing
+from headwater.walsender.queries.value_types import TYPES, Printing, ValueType
 
 Encode = Callable[[Sequence[Any], Sequence[int]], Sequence[Value]]
 """Gives the values of a row as they are sent, in a format each; without formats as text."""
@@ -105,6 +107,16 @@ def encoder(columns: Sequence[Column], printing: Callable[[], Printing], sent: C
     return encode
 
 
+def _taken(type: ValueType, raw: RawParameter, place: int) -> Any:
+    """Return the value of a parameter."""
+    try:
+        return type.taken(raw.value, raw.is_binary)
+    except SessionError as error:
+        if error.sqlstate == INVALID_BINARY_REPRESENTATION:
+            error.message = f"incorrect binary data format in bind parameter {place}"
+        raise
+
+
 def prepared_select(text: str, select: Select, encode: Callable[[Sequence[Column]], Encode]) -> Prepared:
     """Return a SELECT that is answered here.
 
@@ -117,7 +129,8 @@ def prepared_select(text: str, select: Select, encode: Callable[[Sequence[Column
     types, columns = select.types.all(), select.columns
 
     def bind(parameters: Sequence[RawParameter]) -> Run:
-        values = [type.taken(raw.value, raw.is_binary) for type, raw in zip(types, parameters, strict=True)]
+        pairs = zip(types, parameters, strict=True)
+        values = [_taken(type, raw, place) for place, (type, raw) in enumerate(pairs, 1)]
 
         def run(_: Sequence[int]) -> Outcome:
             return Outcome("SELECT", columns, select.rows(values), encode(columns), is_query=True)

@@ -24,6 +24,7 @@ from headwater.walsender.queries.analysis import (
     column_expression,
     function_name,
 )
+from headwater.walsender.queries.column_names import column_name
 from headwater.walsender.queries.expressions import (
     Evaluation,
     Expression,
@@ -33,7 +34,7 @@ from headwater.walsender.queries.expressions import (
     resolved,
 )
 from headwater.walsender.queries.functions import Known
-from headwater.walsender.queries.grammar import Node, constant, kind_of
+from headwater.walsender.queries.grammar import Node, constant, kind_of, position_of
 from headwater.walsender.queries.value_types import INT8, RECORD, TypedValue, ValueType
 
 Rows = Callable[[Evaluation], Iterable[Sequence[Any]]]
@@ -232,12 +233,12 @@ class _Compiler:
             raise NotHereError("such functions in FROM")
         kind, call = kind_of(items[0])
         if kind != "FuncCall":
-            return self._value_source(fields, self.analysis.expression(items[0]))
+            return self._value_source(fields, self.analysis.expression(items[0]), column_name(items[0]))
         name = function_name(call)
         function, arguments = self.analysis.bound(name, call)
         expression = call_expression(function, arguments)
         if not function.columns:
-            return self._value_source(fields, expression)
+            return self._value_source(fields, expression, name)
         names = [column for column, _ in function.columns]
         alias, renamed = _alias(fields, name, names)
         types = [type for _, type in function.columns]
@@ -249,10 +250,10 @@ class _Compiler:
 
         return Source(columns, rows)
 
-    def _value_source(self, fields: Node, expression: Expression) -> Source:
+    def _value_source(self, fields: Node, expression: Expression, own_name: str) -> Source:
         """Return the source of a function that gives one value a row; the column is called as the source."""
-        name = fields.get("alias", {}).get("aliasname", expression.name)
-        alias, (column,) = _alias(fields, expression.name, [name])
+        name = fields.get("alias", {}).get("aliasname", own_name)
+        alias, (column,) = _alias(fields, own_name, [name])
 
         def rows(evaluation: Evaluation) -> list[Sequence[Any]]:
             values = [expression.value(evaluation)] if expression.rows is None else expression.rows(evaluation)
@@ -292,7 +293,9 @@ class _Compiler:
                 continue
             expression = replace(self.analysis, may_aggregate=True).expression(fields["val"])
             expression = resolved(expression, self.types)
-            targets.append(replace(expression, name=fields["name"]) if "name" in fields else expression)
+            targets.append(
+                replace(expression, name=fields.get("name") or column_name(fields["val"], self.known.boolean_name))
+            )
         return targets
 
     def _starred(self, source: str) -> list[Expression]:
@@ -312,6 +315,7 @@ class _Compiler:
                 f'column "{source}.{plain.name}" must appear in the GROUP BY clause '
                 "or be used in an aggregate function",
                 sqlstate=GROUPING_ERROR,
+                position=plain.position,
             )
         if not all(target.is_aggregate for target in targets) and node.get("fromClause"):
             raise NotHereError("values beside aggregates")
@@ -340,7 +344,9 @@ class _Compiler:
                 raise NotHereError("ORDER BY a constant")
             if not 0 < number <= len(targets):
                 raise SessionError(
-                    f"ORDER BY position {number} is not in select list", sqlstate=INVALID_COLUMN_REFERENCE
+                    f"ORDER BY position {number} is not in select list",
+                    sqlstate=INVALID_COLUMN_REFERENCE,
+                    position=position_of(fields),
                 )
             return _result_column(targets[number - 1].type, width + number - 1)
         if kind == "ColumnRef" and len(fields["fields"]) == 1 and "String" in fields["fields"][0]:

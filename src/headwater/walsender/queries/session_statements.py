@@ -224,7 +224,9 @@ def _declare(parsed: ParsedStatement) -> SessionStatement | None:
     head = _DECLARE.match(parsed.text)
     if head is None or options & _BINARY:
         return None
-    return Declare(node["portalname"], ParsedStatement(parsed.text[head.end() :], kind, query), bool(options & _HOLD))
+    return Declare(
+        node["portalname"], ParsedStatement(parsed.text[head.end() :], kind, query, parsed.query), bool(options & _HOLD)
+    )
 
 
 def _fetch(parsed: ParsedStatement) -> SessionStatement | None:

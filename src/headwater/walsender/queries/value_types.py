@@ -25,6 +25,7 @@ from headwater.pg.sqlstates import (
     INVALID_BINARY_REPRESENTATION,
     INVALID_TEXT_REPRESENTATION,
     NUMERIC_OUT_OF_RANGE,
+    PROTOCOL_VIOLATION,
 )
 from headwater.pg.version import Version
 from headwater.protocol.backend_messages import Column, Value
@@ -118,7 +119,9 @@ def _packed(form: str, receives: type = int) -> tuple[Callable[[bytes], Any], Ca
     packing = struct.Struct(form)
 
     def receive(data: bytes) -> Any:
-        if len(data) != packing.size:
+        if len(data) < packing.size:
+            raise SessionError("insufficient data left in message", sqlstate=PROTOCOL_VIOLATION)
+        if len(data) > packing.size:
             raise _malformed()
         return receives(packing.unpack(data)[0])
 
@@ -215,9 +218,14 @@ def _receive_numeric(data: bytes) -> Decimal:
     if sign not in (0, 0x4000) or len(data) != 8 + 2 * count:
         raise _malformed()
     groups = struct.unpack_from(f">{count}h", data, 8)
-    value = sum((Decimal(group).scaleb(4 * (weight - i)) for i, group in enumerate(groups)), Decimal(0))
-    value = value.quantize(Decimal(1).scaleb(-scale))
-    return -value if sign else value
+    if scale < 0 or any(not 0 <= group < 10_000 for group in groups):
+        raise _malformed()
+    # Digits, not arithmetic, which would round.
+    digits = "".join(f"{group:04}" for group in groups)
+    point = 4 * (weight + 1)
+    whole = digits[: max(point, 0)].ljust(point, "0") or "0"
+    fraction = ("0" * -min(point, 0) + digits[max(point, 0) :]).ljust(scale, "0")[:scale]
+    return Decimal(f"{'-' if sign else ''}{whole}.{fraction}" if scale else f"{'-' if sign else ''}{whole}")
 
 
 def write_numeric(value: Decimal, _: Printing) -> str:

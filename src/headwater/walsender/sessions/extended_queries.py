@@ -171,12 +171,15 @@ def executed(portal: Portal, row_limit: int) -> bytes:
     Raises:
         SessionError: as the statement says.
     """
+    for form in portal.column_formats():
+        if form not in (0, 1):
+            raise SessionError(f"unsupported format code: {form}", sqlstate=INVALID_PARAMETER_VALUE)
     rows = portal.fetched(row_limit or None)
     outcome = portal.outcome
     assert outcome is not None
     sent = outcome.before + b"".join(map(data_row, rows))
     # Whether there is more is not known as long as no more rows are asked for than there are.
-    if row_limit and len(rows) == row_limit and outcome.is_query:
+    if row_limit and len(rows) == row_limit and outcome.columns is not None:
         return sent + PORTAL_SUSPENDED
     tag = f"{outcome.tag} {len(rows)}" if outcome.is_query else outcome.tag
     return sent + command_complete(tag) + outcome.after
@@ -193,9 +196,6 @@ def _check_formats(formats: Sequence[int], columns: Sequence[Column] | None) -> 
             f"bind message has {len(formats)} result formats but query has {count} columns",
             sqlstate=PROTOCOL_VIOLATION,
         )
-    for form in formats if columns is not None else ():
-        if form not in (0, 1):
-            raise SessionError(f"unsupported format code: {form}", sqlstate=INVALID_PARAMETER_VALUE)
 
 
 _ANSWERS: dict[bytes, Callable[[ExtendedQueries, bytes], bytes]] = {

@@ -59,7 +59,7 @@ class Portal:
         """
         if self.outcome is None:
             self.outcome = self.run(self.formats if formats is None else formats)
-        elif not self.outcome.is_query:
+        elif self.outcome.columns is None:
             raise SessionError(f'portal "{self.name}" cannot be run', sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE)
         return self.outcome
 
@@ -102,6 +102,15 @@ class Portals:
         if name and name in self.statements:
             raise SessionError(f'prepared statement "{name}" already exists', sqlstate=DUPLICATE_STATEMENT)
         self.statements[name] = statement
+
+    def drop_named(self) -> None:
+        """Let go of all statements that have a name."""
+        self.statements = {name: statement for name, statement in self.statements.items() if not name}
+
+    def drop_unnamed(self) -> None:
+        """Let go of the statement and the portal that have no name."""
+        self.statements.pop("", None)
+        self.portals.pop("", None)
 
     def statement(self, name: str) -> Prepared:
         """Return a statement.
