@@ -15,7 +15,9 @@ import pytest
 
 from arrow_types import values_of
 from bad_input.running_command import running
+from bad_input.servers import conninfo_of, run, small_server, value
 from headwater.pg.lsn import Lsn
+from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.slots.kept_state import lsn_of_name
 from headwater.slots.slot_directory import active_pid, open_slot, read_slot
 from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
@@ -77,6 +79,31 @@ def test_a_slot_is_made_in_the_past(command: Command, server_run: ServerRun, tmp
     for place, reason in (("0/100", "the first place after the catalog is"), ("F/0", "the WAL that is here ends at")):
         assert reason in refused(command, "slot", "create", tmp_path / "three", *source, "--at", place)
     assert not (tmp_path / "three").exists()
+
+
+def test_a_slot_is_made_at_a_time(command: Command, tmp_path: Path) -> None:
+    """It begins with the first commit at or after the time that the server gives its commits."""
+    with small_server(18, track_commit_timestamp="on") as server:
+        run(server, "CREATE TABLE t (a int)")
+        take_backup(BackupRequest(conninfo=conninfo_of(server), directory=tmp_path / "base"))
+        run(server, *(f"INSERT INTO t VALUES ({number})" for number in range(5)))
+        query = "SELECT pg_xact_commit_timestamp(xmin)::text FROM t WHERE a = {}"
+        times = [value(server, query.format(number)) for number in range(5)]
+        server.stop()
+        source = ("--wal", server.wal_directory, "--wal", tmp_path / "base" / "pg_wal", "--catalog", tmp_path / "base")
+        for number in (1, 3):
+            slot = tmp_path / f"s{number}"
+            done(command, "slot", "create", slot, *source, "--at", times[number])
+            lines = done(command, "decode", "--slot", slot, "-q").decode().splitlines()
+            shown = [line for line in lines if line.startswith("table")]
+            assert shown == [f"table public.t: INSERT: a[integer]:{row}" for row in range(number, 5)]
+        for time, reason in (
+            ("2000-01-01 00:00:00+00", "the first commit behind"),
+            ("2999-01-01 00:00:00+00", "no transaction has committed at or after"),
+            ("2026-01-01 00:00:00", "has no offset from UTC"),
+            ("soon", "is neither an LSN nor a time"),
+        ):
+            assert reason in refused(command, "slot", "create", tmp_path / "other", *source, "--at", time)
 
 
 def test_a_slot_keeps_what_it_is_made_with_for_later(command: Command, server_run: ServerRun, tmp_path: Path) -> None:

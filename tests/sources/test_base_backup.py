@@ -15,7 +15,7 @@ import pytest
 from bad_input.servers import conninfo_of, copy_wal, make_slot, peek, run, small_server, value
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import CatalogError, ConnectionLostError, ServerError
-from headwater.receiver.backup_manifest import FileSum, check_manifest
+from headwater.receiver.backup_manifest import FileSum, check_manifest, check_wal
 from headwater.receiver.base_backup import PLAIN, TAR, Backup, BackupRequest, take_backup
 from slots.conftest import Command, done
 
@@ -143,3 +143,36 @@ def test_a_backup_that_is_not_what_its_manifest_lists_is_refused(tmp_path: Path)
         check_manifest(manifest, listed | {"more": FileSum(0, 0)})
     with pytest.raises(CatalogError, match="does not have the checksum that it says"):
         check_manifest(manifest.replace(b"PG_VERSION", b"PG_VERSIOM"), listed)
+
+
+def test_two_backups_into_one_directory_do_not_meet(tmp_path: Path) -> None:
+    place, refusals = tmp_path / "backup", list[str]()
+    with small_server(18) as server:
+
+        def second(step: str, *_: object) -> None:
+            if not refusals:
+                assert step
+                with pytest.raises(CatalogError) as refusal:
+                    backup_of(server, place)
+                refusals.append(str(refusal.value))
+
+        left = tmp_path / ".backup.part"
+        (left / "pg_wal").mkdir(parents=True)
+        (left / "PG_VERSION").write_text("of a process that was killed")
+        request = BackupRequest(conninfo=conninfo_of(server), directory=place)
+        take_backup(request, second)
+        assert "another backup is being taken into the directory" in refusals[0]
+        verify(server, place)
+        assert not left.exists()
+
+
+def test_wal_that_the_manifest_lists_must_be_there(tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    with small_server(18) as server:
+        backup_of(server, place)
+    manifest = (place / "backup_manifest").read_bytes()
+    check_wal(manifest, place / "pg_wal")
+    for segment in [path for path in (place / "pg_wal").iterdir() if len(path.name) == 24]:
+        segment.unlink()
+        with pytest.raises(CatalogError, match=r"lacks WAL that its manifest lists|has no WAL"):
+            check_wal(manifest, place / "pg_wal")

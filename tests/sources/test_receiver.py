@@ -19,10 +19,16 @@ from bad_input.standbys import base_backup, catch_up, standby_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import ConnectionLostError, HeadwaterError, SegmentError, ServerError, UsageError
 from headwater.pg.lsn import Lsn
+from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
+from headwater.slots.slot_directory import read_slot
 from headwater.wal.records.frames import read_frames
+from headwater.wal.records.growing_directory import end_of_log
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
+from headwater.wal.segments.segment_files import segment_name
+from serving.service import wait_until
+from slots.conftest import Command, done
 from sources.archives import ARCHIVES
 
 pytestmark = pytest.mark.server
@@ -368,3 +374,38 @@ def test_a_server_that_says_nothing_is_lost(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGCONT)
         assert "the server has said nothing for 1 s" in receiving.lost[0]
         assert now(server)
+
+
+def test_what_is_old_is_removed_but_what_a_slot_needs(tmp_path: Path, command: Command) -> None:
+    wal, base, slots = tmp_path / "wal", tmp_path / "base", tmp_path / "slots"
+    with small_server(18) as server:
+        run(server, "CREATE TABLE t (a int)")
+        take_backup(BackupRequest(conninfo=conninfo_of(server), directory=base))
+        words = ["receive", "--from", conninfo_of(server), "--to", str(wal), "--keep", "2MB", "--slots", str(slots)]
+        process = subprocess.Popen([sys.executable, "-m", "headwater.cli.main", *words, "--status-interval", "0.1"])
+        try:
+            wait_until(lambda: any(wal.glob("*.partial")))
+            source = ("--wal", wal, "--wal", base / "pg_wal", "--catalog", base)
+            at = now(server)
+            wait_until(lambda: is_received(wal, at))
+            done(command, "slot", "create", slots / "one", *source, "--at", at)
+            run(server, *(["INSERT INTO t VALUES (1)", FILL, "SELECT pg_switch_wal()"] * 4))
+            wait_until(lambda: len(whole(wal)) >= 8)
+            first = whole(wal)[0]
+            assert first <= segment_name(1, read_slot(slots / "one").restart_lsn // MIB, MIB)
+            lines = done(command, "decode", "--slot", slots / "one", "-q").decode()
+            assert lines.count("INSERT") == 4
+            run(server, FILL, "SELECT pg_switch_wal()")
+            wait_until(lambda: whole(wal)[0] > first and len(whole(wal)) <= 3)
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+
+
+def whole(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if len(path.name) == 24)
+
+
+def is_received(directory: Path, lsn: str) -> bool:
+    """Tell whether the log in a directory goes to an LSN."""
+    return end_of_log(WalDirectory.scan(WalSource.of(directory))) >= int(Lsn.parse(lsn))

@@ -63,6 +63,19 @@ class ReceiveFlags:
         metavar="SECONDS",
         help="A server that says nothing for so long is lost; 0: never.",
     )
+    keep: str | None = from_flag(
+        "--keep",
+        metavar="SIZE|TIME",
+        help="Remove segments that are further back than so much WAL, such as 10GB, or older than so long, such as 7d; "
+        "default: none.",
+    )
+    slots: Sequence[str] = from_flag(
+        "--slots",
+        type=PATH,
+        multiple=True,
+        metavar="DIR",
+        help="With --keep: directory of slots, as of headwater serve; what they need is not removed.",
+    )
     no_loop: bool = from_flag("--no-loop", is_flag=True, help="Fail when the connection is lost, do not try again.")
 
 
@@ -76,6 +89,7 @@ def receive_command(flags: ReceiveFlags) -> None:
     from headwater.cli.process.setup import say
     from headwater.cli.process.signals import heeding_first
     from headwater.pg.lsn import Lsn
+    from headwater.receiver.retention import Keeper, Retention
     from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
     from headwater.wal.segments.addresses import wal_source
 
@@ -94,7 +108,15 @@ def receive_command(flags: ReceiveFlags) -> None:
         archive=wal_source(flags.archive, storage_pairs(flags.storage_options), None) if flags.archive else None,
     )
 
+    if flags.slots and flags.keep is None:
+        raise UsageError("--slots is for WAL that is removed", hint="use --keep")
+    keeper = None
+    if flags.keep is not None:
+        keeper = Keeper(request.directory, Retention.parse(flags.keep, [Path(slots) for slots in flags.slots]))
+
     def show(reached: Reached) -> None:
+        if keeper is not None:
+            keeper.reached(reached.position.lsn)
         if sys.stderr.isatty():
             position, behind = reached.position, reached.server - reached.position.lsn
             text = f"received to {Lsn(position.lsn)} of timeline {position.timeline}, {behind:,} bytes behind"

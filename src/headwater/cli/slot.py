@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from headwater.cli.flags import CommandGroup, command, from_argument, from_choice, from_flag, from_flags, path_argument
@@ -46,7 +48,10 @@ class CreateFlags:
     )
     two_phase: bool = two_phase_flag()
     at: str | None = from_flag(
-        "--at", metavar="LSN", help="Begin there, not at the first place where decoding can begin after the catalog."
+        "--at",
+        metavar="LSN|TIME",
+        help="Begin there, not at the first place where decoding can begin after the catalog; at a time such as "
+        "2026-01-31 12:00:00+00 with the first transaction that committed then or later.",
     )
     failover: bool = from_flag("--failover", is_flag=True, help="Meant to go on from a standby; noted.")
 
@@ -111,7 +116,7 @@ def create_command(flags: CreateFlags) -> None:
         slot=path.name,
         makes_slot=True,
     )
-    beginning = begin(request) if flags.at is None else begin_at(request, Lsn.parse(flags.at))
+    beginning = begin(request) if flags.at is None else begin_at(request, _place(flags.at))
     slot_request = SlotRequest(
         wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in request.source.places),
         catalog=str(Path(request.catalog).absolute()),
@@ -127,6 +132,13 @@ def create_command(flags: CreateFlags) -> None:
     )
     create_slot(path, Slot(slot_request, beginning.lsn, beginning.state, flags.two_phase, flags.failover))
     print(Lsn(beginning.lsn))
+
+
+def _place(text: str) -> int | datetime:
+    """Return the LSN, or the moment, that a flag gives."""
+    from headwater.pipeline.commit_times import parse_moment
+
+    return Lsn.parse(text) if re.fullmatch(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}", text) else parse_moment(text)
 
 
 @command("slot list", ListFlags)

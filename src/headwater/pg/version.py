@@ -274,8 +274,6 @@ class Version:
     """ALTER_REPLICATION_SLOT, and UPLOAD_MANIFEST, are commands (repl_gram.y)."""
     names_role_attributes = _since(16)
     """What a role must be is told in a DETAIL, by the name of its attribute (slot.c, CheckSlotPermissions)."""
-    quotes_settings = _since(17)
-    """Messages have names of settings in quotes."""
     casts_boolean_constants = _until(15)
     """The grammar makes casts of the constants true and false (gram.y, makeBoolAConst)."""
     refuses_target_lsns = _since(18)

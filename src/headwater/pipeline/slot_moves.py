@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from headwater.errors import SlotError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.commit_times import first_commit_at
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import SKIP_GAP, DecodeRequest
 from headwater.pipeline.requests.scope import NO_COMMIT, Scope
@@ -66,18 +68,23 @@ def begin(request: DecodeRequest) -> Beginning:
     )
 
 
-def begin_at(request: DecodeRequest, lsn: int) -> Beginning:
-    """Return the place of a slot that is made at an LSN of the past.
+def begin_at(request: DecodeRequest, place: int | datetime) -> Beginning:
+    """Return the place of a slot that is made at an LSN, or a moment, of the past.
 
     Args:
         request: what it is to decode.
-        lsn: records that start before it have happened.
+        place: records that start before this LSN have happened; of a moment, the first commit then or later is the
+            first that is decoded.
 
     Raises:
         SlotError: decoding cannot begin so early, or the WAL does not reach so far.
         HeadwaterError: as :func:`begin`.
     """
     first = begin(request)
+    if isinstance(place, datetime):
+        lsn = first_commit_at(WalDirectory.scan(request.source), first.lsn, place)
+    else:
+        lsn = place
     if lsn < first.lsn:
         raise SlotError(
             f"a slot cannot begin at {Lsn(lsn)}, the first place after the catalog is {Lsn(first.lsn)}",

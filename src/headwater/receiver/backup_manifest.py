@@ -9,13 +9,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from headwater.errors import CatalogError
+from headwater.errors import CatalogError, UsageError
+from headwater.pg.lsn import Lsn
+from headwater.wal.segments.segment_files import segment_name
+from headwater.wal.segments.segment_forms import parse_name
 
 NAME = "backup_manifest"
 
 _ALGORITHM = "CRC32C"
+_AGAIN = "take the backup again"
 _LAST = b'"Manifest-Checksum": "'
 
 
@@ -48,8 +53,45 @@ def check_manifest(manifest: bytes, files: Mapping[str, FileSum]) -> None:
                 f"the backup's file has {files[path].size} bytes and the CRC {files[path].crc:08x},"
                 f" expected {expected.size} and {expected.crc:08x}",
                 file=path,
-                hint="take the backup again",
+                hint=_AGAIN,
             )
+
+
+def check_wal(manifest: bytes, directory: Path) -> None:
+    """Check that a directory has all WAL that a backup needs, as its manifest says.
+
+    Args:
+        manifest: the file's bytes, which were checked; directory: has whole segments.
+
+    Raises:
+        CatalogError: a segment is missing, or the manifest is malformed.
+    """
+    sizes = {path.name: path.stat().st_size for path in directory.iterdir() if _is_segment(path)}
+    size = max(sizes.values(), default=0)
+    for timeline, start, end in _wal_ranges(manifest):
+        for number in range(start // size, (end - 1) // size + 1) if size else ():
+            name = segment_name(timeline, number, size)
+            if sizes.get(name) != size:
+                raise CatalogError("the backup lacks WAL that its manifest lists", file=name, hint=_AGAIN)
+        if not size:
+            raise CatalogError("the backup has no WAL, its manifest lists some", file=NAME, hint=_AGAIN)
+
+
+def _is_segment(path: Path) -> bool:
+    parsed = parse_name(path.name)
+    return parsed is not None and parsed[0] == path.name
+
+
+def _wal_ranges(manifest: bytes) -> list[tuple[int, int, int]]:
+    """Return timelines, and the LSNs between which each is needed."""
+    try:
+        ranges = json.loads(manifest)["WAL-Ranges"]
+        return [
+            (int(part["Timeline"]), int(Lsn.parse(part["Start-LSN"])), int(Lsn.parse(part["End-LSN"])))
+            for part in ranges
+        ]
+    except (ValueError, KeyError, TypeError, UsageError) as error:
+        raise CatalogError(f"the backup's manifest is malformed: {error}", file=NAME) from None
 
 
 def _listed(manifest: bytes) -> dict[str, FileSum]:

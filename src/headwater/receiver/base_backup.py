@@ -14,15 +14,18 @@ PostgreSQL: basebackup.c, basebackup_copy.c (14 to 19); pg_basebackup.c does the
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headwater.base.locks import lock
 from headwater.base.system_errors import errors_as
 from headwater.base.whole_files import move_whole, sync_tree
 from headwater.errors import CatalogError, HeadwaterError, ServerError
@@ -32,7 +35,7 @@ from headwater.pg.version import Version
 from headwater.receiver.backup_archives import archives_of
 from headwater.receiver.backup_files import ArchivesOnDisk, FilesOnDisk
 from headwater.receiver.backup_manifest import NAME as MANIFEST
-from headwater.receiver.backup_manifest import FileSum, check_manifest
+from headwater.receiver.backup_manifest import FileSum, check_manifest, check_wal
 from headwater.receiver.received_files import name_partial
 from headwater.receiver.replication_connection import ReplicationConnection, Row
 from headwater.receiver.wal_receiver import Position, ReceiveRequest, WalReceiver
@@ -100,18 +103,42 @@ def take_backup(request: BackupRequest, report: Progress = lambda *_: None) -> B
     with errors_as(CatalogError, "open directory", directory):
         if directory.exists() and any(directory.iterdir()):
             raise CatalogError("the directory is not empty", file=str(directory), hint="name a new one")
-        part = directory.with_name(f".{directory.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(0o700, parents=True)
-    try:
-        with errors_as(CatalogError, "write the backup"):
-            backup = _taken(request, part, report)
-            sync_tree(part)
-            move_whole(part, directory)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+    with _part_of(directory) as part:
+        try:
+            with errors_as(CatalogError, "write the backup"):
+                backup = _taken(request, part, report)
+                sync_tree(part)
+                move_whole(part, directory)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
     return backup
+
+
+@contextmanager
+def _part_of(directory: Path) -> Iterator[Path]:
+    """Hold the directory that a backup is taken into before it has its name; it is made, and empty.
+
+    What a process has left there that is not any more goes.
+
+    Raises:
+        CatalogError: another process takes a backup there, or it cannot be made.
+    """
+    part = directory.with_name(f".{directory.name}.part")
+    with errors_as(CatalogError, "open directory", part):
+        part.mkdir(0o700, parents=True, exist_ok=True)
+        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with errors_as(CatalogError, "lock directory", part):
+            is_mine = lock(descriptor) and part.exists() and os.path.samestat(os.fstat(descriptor), part.stat())
+        if not is_mine:
+            raise CatalogError("another backup is being taken into the directory", file=str(directory))
+        with errors_as(CatalogError, "empty directory", part):
+            for left in part.iterdir():
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield part
+    finally:
+        os.close(descriptor)
 
 
 def _taken(request: BackupRequest, part: Path, report: Progress) -> Backup:
@@ -128,6 +155,8 @@ def _taken(request: BackupRequest, part: Path, report: Progress) -> Backup:
             end, _ = _place(connection.next_rows())
             connection.finish()
             wal.end_at(end)
+    with errors_as(CatalogError, "look at the backup's WAL"):
+        check_wal((part / MANIFEST).read_bytes(), part / _WAL)
     return Backup(timeline, start, end, sum(file.size for file in sums.values()))
 
 

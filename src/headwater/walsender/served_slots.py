@@ -32,8 +32,6 @@ from headwater.walsender.sessions.clock import now
 
 _VALID = re.compile(r"[a-z0-9_]+")
 _TEMPORARY = ".temporary"
-MOST_SLOTS = 1000
-"""Slots at most, if nothing else is said."""
 
 
 def check_slot_name(name: str) -> None:
@@ -66,7 +64,7 @@ class ServedSlots:
         SlotError: it cannot be made, or what others have left in it does not go.
     """
 
-    def __init__(self, directory: Path, most: int = MOST_SLOTS, limit_name: str = "max_replication_slots") -> None:
+    def __init__(self, directory: Path, most: int, limit_name: str) -> None:
         self._directory, self.most, self._limit_name = directory, most, limit_name
         self._released_at: dict[str, int] = {}
         self._began = now()

@@ -1,0 +1,157 @@
+"""The removal of WAL that was received: what is older than a limit, and what no slot needs.
+
+In: a directory of segments, the position that was received, a :class:`Retention`. Segments are removed whole, the
+oldest first; ``.partial`` ones, history files and whatever is no segment stay.
+
+Invariants: nothing from a slot's ``restart_lsn`` on is removed. As long as one of the slots cannot be read, or needs
+the copy of the cluster that it was made from, nothing is. The newest segment stays, which says where to go on.
+
+Known gap: slots are not invalidated for taking too much room (``max_slot_wal_keep_size``): they keep what they need.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.base.system_errors import errors_as
+from headwater.errors import SegmentError, SlotError, UsageError, warn
+from headwater.option_names import option
+from headwater.pg.lsn import Lsn
+from headwater.slots.slot_directory import is_slot, read_slot
+from headwater.wal.segments.segment_forms import PLAIN, parse_name
+
+_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+_LIMIT = re.compile(r"(\d+)\s*([A-Za-z]+)")
+
+
+@dataclass(frozen=True)
+class Retention:
+    """The WAL that is kept.
+
+    Attributes:
+        size: bytes before the position, at least; None for any number. seconds: by a file's time likewise.
+        slots: directories of slots whose WAL is kept.
+    """
+
+    size: int | None = None
+    seconds: float | None = None
+    slots: tuple[Path, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, slots: Sequence[Path]) -> Retention:
+        """Read ``10GB`` or ``7d``.
+
+        Raises:
+            UsageError: it is neither a size nor a time.
+        """
+        match = _LIMIT.fullmatch(text.strip())
+        if match is not None and match[2] in _BYTES:
+            return cls(size=int(match[1]) * _BYTES[match[2]], slots=tuple(slots))
+        if match is not None and match[2] in _SECONDS:
+            return cls(seconds=int(match[1]) * _SECONDS[match[2]], slots=tuple(slots))
+        units = ", ".join((*_BYTES, *_SECONDS))
+        raise UsageError(f'invalid value for {option("keep")}: "{text}"', hint=f"such as 10GB or 7d; units are {units}")
+
+
+def needed_by_slots(directories: Sequence[Path]) -> int | None:
+    """Return the LSN from which on slots need WAL; None where there is no slot.
+
+    Raises:
+        SlotError: one cannot be read.
+    """
+    needed = None
+    for directory in directories:
+        with errors_as(SlotError, "list slots", directory):
+            paths = [path for path in directory.iterdir() if is_slot(path)] if directory.exists() else []
+        for slot in map(read_slot, paths):
+            if not slot.is_physical:
+                # Without a state a slot begins with the copy of the cluster, which needs WAL from before it.
+                restart = 0 if slot.state is None else slot.restart_lsn
+                needed = restart if needed is None else min(needed, restart)
+    return needed
+
+
+def remove_unneeded(directory: Path, reached: int, retention: Retention, now: Callable[[], float] = time.time) -> int:
+    """Remove what need not be kept; return how many segments were.
+
+    Args:
+        directory: of the segments; reached: LSN up to which all was received.
+        retention: what is kept; now: the time, in seconds since 1970.
+
+    Raises:
+        SegmentError: a segment cannot be removed.
+    """
+    try:
+        needed = needed_by_slots(retention.slots)
+    except SlotError as error:
+        warn(f"no WAL is removed: {error.one_line()}")
+        return 0
+    limit = reached if needed is None else min(reached, needed)
+    if retention.size is not None:
+        limit = min(limit, reached - retention.size)
+    removed = 0
+    with errors_as(SegmentError, "remove WAL segments", directory):
+        for path, end, written in list(_segments(directory))[:-1]:
+            if end > limit or (retention.seconds is not None and written > now() - retention.seconds):
+                continue
+            path.unlink()
+            removed += 1
+    return removed
+
+
+def _segments(directory: Path) -> Iterator[tuple[Path, int, float]]:
+    """Give whole, plain segments by their LSN, with their ends and the times of their files."""
+    segments = []
+    for path in directory.iterdir():
+        parsed = parse_name(path.name)
+        if parsed is None or parsed[0] != path.name or parsed[2] != PLAIN:
+            continue
+        status = path.stat()
+        start = int(Lsn(int(path.name[8:16], 16) << 32)) + int(path.name[16:24], 16) * status.st_size
+        segments.append((start, path, start + status.st_size, status.st_mtime))
+    for _, path, end, written in sorted(segments):
+        yield path, end, written
+
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the directory, at least."""
+
+
+class Keeper:
+    """The keeper of a directory: removes what need not be kept, in a thread, as who receives waits for no disk.
+
+    Args:
+        directory: of the segments; retention: what is kept.
+    """
+
+    def __init__(self, directory: Path, retention: Retention) -> None:
+        self._directory, self._retention = directory, retention
+        self._looked_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._error: SegmentError | None = None
+
+    def reached(self, lsn: int) -> None:
+        """Note that all was received up to an LSN.
+
+        Raises:
+            SegmentError: a segment could not be removed.
+        """
+        if self._error is not None:
+            raise self._error
+        is_busy = self._thread is not None and self._thread.is_alive()
+        if not is_busy and time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            self._thread = threading.Thread(target=self._look, args=(lsn,), name="headwater-keep", daemon=True)
+            self._thread.start()
+
+    def _look(self, lsn: int) -> None:
+        try:
+            remove_unneeded(self._directory, lsn, self._retention)
+        except SegmentError as error:
+            self._error = error
