@@ -52,9 +52,12 @@ class Receiving:
         self._error: HeadwaterError | None = None
         self._receiver = WalReceiver(request, self._note, self._note_loss)
         self._thread = threading.Thread(target=self._run)
+        self._makes_slot = request.creates_slot
 
     def __enter__(self) -> Receiving:
+        """Begin; WAL that is written from here on is kept for the slot, if one is made."""
         self._thread.start()
+        assert not self._makes_slot or self._receiver.has_slot.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
