@@ -410,5 +410,8 @@ def whole(directory: Path) -> list[str]:
 
 
 def is_received(directory: Path, lsn: str) -> bool:
-    """Tell whether the log in a directory goes to an LSN."""
-    return end_of_log(WalDirectory.scan(WalSource.of(directory))) >= int(Lsn.parse(lsn))
+    """Tell whether the log in a directory goes to an LSN; its first segment may have nothing but zeros yet."""
+    try:
+        return end_of_log(WalDirectory.scan(WalSource.of(directory))) >= int(Lsn.parse(lsn))
+    except SegmentError:
+        return False

@@ -115,7 +115,8 @@ class SlotOperations:
                 return target
             self._check_database(name, slot)
             if target > slot.confirmed_lsn:
-                state = state_at(request_of_slot(slot), kept_in_slot(slot), target).in_new_session
+                request = replace(request_of_slot(slot), wal=cluster.source.wal)
+                state = state_at(request, kept_in_slot(slot), target).in_new_session
                 opened.write(replace(slot, confirmed_lsn=target, state=state))
         return target
 

@@ -94,7 +94,8 @@ class SlotProgress:
         self.confirmed = opened.slot.confirmed_lsn
         self._state = opened.slot.state
         self._waiting: deque[State] = deque()
-        self._lock = threading.Lock()
+        # The event loop takes the lock, so nobody waits for the disk while holding it.
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._written = time.monotonic()
         self._counts = SlotStatistics(calls=1)
 
@@ -128,14 +129,21 @@ class SlotProgress:
         Raises:
             SlotError: it cannot be written.
         """
-        with self._lock:
-            slot, counts = self._opened.slot, self._counts
-            if self._state is None or self.confirmed <= slot.confirmed_lsn:
-                return
-            state, self._counts, self._written = self._state.in_new_session, SlotStatistics(), time.monotonic()
-            self._opened.write(
-                replace(slot, confirmed_lsn=self.confirmed, state=state, statistics=slot.statistics + counts)
-            )
+        with self._writing:
+            with self._lock:
+                slot, state, confirmed = self._opened.slot, self._state, self.confirmed
+                if state is None or confirmed <= slot.confirmed_lsn:
+                    return
+                counts, self._counts, self._written = self._counts, SlotStatistics(), time.monotonic()
+            statistics = slot.statistics + counts
+            try:
+                self._opened.write(
+                    replace(slot, confirmed_lsn=confirmed, state=state.in_new_session, statistics=statistics)
+                )
+            except BaseException:
+                with self._lock:
+                    self._counts += counts
+                raise
 
     @property
     def _restart_lsn(self) -> int:

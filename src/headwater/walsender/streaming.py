@@ -74,7 +74,7 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._last_reply = self._loop.time()
         self._is_pinged = False
-        self._has_received_done = self._has_sent_done = False
+        self._has_received_done = self._has_sent_done = self._is_finishing = False
         self._writing: asyncio.Future[None] | None = None
 
     async def run(self) -> StreamEnd:
@@ -107,7 +107,7 @@ class Stream:
         if self._has_received_done and self._has_sent_done and self._connection.has_room:
             return StreamEnd.AGREED
         self._send()
-        if self._is_caught_up:
+        if self._is_finishing or self._is_caught_up:
             if self._is_ending():
                 self.activity.state = StreamState.STOPPING
                 return self._finish()
@@ -117,7 +117,8 @@ class Stream:
         return self._check_time()
 
     def _can_go_on(self) -> bool:
-        return self._feed.has_items and self._connection.has_room and not self._has_sent_done
+        may_send = not self._has_sent_done and not self._is_finishing
+        return may_send and self._feed.has_items and self._connection.has_room
 
     @property
     def _is_caught_up(self) -> bool:
@@ -162,7 +163,14 @@ class Stream:
 
     def _write_slot(self) -> None:
         if self._writing is None or self._writing.done():
+            self._log_failure()
             self._writing = self._loop.run_in_executor(None, self._progress.write)
+
+    def _log_failure(self) -> None:
+        """Tell of a slot's file that could not be written; it is tried again, and the session's end raises."""
+        error = None if self._writing is None else self._writing.exception()
+        if error is not None:
+            log.error("the slot is not written: %s", error)
 
     def _send(self) -> None:
         """Send as much as there is room for; nothing after CopyDone."""
@@ -192,7 +200,8 @@ class Stream:
         self._is_pinged = self._is_pinged or wants_reply
 
     def _finish(self) -> StreamEnd | None:
-        """End when the client has everything; else ask how far it is."""
+        """End when the client has everything that it was sent; else ask how far it is. Nothing more is sent."""
+        self._is_finishing = True
         replicated = self.activity.flushed or self.activity.written
         if replicated >= self.activity.sent:
             return StreamEnd.SERVICE_ENDS

@@ -44,10 +44,10 @@ class Member:
         """Note that no fold has it."""
         self._is_idle.set()
 
-    def park(self, resume: Callable[[], None]) -> None:
-        """Leave a fold; go on alone once there is room for it."""
+    def park(self, resume: Callable[[], None], size: int) -> None:
+        """Leave a fold; go on alone once there is room for so many bytes."""
         self.left()
-        self.outbox.when_roomy(resume)
+        self.outbox.when_roomy(resume, size)
 
     def stop(self) -> None:
         """Take nothing any more."""

@@ -38,6 +38,7 @@ class Outbox:
         self._is_at_end = self._is_closed = False
         self._taken = time.monotonic()
         self._when_roomy: Callable[[], None] | None = None
+        self._roomy_for = 0
 
     def offer(self, item: Item, patience: float | None = None) -> bool:
         """Put an item behind the others, as soon as there is room; drop it if the queue is closed.
@@ -86,10 +87,15 @@ class Outbox:
             self._bytes, self._when_roomy = 0, None
             self._changed.notify_all()
 
-    def when_roomy(self, call: Callable[[], None]) -> None:
-        """Call something once no more than half of the budget waits; at once, if it is so. Never once it is closed."""
+    def when_roomy(self, call: Callable[[], None], size: int = 0) -> None:
+        """Call something once there is room; at once, if it is so. Never once it is closed.
+
+        Args:
+            call: it; there is room when no more than half of the budget waits, and `size` bytes more may.
+            size: bytes.
+        """
         with self._changed:
-            self._when_roomy = None if self._is_closed else call
+            self._when_roomy, self._roomy_for = None if self._is_closed else call, size
             roomy = self._taken_if_roomy()
         if roomy is not None:
             roomy()
@@ -129,7 +135,7 @@ class Outbox:
         self.most = max(self.most, self._bytes)
 
     def _taken_if_roomy(self) -> Callable[[], None] | None:
-        if self._when_roomy is None or not self.is_roomy:
+        if self._when_roomy is None or not self.is_roomy or not self._has_room(self._roomy_for):
             return None
         call, self._when_roomy = self._when_roomy, None
         return call

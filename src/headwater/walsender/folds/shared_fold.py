@@ -101,7 +101,10 @@ class SharedFold:
                 member.entered()
         self._around.places.enter(self)
         thread = threading.Thread(target=self._run, name="walsender-fold", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._fail(unforeseen("starting a thread", error))
         return thread
 
     def wake(self) -> None:
@@ -116,7 +119,7 @@ class SharedFold:
             except HeadwaterError as error:
                 self._fail(error)
             except Exception as error:
-                log.debug("a fold has failed", exc_info=True)
+                log.exception("a fold has failed")
                 self._fail(unforeseen("decoding", error))
             finally:
                 if self._windows is not None:
@@ -178,6 +181,8 @@ class SharedFold:
             self._begin_again()
             return False
         self._end_window(window)
+        if position_of(self) >= look.end:
+            self._note_end()
         return True
 
     def _begin_again(self) -> None:
@@ -228,7 +233,7 @@ class SharedFold:
     def _give(self, output: SharedOutput, member: Member, piece: Piece) -> None:
         """Put a piece into a member's queue; or detach the member, if it holds up others."""
         if not member.outbox.offer(piece, HOLD_UP_SECONDS) and not self._gave_late(member, piece):
-            self._detach(output, member)
+            self._detach(output, member, piece)
             return
         member.given += piece.count
         self._around.counts.given += piece.count
@@ -252,14 +257,14 @@ class SharedFold:
         has_starving = any(not other.outbox.has_items for other in others)
         return not has_starving and member.outbox.idle_seconds < STALL_SECONDS
 
-    def _detach(self, output: SharedOutput, member: Member) -> None:
-        """Let a member go on alone from the start of the window, once it has taken what it has."""
+    def _detach(self, output: SharedOutput, member: Member, piece: Piece) -> None:
+        """Let a member go on alone from the start of the window, once it has room for what it could not take."""
         log.info("a subscriber lags behind, and goes on alone")
         self._around.counts.detached += 1
         output.members.remove(member)
         alone = SharedOutput(output.request, output.server_settings, [member], output.state, output.before.copy())
         around, kept_state = self._around, self.kept
-        member.park(lambda: _begin(around, [alone], kept_state))
+        member.park(lambda: _begin(around, [alone], kept_state), len(piece.data))
 
     def _fail(self, error: HeadwaterError) -> None:
         """End who is at fault: one alone is; several go on alone from where the window began."""
