@@ -95,6 +95,8 @@ class Version:
     """CREATE DATABASE can write the new database's pages to the WAL; the info codes of DBASE differ before."""
     prefetches_in_recovery = _since(15)
     """Recovery looks ahead for the blocks that records name (``recovery_prefetch``)."""
+    has_event_trigger_switch = _since(17)
+    """Event triggers, of which login is one from then on, can be switched off (``event_triggers``)."""
     has_custom_managers = _since(15)
     """Extensions can bring resource managers."""
     has_dropped_stats = _since(15)

@@ -31,7 +31,7 @@ from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
 from headwater.wal.segments.segment_listing import list_segments
 from headwater.wal.segments.timelines import read_history
-from headwater.walsender.copying.copied_rows import CopySource, copied_rows
+from headwater.walsender.copying.copied_rows import CopySource, check_for_primary, copied_rows
 from headwater.walsender.copying.copy_stream import CopyStream, stream_of
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
 from headwater.walsender.folds.shelf import Shelf
@@ -285,12 +285,17 @@ class ServedCluster:
     def copied(
         self, database: str, copy: CopyTable, snapshot: SessionSnapshot | None, settings: Settings
     ) -> CopyStream:
-        """Open a COPY of rows that are read here, as of a snapshot, or of the end of the log.
+        """Open a COPY of rows as of a snapshot, or of the end of the log; they are read here, or of the primary.
 
         Raises:
             SessionError: as the server refuses it, or as only a server can do it.
             HeadwaterError: the WAL or the backup cannot be read.
         """
+        if snapshot is not None and snapshot.rows is not None:
+            check_for_primary(self._copy_source(), snapshot.kept, copy, dict(settings))
+            return snapshot.rows.copy(copy.text)
         at = self.state_at_end(database) if snapshot is None else snapshot.kept
-        source = CopySource(self.source.catalog, self.look(), self.version)
-        return stream_of(copied_rows(source, at, copy, LocalEngine(), dict(settings)))
+        return stream_of(copied_rows(self._copy_source(), at, copy, LocalEngine(), dict(settings)))
+
+    def _copy_source(self) -> CopySource:
+        return CopySource(self.source.catalog, self.look(), self.version)

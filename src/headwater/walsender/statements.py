@@ -399,13 +399,11 @@ class Statements:
             self._check_rights(statement)
         database, settings = self._request.database, self.settings.of_decoding()
         snapshot = self.transaction.snapshot
-        if snapshot is not None and snapshot.rows is not None:
-            self._served.counts.answered(Layer.UPSTREAM)
-            return snapshot.rows.copy(statement)
         copy = parse_copy(statement)
         assert copy is not None
         copied = self._served.cluster.copied(database, copy, snapshot, settings)
-        self._served.counts.answered(Layer.ROWS)
+        is_upstream = snapshot is not None and snapshot.rows is not None
+        self._served.counts.answered(Layer.UPSTREAM if is_upstream else Layer.ROWS)
         return copied
 
     def _check_rights(self, statement: str) -> None:

@@ -37,12 +37,18 @@ from headwater.walsender.copying.copied_rows import CopySource
 from headwater.walsender.elsewhere import Answered, AskingSession, Described, NotAnsweredError, Parameter
 
 ROWS_REASON = "of rows only SELECT of columns of one table, named with its schema, is answered here; ask the primary"
-_SELECT = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:SELECT|WITH|VALUES|TABLE)\b", re.I | re.S)
+_SELECT = re.compile(r"(?:\s|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/|\()*+(?:SELECT|WITH|VALUES|TABLE)\b", re.I)
+_MAY_DIFFER = re.compile(r"random|uuid|clock_timestamp|timeofday|shuffle|sample", re.I)
+"""A statement is executed once for each format."""
+
 _NOT_SENT = frozenset(("client_encoding", "logical_decoding_work_mem", "debug_logical_replication_streaming"))
 
 _TABLES_LOCKED = b"""
-SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
-WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid() AND l.relation >= 16384 AND c.relkind <> 'v'
+SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation
+WHERE l.locktype OPERATOR(pg_catalog.=) 'relation'::pg_catalog.text
+AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()
+AND l.relation OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid
+AND c.relkind OPERATOR(pg_catalog.<>) 'v'::pg_catalog."char"
 """
 """Finds relations of users, but no views, that the statement in hand has named."""
 
@@ -82,10 +88,15 @@ class CatalogAnswers:
             valued = with_values(sql, standby.feed.end, connection.next_xid())
             if valued != sql:
                 connection.prepare(valued, arguments.types)
-            asking = standby.asking(session.user, connection)
-            refusal = standby.function_rules().refusal(valued, connection.plan(valued, arguments), asking)
+            asking, rules = standby.asking(session.user, connection), standby.function_rules()
+            # Planning runs functions: the text is looked at before.
+            refusal = rules.refusal(valued, "", asking) or rules.refusal(
+                valued, connection.plan(valued, arguments), asking
+            )
             if refusal is not None:
                 raise NotAnsweredError(refusal)
+            if len(set(formats)) > 1 and _MAY_DIFFER.search(valued) is not None:
+                raise NotAnsweredError("values that differ from call to call are told in one format")
             results = {form: connection.execute(arguments, form) for form in sorted(set(formats) or {0})}
             return _answered(columns, results, formats, b"".join(connection.messages))
 

@@ -72,7 +72,7 @@ class AskedConnection:
         self.messages = []
         self.run(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if settings:
-            calls = ", ".join(f"set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
+            calls = ", ".join(f"pg_catalog.set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
             values = [text.encode("utf-8", "surrogateescape") for pair in settings for text in pair]
             self._checked(self._connection.exec_params(f"SELECT {calls}".encode(), values))
 
@@ -86,7 +86,9 @@ class AskedConnection:
         if '"$user"' in path:
             path = path.replace('"$user"', '"' + user.replace('"', '""') + '"')
             values = [path.encode("utf-8", "surrogateescape")]
-            self._checked(self._connection.exec_params(b"SELECT set_config('search_path', $1, true)", values))
+            self._checked(
+                self._connection.exec_params(b"SELECT pg_catalog.set_config('search_path', $1, true)", values)
+            )
 
     def end(self) -> None:
         """End the transaction, and forget all that it has left."""

@@ -65,7 +65,11 @@ SETTINGS = {
 MOST_IDLE = 8
 """Connections of a role that are kept for the next statement."""
 
-_PLAIN_ROLE: LiteralString = "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = %s AND rolcanlogin AND NOT rolsuper"
+_PLAIN_ROLE: LiteralString = """
+SELECT 1 FROM pg_catalog.pg_roles r WHERE rolname = %s AND rolcanlogin AND NOT rolsuper AND NOT EXISTS (
+    SELECT 1 FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c
+    WHERE s.setrole = r.oid AND c ~* '^(role|session_authorization)=')
+"""
 _CLOSED_SCHEMAS: LiteralString = """
 SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ANY (%s) AND NOT pg_catalog.has_schema_privilege(%s, oid, 'USAGE')
 """
@@ -148,7 +152,8 @@ class Standby(LocalServer):
             EmbeddedPostgresError: the server does not let it in.
         """
         if self._watching is None:
-            words = self.connection_words(self._database, self._superuser)
+            # Names that the source's users made must not come before the server's own in a superuser's session.
+            words = {**self.connection_words(self._database, self._superuser), "options": "-c search_path="}
             try:
                 self._watching = psycopg.connect(**words, autocommit=True)
             except psycopg.Error as error:
@@ -299,6 +304,8 @@ class Standby(LocalServer):
         settings["port"] = str(self.port)
         if VERSIONS[self._source.major].prefetches_in_recovery:
             settings["recovery_prefetch"] = "off"
+        if VERSIONS[self._source.major].has_event_trigger_switch:
+            settings["event_triggers"] = "off"
         self._write("postgresql.conf", "".join(map(_line, settings.items())))
         self._write("pg_hba.conf", "local all all trust\n")
         self._write("pg_ident.conf", "")

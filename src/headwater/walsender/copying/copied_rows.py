@@ -33,6 +33,7 @@ from headwater.existing.heap_toast import ToastValues
 from headwater.existing.leaves import Leaf, files_of, toast_files_of
 from headwater.existing.page_history import Locator
 from headwater.jobs.engine import Engine
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import UNDEFINED_FUNCTION
 from headwater.pg.version import Version
@@ -45,6 +46,7 @@ from headwater.walsender.copying.copied_table import CopiedTable, copied_table
 from headwater.walsender.copying.copy_task import CopyForm, CopyTask, run_copy_task
 from headwater.walsender.copying.refusals import not_without_server
 from headwater.walsender.copying.row_blocks import blocks_in
+from headwater.walsender.copying.row_conditions import condition_trees
 from headwater.walsender.copying.row_form import CopiedRows, in_binary
 from headwater.walsender.sql.copy_shapes import CopyTable
 
@@ -78,6 +80,27 @@ class CopyOut:
     column_count: int
     is_binary: bool
     batches: Generator[CopiedRows]
+
+
+def check_for_primary(source: CopySource, at: KeptState, copy: CopyTable, settings: Mapping[str, str]) -> None:
+    """Check a COPY that the primary is to run, with the rights of the role that asks it: it reads one table of users.
+
+    Args:
+        source, at, copy, settings: as those of :func:`copied_rows`.
+
+    Raises:
+        SessionError: it reads a catalog, or has a condition that is not made of row filters.
+    """
+    store = store_of(at.state.catalog)
+    session = _session(source, at, settings, store.encoding)
+    store.name_by(SearchPath.parse(session.search_path))
+    view = store.view(at.state.lsn)
+    oid = view.relation_named(copy.schema, copy.table)
+    if oid is not None and oid < FIRST_NORMAL_OBJECT_ID:
+        raise not_without_server(f'"{copy.schema}.{copy.table}" is a catalog')
+    relation = None if oid is None else view.relation(oid)
+    if copy.where is not None and relation is not None:
+        condition_trees(view, relation, copy.where, session)
 
 
 def copied_rows(

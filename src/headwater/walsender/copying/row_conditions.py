@@ -35,19 +35,33 @@ def row_filters(view: HistoricCatalog, relation: RelationSchema, where: str, ses
     Raises:
         SessionError: it is made of something else, or cannot be computed exactly here.
     """
-    texts = _texts(
-        table_in_each(relation.oid, existing_publications(view.publication_names(), view), view), view, session
-    )
-    parts = split_condition(where, texts)
-    if parts is None:
-        name = f'"{relation.namespace}.{relation.name}"'
-        raise not_without_server(f"the condition is not of row filters of table {name}: {where[:200]}")
-    filters = RowFilters(tuple(texts[part] for part in parts), (), (), relation.columns, view.locale())
+    trees = condition_trees(view, relation, where, session)
+    filters = RowFilters(trees, (), (), relation.columns, view.locale())
     try:
         compiled(filters, session.version, view.encoding)
     except HeadwaterError as error:
         raise not_without_server("a row filter cannot be computed here", error.message) from None
     return filters
+
+
+def condition_trees(
+    view: HistoricCatalog, relation: RelationSchema, where: str, session: SessionSettings
+) -> tuple[str, ...]:
+    """Return the stored trees of the row filters that a condition is made of.
+
+    Args:
+        view: the catalog; relation: the table; where: the condition; session: that the texts were told in.
+
+    Raises:
+        SessionError: it is made of something else.
+    """
+    publications = existing_publications(view.publication_names(), view)
+    texts = _texts(table_in_each(relation.oid, publications, view), view, session)
+    parts = split_condition(where, texts)
+    if parts is None:
+        name = f'"{relation.namespace}.{relation.name}"'
+        raise not_without_server(f"the condition is not of row filters of table {name}: {where[:200]}")
+    return tuple(texts[part] for part in parts)
 
 
 def _texts(tables: Iterable[PublishedTable], view: HistoricCatalog, session: SessionSettings) -> dict[str, str]:

@@ -9,7 +9,7 @@ PostgreSQL: replication/logical/tablesync.c (copy_table), 14 to 19.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.walsender.sql.shapes import without_end
 from headwater.walsender.sql.tokens import Kind, Token, tokens_of
@@ -26,6 +26,7 @@ class CopyTable:
         only: whether rows of tables that inherit from the table are left out.
         where: the condition as it is written, None without one.
         is_binary: whether rows are wanted in binary form.
+        text: the statement as it is written.
     """
 
     schema: str
@@ -35,6 +36,7 @@ class CopyTable:
     only: bool = False
     where: str | None = None
     is_binary: bool = False
+    text: str = field(default="", compare=False)
 
 
 def parse_copy(text: str) -> CopyTable | None:
@@ -89,7 +91,7 @@ class _Reader:
         is_binary = self._takes("with", "(", "format", "binary", ")")
         if self._at != len(self._tokens):
             return None
-        return CopyTable(*name, columns, is_query=is_query, only=only, where=where, is_binary=is_binary)
+        return CopyTable(*name, columns, is_query, only, where, is_binary, self._text)
 
     def _condition(self) -> str:
         """Return the text up to the parenthesis that ends the query; empty if there is none."""
