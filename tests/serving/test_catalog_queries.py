@@ -167,6 +167,10 @@ REFUSED = {
     "SELECT shop.total(oid::int) FROM pg_class": "total",
     "SELECT query_to_xml('SELECT 1', true, true, relname) FROM pg_class": "query_to_xml",
     'SELECT U&"\\0070g_backend_pid"() FROM pg_class': "Unicode escapes",
+    "SELECT relname FROM pg_class UNION VALUES (version/**/()), ('')": "a comment",
+    'SELECT version() AS "it\'s", relname AS "it\'s too" FROM pg_class': "an apostrophe in a name",
+    "SELECT $a$'$a$, relname FROM pg_class": "a string in another form",
+    "SELECT E'\\'', relname FROM pg_class": "a string in another form",
     "INSERT INTO shop.orders DEFAULT VALUES": "",
     "CREATE TABLE t (a int)": "",
 }
@@ -185,6 +189,27 @@ def test_refusals(tmp_path: Path) -> None:
             assert "has_table_privilege depends on who asks" in str(refused.value.diag.message_hint)
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 superuser.execute("SELECT id FROM shop.orders")
+
+
+NAMES_OF_USERS = (
+    "CREATE FUNCTION public.less(oid, int) RETURNS bool LANGUAGE plpgsql AS $$BEGIN RAISE 'not this one'; END$$",
+    "CREATE OPERATOR public.< (LEFTARG = oid, RIGHTARG = int, FUNCTION = public.less)",
+    "CREATE OPERATOR public.>= (LEFTARG = oid, RIGHTARG = int, FUNCTION = public.less)",
+    "CREATE OPERATOR public.= (LEFTARG = oid, RIGHTARG = int, FUNCTION = public.less)",
+    "CREATE FUNCTION public.unnest(text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$BEGIN RAISE 'nor this'; END$$",
+    "ALTER ROLE reader SET work_mem = '8MB'",
+    "ALTER DATABASE postgres SET search_path = public, pg_catalog",
+)
+
+
+def test_names_of_users_do_not_come_before_the_servers(tmp_path: Path) -> None:
+    """What the service itself asks calls nothing that users of the source have made."""
+    with pair_of(16, tmp_path) as pair:
+        run(pair.server, *NAMES_OF_USERS)
+        for user in ("reader", "postgres"):
+            with connected(pair.places(user)[0]) as theirs, connected(pair.places(user)[1]) as ours:
+                query = b"SELECT relname FROM pg_catalog.pg_class ORDER BY 1"
+                assert answer(ours, query) == answer(theirs, query), user
 
 
 def test_rows_of_tables(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import psycopg
@@ -88,6 +89,31 @@ def test_the_primary_is_stopped(tmp_path: Path) -> None:
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0
+
+
+def test_the_primary_is_asked_for_rows_of_tables_alone(tmp_path: Path) -> None:
+    """A condition that is no row filter, or a catalog, would be read with the rights of the service."""
+    with small_server(16) as publisher:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR TABLE t WHERE (id > 5)")
+        catalog = backup_of(publisher, tmp_path / "base")
+        upstream = ("--upstream", conninfo_of(publisher))
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots", *upstream) as serving:
+            place = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres replication=database"
+            for slot, source, is_refused in (
+                ("a", "public.t WHERE (id > 5)", False),
+                ("b", "public.t WHERE EXISTS (SELECT 1 FROM pg_authid)", True),
+                ("c", "pg_catalog.pg_authid", True),
+            ):
+                with psycopg.connect(place, autocommit=True) as session:
+                    session.execute("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+                    session.execute(
+                        f"CREATE_REPLICATION_SLOT {slot} TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')".encode()
+                    )
+                    columns = "rolname" if "pg_authid" in source and "WHERE" not in source else "id"
+                    expected = pytest.raises(psycopg.errors.FeatureNotSupported) if is_refused else nullcontext()
+                    copy = f"COPY (SELECT {columns} FROM {source}) TO STDOUT".encode()
+                    with expected, session.cursor().copy(copy) as rows:
+                        assert list(rows) == []
 
 
 def test_an_upstream_of_another_cluster_is_refused(tmp_path: Path) -> None:

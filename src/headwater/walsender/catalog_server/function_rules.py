@@ -58,6 +58,10 @@ _PRESET = re.compile(
 )
 """A question for a setting that the source's files fix: no server of another one would start over them."""
 
+_OTHER_STRINGS = re.compile(r"\\'|\$(?:[^\W\d]\w*)?\$")
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+_COMMENT = re.compile(r"/\*|--")
+
 _FOREIGN = re.compile(r"^\s*(?:->\s+)?Foreign ", re.M)
 
 FUNCTIONS: LiteralString = """
@@ -105,12 +109,15 @@ class FunctionRules:
         """
         if _PRESET.fullmatch(sql) is not None:
             return None
+        hidden = _hidden(sql)
+        if hidden is not None:
+            return f"it has {hidden}, behind which calls of functions are not seen"
         plan, text = _LITERAL.sub("''", plan), _LITERAL.sub("''", sql)
         if _FOREIGN.search(plan) is not None:
             return "it reads a foreign table"
         if re.search(r'\bU&"', text, re.I) is not None:
             return "it has names in Unicode escapes"
-        names = _called(plan) | {name.lower() for name in _names(_LOOSE_CALL, text)} & self._known
+        names = _called(plan) | _named_in_text(text) & self._known
         refused = next((name for name in sorted(names) if name not in self._fine), None)
         if refused is not None:
             return f"only the source's server knows the answer of {refused}"
@@ -130,8 +137,25 @@ class FunctionRules:
 
 def _called(plan: str) -> set[str]:
     """Return the names of functions in a plan; words in capital letters are the language's."""
-    return {name for name in _names(_CALL, plan) if not name.isupper() and name not in _TYPES}
+    pairs: list[tuple[str, str]] = _CALL.findall(plan)
+    plain = {name for _, name in pairs if name and not name.isupper() and name not in _TYPES}
+    return plain | {_unquoted(quoted) for quoted, _ in pairs if quoted}
 
 
-def _names(pattern: re.Pattern[str], text: str) -> set[str]:
-    return {quoted.replace('""', '"') if quoted else plain for quoted, plain in pattern.findall(text)}
+def _named_in_text(text: str) -> set[str]:
+    """Return the names before parentheses in a statement, as the catalog has them."""
+    return {_unquoted(quoted) if quoted else plain.lower() for quoted, plain in _LOOSE_CALL.findall(text)}
+
+
+def _unquoted(name: str) -> str:
+    return name.replace('""', '"')
+
+
+def _hidden(sql: str) -> str | None:
+    """Name what a look at a text by patterns does not see through; None if there is nothing of the kind."""
+    if _OTHER_STRINGS.search(sql) is not None:
+        return "a string in another form than quotes give it"
+    if any(part.startswith('"') and "'" in part for part in _QUOTED.findall(sql)):
+        return "an apostrophe in a name"
+    # A comment that is none of a string begins before whatever its quotes could disturb.
+    return "a comment" if _COMMENT.search(_QUOTED.sub("", sql)) is not None else None
