@@ -51,6 +51,7 @@ SETTINGS = {
     "fsync": "off",
     "shared_buffers": "32MB",
     "wal_retrieve_retry_interval": "2s",
+    "temp_file_limit": "1GB",
     "wal_recycle": "off",
     "max_replication_slots": "1000",
     "default_transaction_read_only": "on",

@@ -12,7 +12,12 @@ from collections.abc import Mapping
 
 from headwater.errors import SessionError, UsageError
 from headwater.pg.encodings import SQL_ASCII, UTF8, conversion_error, encode_text
-from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE, UNDEFINED_OBJECT, UNTRANSLATABLE_CHARACTER
+from headwater.pg.sqlstates import (
+    FEATURE_NOT_SUPPORTED,
+    INVALID_PARAMETER_VALUE,
+    UNDEFINED_OBJECT,
+    UNTRANSLATABLE_CHARACTER,
+)
 from headwater.pg.version import Version
 from headwater.rows.session import FLOAT_DIGITS, INTERVAL_STYLES, SessionSettings
 from headwater.walsender.operating.timeouts import TIMEOUTS, parse_timeout, shown_timeout
@@ -30,6 +35,9 @@ _DECODING = {
     "debug_logical_replication_streaming": "debug_logical_replication_streaming",
 }
 """Settings that change what is decoded, and how they are spelled."""
+
+_ALONE = {"role": ("none",), "standard_conforming_strings": ("on", "true", "yes", "1")}
+"""Settings of which one value is heeded: another one would be set without effect."""
 
 _OTHERS = {
     "application_name": "",
@@ -79,9 +87,6 @@ class ClientSettings:
         encoding: the database's.
         server: what the server's own sessions begin with, by names in lower case.
         fixed: what a client cannot change, by name.
-
-    Attributes:
-        milliseconds: of timeouts, by name; 0 for none.
     """
 
     def __init__(self, version: Version, encoding: str, server: Mapping[str, str], fixed: Mapping[str, str]) -> None:
@@ -89,7 +94,6 @@ class ClientSettings:
         self._fixed = {name.lower(): (name, value) for name, value in fixed.items()}
         shown = SessionSettings.from_settings({**server, "client_encoding": encoding}, version.major, encoding)
         self._asked: dict[str, str] = {}
-        self.milliseconds = {name: parse_timeout(name, _OTHERS[name], version) for name in TIMEOUTS}
         values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
         self._values = {**values, "search_path": server.get("search_path", _SEARCH_PATH)}
         self._initial = self._values, self._asked
@@ -114,13 +118,19 @@ class ClientSettings:
             self._values[key] = value if key == "search_path" else shown
             self._asked[key] = value
         elif key in TIMEOUTS:
-            self.milliseconds[key] = parse_timeout(key, value, self._version)
-            self._values[key] = shown_timeout(self.milliseconds[key])
+            self._values[key] = shown_timeout(parse_timeout(key, value, self._version))
+        elif key in _ALONE and value.lower() not in _ALONE[key]:
+            raise SessionError(f'"{key}" can be {_ALONE[key][0]} only', sqlstate=FEATURE_NOT_SUPPORTED)
         elif key == "application_name":
             self._values[key] = _in_ascii(value, self._version.escapes_application_name)
         else:
             self._values[key] = value
         return self._values[key] != before and key in {shown.lower() for shown, _ in self.reported()}
+
+    @property
+    def milliseconds(self) -> dict[str, int]:
+        """The timeouts, by name; 0 for none."""
+        return {name: parse_timeout(name, self._values[name], self._version) for name in TIMEOUTS}
 
     def begin(self) -> None:
         """Let what is set by now be what the session began with, to which RESET goes back."""
