@@ -8,7 +8,6 @@ from headwater.errors import SessionError
 from headwater.pg.version import VERSIONS
 from headwater.walsender.sessions.session_settings import ClientSettings
 
-
 REPORTED = (
     "server_version",
     "server_encoding",
@@ -16,6 +15,7 @@ REPORTED = (
     "session_authorization",
     "integer_datetimes",
     "in_hot_standby",
+    "scram_iterations",
 )
 
 
