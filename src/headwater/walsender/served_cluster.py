@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
@@ -21,10 +21,12 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.slot_request import request_of_slot
 from headwater.pipeline.slot_moves import kept_at
 from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
 from headwater.slots.kept_state import KeptState
+from headwater.slots.slot import Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.directory import WalDirectory
@@ -192,6 +194,18 @@ class ServedCluster:
             settings=settings,
             with_definitions=False,
         )
+
+    def request_of(self, slot: Slot, settings: Settings = ()) -> DecodeRequest:
+        """Return the request of a slot, over the WAL that is served.
+
+        Args:
+            slot: it; settings: of a session, that go before those the slot was made under.
+        """
+        request = request_of_slot(slot)
+        given = {**dict(request.settings), **dict(settings)}
+        if self.source.server_version is not None:
+            given["server_version"] = self.source.server_version
+        return replace(request, wal=self.source.wal, settings=tuple(given.items()), two_phase=slot.two_phase)
 
     def state_at_end(self, database: str) -> KeptState:
         """Return the state of a database at the end of the log: from there on a new slot decodes.

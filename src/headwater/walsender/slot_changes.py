@@ -21,7 +21,7 @@ from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.scope import Scope
-from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.requests.slot_request import kept_in_slot
 from headwater.pipeline.slices.decode_job import SliceDecoder
 from headwater.pipeline.slices.tentative_messages import Settlement
 from headwater.pipeline.slot_moves import state_at
@@ -95,19 +95,8 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
 
 
 def _request(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> DecodeRequest:
-    request = request_of_slot(slot)
-    given = {**dict(request.settings), **dict(settings)}
-    if cluster.source.server_version is not None:
-        given["server_version"] = cluster.source.server_version
-    return replace(
-        request,
-        wal=cluster.source.wal,
-        options=asked.options,
-        settings=tuple(given.items()),
-        slot=asked.slot,
-        start=slot.confirmed_lsn,
-        two_phase=slot.two_phase,
-    )
+    request = cluster.request_of(slot, settings)
+    return replace(request, options=asked.options, slot=asked.slot, start=slot.confirmed_lsn)
 
 
 class _Reader:

@@ -18,7 +18,7 @@ from headwater.pg.sqlstates import (
     INSUFFICIENT_PRIVILEGE,
     OBJECT_NOT_IN_PREREQUISITE_STATE,
 )
-from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.requests.slot_request import kept_in_slot
 from headwater.pipeline.slot_moves import state_at
 from headwater.plugins.options import split_identifiers
 from headwater.protocol.replication_commands import CreateReplicationSlot
@@ -115,8 +115,7 @@ class SlotOperations:
                 return target
             self._check_database(name, slot)
             if target > slot.confirmed_lsn:
-                request = replace(request_of_slot(slot), wal=cluster.source.wal)
-                state = state_at(request, kept_in_slot(slot), target).in_new_session
+                state = state_at(cluster.request_of(slot), kept_in_slot(slot), target).in_new_session
                 opened.write(replace(slot, confirmed_lsn=target, state=state))
         return target
 

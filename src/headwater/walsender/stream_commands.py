@@ -17,7 +17,7 @@ from headwater.pg.sqlstates import (
     INSUFFICIENT_PRIVILEGE,
     OBJECT_NOT_IN_PREREQUISITE_STATE,
 )
-from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot
+from headwater.pipeline.requests.slot_request import kept_in_slot
 from headwater.plugins.options import split_identifiers
 from headwater.protocol.backend_messages import COPY_BOTH_RESPONSE, IDLE, command_complete
 from headwater.protocol.replication_commands import StartLogical, StartPhysical
@@ -156,19 +156,8 @@ class StreamCommands:
         cluster = self._context.served.cluster
         start = max(command.lsn, slot.confirmed_lsn)
         options = tuple((name, None if value is None else str(value)) for name, value in command.options)
-        request = request_of_slot(slot)
-        settings = {**dict(request.settings), **dict(self._context.statements.settings.of_decoding())}
-        if cluster.source.server_version is not None:
-            settings["server_version"] = cluster.source.server_version
-        request = replace(
-            request,
-            wal=cluster.source.wal,
-            options=options,
-            settings=tuple(settings.items()),
-            slot=command.slot,
-            start=start,
-            two_phase=slot.two_phase,
-        )
+        request = cluster.request_of(slot, self._context.statements.settings.of_decoding())
+        request = replace(request, options=options, slot=command.slot, start=start)
         log.info('starting logical decoding for slot "%s"', command.slot)
         log.info(
             "Streaming transactions committing after %s, reading WAL from %s.",
