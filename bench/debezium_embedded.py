@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import find_programs
+from headwater.local_servers.server_programs import find_programs
 from headwater.spark.session import spark_session, warm_up
 from log_figures import LAND_INSERTS
 from logs import written

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection
 
 from cores import on_cores, workers_on_cores
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.open_request import open_request
 from headwater.pipeline.requests.request import DecodeRequest

@@ -10,7 +10,8 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import bundled_programs
 from results import Sitting
 from server_runs import SETTINGS, make_slot, one_row
 from workloads import Workload

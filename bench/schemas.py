@@ -23,7 +23,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import bundled_programs
 from our_runs import check_equal, time_headwater
 from processes import WORKER, own_peak, watched_processes
 from schema_workloads import SCHEMAS, Schema, execute

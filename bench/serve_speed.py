@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.walsender.access.users import User, Users, write_users
 from logs import bench_server

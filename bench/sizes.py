@@ -25,7 +25,7 @@ import psycopg
 from rich.console import Console
 
 from debezium_embedded import EVENTS, engine_rate, engine_run, has_engine
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from limits import limits
 from logs import Log, bench_server, prepare, write_until

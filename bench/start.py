@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.engines import LOCAL, SPARK
 from logs import bench_server, copied
 from results import Measurement, Result, Sitting

@@ -22,7 +22,8 @@ from copied_clusters import CopiedClusters
 from failure_texts import FailureTexts
 from headwater import option_names
 from headwater.base.cache_places import SERVER_CACHE_VARIABLE, server_cache
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from left_to_test_all import LIST, mark_left_tests, read_list
 from packaged_servers import is_packaged
 from run_directory import run_directory

@@ -11,7 +11,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
 _initdb = EmbeddedPostgres.initdb
 

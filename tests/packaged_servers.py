@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import BUNDLED_MAJORS, ServerPrograms, find_client, find_programs
+from headwater.local_servers.server_programs import BUNDLED_MAJORS, ServerPrograms, find_client, find_programs
 
 UNRELEASED = 19
 """Of Debian's development packages (``make servers-19``): its tests are slow ones."""

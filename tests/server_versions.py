@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, program_version
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms, program_version
 from headwater.pg.version import Version, version_named
 from headwater.rows.session import SERVER_VERSION, SessionSettings
 

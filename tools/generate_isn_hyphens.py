@@ -11,7 +11,8 @@ import sys
 import textwrap
 from typing import Any
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 
 DIGITS = 12
 PATTERNS = """

@@ -10,7 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import bundled_programs
 
 STATEMENTS = Path(__file__).parents[1] / "examples" / "sample"
 

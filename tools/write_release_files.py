@@ -27,7 +27,8 @@ from pathlib import Path
 
 import psycopg.conninfo
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import bundled_programs
 from make_sample import run
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "release_files"

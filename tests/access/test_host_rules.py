@@ -15,8 +15,8 @@ from access.certificates import self_signed
 from access.raw_client import Address, Answer, raw_client
 from access.server_parts import OURS, put, strict_server, version_of
 from access.tiny_server import TinyServer
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import AccessError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.host_rules import HostRule, parse_rules
 from headwater.walsender.access.tls import load_encryption

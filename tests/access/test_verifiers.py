@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from psycopg import pq
 
 from access.server_parts import strict_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.protocol.scram import Verifier
 from oracle.streamed_runs import since
 

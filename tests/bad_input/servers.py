@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 
 SLOT = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding')"
 SLOT_OF = "SELECT pg_create_logical_replication_slot(%s, %s)"

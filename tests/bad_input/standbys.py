@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 
 
 def base_backup(server: EmbeddedPostgres, target: Path) -> Path:

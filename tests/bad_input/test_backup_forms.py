@@ -13,7 +13,8 @@ import pytest
 from arrow_types import Codec
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 
 pytestmark = [pytest.mark.server]
 

@@ -18,7 +18,8 @@ from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.cli.shared_flags import SourceFlags
 from headwater.cli.slot import CreateFlags, create_command
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from headwater.pg.catalogs import CATALOG_NAMES
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.checksum import crc32c

@@ -22,8 +22,8 @@ from headwater.catalog.copy.taken_at import CatalogOrigin
 from headwater.cli.catalog import ExportFlags, export_command
 from headwater.cli.shared_flags import SourceFlags
 from headwater.cli.slot import CreateFlags, create_command
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, UsageError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.slots.kept_state import KeptState
 from headwater.slots.value_file import load_value

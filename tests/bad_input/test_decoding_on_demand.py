@@ -11,7 +11,7 @@ import pytest
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, make_slot, now, peek, run, small_server
 from control_files import read_control_file
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 MAJOR = 19

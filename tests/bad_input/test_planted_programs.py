@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 from headwater.errors import UntrustedPathError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_errors import LocalServerError
+from headwater.local_servers.server_programs import find_client, find_programs
 
 INSTALL = Path(__file__).parents[2] / "tools" / "install_postgres.py"
 PROGRAMS = ("postgres", "initdb", "pg_waldump")
@@ -131,7 +133,7 @@ def test_scripts_of_ones_own_are_run(plant: Plant) -> None:
     program = find_client("pg_waldump", 16)
     assert program is not None
     subprocess.run([program], check=False)
-    with pytest.raises(EmbeddedPostgresError), EmbeddedPostgres(find_programs(16)):
+    with pytest.raises(LocalServerError), EmbeddedPostgres(find_programs(16)):
         pass
     assert plant.ran() in (["initdb", "pg_waldump"], ["pg_waldump", "postgres"])
 

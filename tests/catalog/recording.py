@@ -20,7 +20,7 @@ from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
 from headwater.catalog.versions import OwnCommands
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.rmgr import heap2, standby, xact
 from headwater.slots.kept_state import KeptState

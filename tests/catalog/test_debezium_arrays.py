@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.catalog.store.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.plugins.debezium.column_types import Forms
 from headwater.plugins.debezium.options import DebeziumOptions
 

@@ -11,7 +11,7 @@ from catalog.windows import check_windows, cut_at_random, roll
 from headwater.base.value_codec import value_bytes
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import image_of, store_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from packaged_servers import programs_of
 
 pytestmark = pytest.mark.server

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.recording import Recorder, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from packaged_servers import client_of, programs_of
 
 pytestmark = pytest.mark.server

@@ -12,7 +12,8 @@ from headwater.catalog.object_names import CATALOGS_NAMED
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import image_of, store_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.catalogs import PG_AUTHID
 from headwater.receiver.catalog_export import export_catalog
 from headwater.rows.text_tables import unprintable

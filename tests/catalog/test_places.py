@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.catalog.store.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from packaged_servers import programs_of
 
 pytestmark = pytest.mark.server

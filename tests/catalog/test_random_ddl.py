@@ -14,8 +14,8 @@ from catalog.random_ddl import RandomDdl
 from catalog.recording import Recorder, read_records, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random
 from headwater.catalog.store.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 from packaged_servers import client_of, programs_of

@@ -11,7 +11,7 @@ import pytest
 from catalog.recording import Recorder, Rolled, roll_forward, wrong_marks
 from catalog.scenarios import SCENARIOS
 from catalog.windows import check_windows, cut_at_random
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from packaged_servers import programs_of
 
 SETTINGS: dict[int, dict[str, str]] = {

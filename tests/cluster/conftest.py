@@ -20,7 +20,8 @@ import pytest
 
 from cluster.hosts import Host, Mount, User, network, processes_in
 from headwater.base.kernels import cache_directory
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.spark.kernel_loading import import_rooms, task_kernels
 
 COMMAND = Path(sys.executable).with_name("headwater")

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

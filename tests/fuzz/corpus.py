@@ -19,7 +19,8 @@ from pathlib import Path
 import psycopg
 
 from fuzz import workload
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.requests.open_request import open_request
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.scope import Scope

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
 EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms", "checkpoint_timeout": "30s", "autovacuum": "on"}
 

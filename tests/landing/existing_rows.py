@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
 from headwater.landing.landing_pass import LandingResult
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.requests.request import DecodeRequest
 from packaged_servers import programs_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bad_input.running_command import Running, running
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
 
 @dataclass(frozen=True)

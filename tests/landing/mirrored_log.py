@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_pass import LandingResult
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds

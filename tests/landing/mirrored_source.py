@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows

@@ -8,7 +8,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from landing.existing_rows import run
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from landing.mirrors import HeldColumn, Rows, held_columns, server_rows
 from landing.online_backups import back_up

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from landing.mirrored_source import NEXT_WINDOW, Source, Statements
 
 PLAIN = "CREATE TABLE {} (id int PRIMARY KEY, note text, n int)"

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from bad_input.running_command import running
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError, WalError
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
@@ -23,6 +22,7 @@ from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.landing_pass import LandingResult
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns

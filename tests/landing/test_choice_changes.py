@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from arrow_types import values_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import HeadwaterWarning, LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.plugins.table_patterns import TablePatterns
 from landing.existing_rows import landed, run, server_of
 

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.demo.embedded_postgres import find_programs
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.request import DecodeRequest
 from landing.change_log import landed, log

@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from landing.existing_rows import Rows, compare, landed, run, selected, server_of
 
 pytestmark = [pytest.mark.server]

@@ -13,9 +13,10 @@ import pytest
 
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.pages import BLCKSZ
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.existing.page_history import Fates, HistoryFile, HistoryScan, PageVisibility, VisibleTuples, page_events
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.wal.records.frames import Frames, read_frames
 from headwater.wal.segments.directory import WalDirectory

@@ -20,8 +20,9 @@ from deltalake import DeltaTable
 from arrow_types import values_of
 from bad_input.running_command import running
 from bad_input.servers import conninfo_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from landing.following import Source, end, following, scraped, until_said
 
 pytestmark = [pytest.mark.server]

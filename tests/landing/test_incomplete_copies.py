@@ -14,11 +14,11 @@ import pytest
 
 from arrow_types import values_of
 from headwater.catalog.copy.data_directory import DataDirectory
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from landing.existing_rows import compare, landed, run, selected, server_of
 from landing.online_backups import back_up, copy_by_hand
 

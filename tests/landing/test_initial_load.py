@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
+from headwater.local_servers.server_programs import find_programs
 from headwater.plugins.table_patterns import TablePatterns
 from landing.mirrored_log import ALL, SEGMENT, Log, landed, require_equal, worked
 from landing.mirrors import read_table

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from arrow_types import values_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds

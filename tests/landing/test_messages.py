@@ -21,10 +21,11 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.commands import cli
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterError
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.target_directory import Lake
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from landing.mirrors import columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server]

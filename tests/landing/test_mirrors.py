@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from headwater.demo.embedded_postgres import find_programs
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import ParquetTable
+from headwater.local_servers.server_programs import find_programs
 from landing.mirrored_log import ALL, MOMENTS, SEGMENT, Log, landed, require_equal, worked
 from landing.mirrors import read_table
 

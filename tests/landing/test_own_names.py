@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.lake import TablesFlags, tables_command
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from landing.mirrored_source import NEXT_WINDOW, Mirrored, Source
 from landing.mirrors import columns_by_number
 

@@ -18,7 +18,6 @@ import pytest
 from bad_input.running_command import running
 from headwater.cli.lake import TablesFlags, tables_command
 from headwater.cli.land import SOME_ARE_PAUSED
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError, UsageError
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
@@ -27,6 +26,8 @@ from headwater.landing.landing import land
 from headwater.landing.landing_pass import LandingResult
 from headwater.landing.paused_tables import PAUSE, STOP
 from headwater.landing.resuming import reload, resume
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrors import Rows, current_files, plain, read_table

@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
@@ -37,6 +36,7 @@ from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.paused_tables import PAUSE
 from headwater.landing.resuming import resume
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError, UsageError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, INITIAL, NEVER, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.rows.columns.column_types import BYTES, NULL, STRING

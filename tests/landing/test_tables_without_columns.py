@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns

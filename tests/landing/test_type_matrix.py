@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrors import current_files, read_table

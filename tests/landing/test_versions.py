@@ -18,7 +18,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.cli.lake import TablesFlags, tables_command
-from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of, tables_of
@@ -28,6 +27,7 @@ from headwater.lakes.parquet_table import read_parquet_table
 from headwater.lakes.resolved_log import resolved_states
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import MODES
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import engine_of
 from landing.mirrored_log import SEGMENT, Log, landed, worked

@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, HISTORY
 from headwater.landing.landing_pass import LandingResult
 from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.engines import LOCAL, SPARK
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from oracle.streams import parse_lsn
 
 Row = dict[str, Any]

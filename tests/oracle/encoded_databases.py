@@ -17,9 +17,10 @@ import pyarrow as pa
 from psycopg import pq
 
 from headwater import DecodeRequest
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError, UsageError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms, find_programs
 from headwater.pg.encodings import MULE_INTERNAL, SQL_ASCII, UTF8, can_send
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.slices.decode_job import SliceDecoder

@@ -16,7 +16,7 @@ from typing import Any, Self
 import psycopg
 from psycopg.pq import ExecStatus
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from oracle.streams import Options, format_lsn
 
 _DATA, _KEEPALIVE = b"w"[0], b"k"[0]

@@ -18,7 +18,8 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms, find_programs
 from oracle import threads
 from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents

@@ -18,7 +18,8 @@ from typing import IO, Any
 import psycopg
 
 from headwater.base.cache_places import server_cache
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from oracle.isolation_spec import IsolationSpec, SpecRun
 from oracle.streamed_runs import Run, Streams, run_live
 from oracle.streams import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from oracle.streams import parse_lsn
 from oracle.xid_wrap import spend
 

@@ -9,7 +9,7 @@ from psycopg.pq import abc
 
 from bad_input.servers import conninfo_of
 from headwater.catalog.store.historic_catalog import HistoricCatalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS
 from headwater.rows.session import SessionSettings
 from headwater.walsender.sql.publisher_answers import PublisherAnswers

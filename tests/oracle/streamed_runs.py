@@ -22,9 +22,10 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from arrow_types import values_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.decode import RunSettings, decode
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import DEFAULT_BOUNDS, WindowBounds

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headwater.base.value_codec import same
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import Version
 from headwater.reorder.commits.accounting import StreamRules, account

@@ -9,8 +9,9 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from oracle.calls import cut, get_piecewise, peek_between, record_ends
 from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn
 

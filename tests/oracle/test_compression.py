@@ -13,8 +13,9 @@ import psycopg
 import pytest
 
 from headwater import DecodeRequest
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.demo.stream_comparison import first_difference
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from headwater.pg.version import VERSIONS
 from oracle.encoded_databases import decoded_here
 from oracle.streams import call_slot, parse_lsn

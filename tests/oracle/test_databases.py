@@ -20,10 +20,11 @@ import pytest
 
 from arrow_types import values_of
 from headwater import DatabaseChoice, DecodeRequest, Output, decode, decode_outputs
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.decode import RunSettings
 from headwater.pipeline.windows.databases import ChosenDatabases
 from headwater.pipeline.windows.index_job import index_in_threads

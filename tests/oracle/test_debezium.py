@@ -15,9 +15,9 @@ import pytest
 from arrow_types import values_of
 from headwater import DecodeRequest, decode
 from headwater.catalog.relation import Column, TypeInfo
-from headwater.demo.embedded_postgres import ServerPrograms, find_programs
 from headwater.demo.stream_comparison import joined
 from headwater.jobs.engine import Engine
+from headwater.local_servers.server_programs import ServerPrograms, find_programs
 from headwater.plugins.debezium._values import put_value
 from headwater.plugins.debezium.column_types import Forms, field_schema
 from headwater.plugins.debezium.options import DebeziumOptions

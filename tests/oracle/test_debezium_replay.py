@@ -12,7 +12,8 @@ import pytest
 
 from arrow_types import values_of
 from headwater import DecodeRequest
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from oracle.folding import one_window
 from peers.random_rows import SETUP, workload
 

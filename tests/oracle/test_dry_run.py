@@ -12,7 +12,8 @@ import pytest
 from arrow_types import values_of
 from headwater.cli.publication import ExplainFlags, explain_command
 from headwater.cli.shared_flags import SourceFlags
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.dry_run import explain
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from oracle.streams import Options, parse_lsn
 from server_versions import saying, version_of
 

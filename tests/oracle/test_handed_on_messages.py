@@ -14,9 +14,10 @@ from psycopg.types.string import ByteaBinaryLoader
 
 from arrow_types import values_of
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from oracle.streams import parse_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

@@ -11,10 +11,11 @@ import pytest
 
 from arrow_types import values_of
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import UnsupportedFilterError
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
 

@@ -19,10 +19,11 @@ import pytest
 from psycopg.types.string import ByteaBinaryLoader
 
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterWarning, PluginError
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from oracle.script import ScriptRun
 from oracle.streams import format_lsn, parse_lsn
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from oracle.option_matrix import draw, named
 from oracle.streamed_runs import AT_ONCE, AT_ONCE_SINCE, check, run_live
 from oracle.streamed_workload import StreamedWorkload, publications, statements

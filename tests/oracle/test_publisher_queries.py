@@ -13,8 +13,8 @@ import pytest
 from bad_input.servers import run, small_server, value
 from catalog.recording import roll_forward
 from headwater.catalog.store.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import SessionError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pg.version import VERSIONS
 from headwater.rows.session import SessionSettings

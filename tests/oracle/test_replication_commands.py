@@ -10,8 +10,8 @@ import pytest
 from psycopg import pq
 
 from bad_input.servers import conninfo_of, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import SessionError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS
 from headwater.protocol.replication_commands import (
     BaseBackup,

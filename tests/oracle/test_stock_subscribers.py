@@ -16,7 +16,7 @@ import pytest
 from bad_input.servers import conninfo_of, run, small_server
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.historic_catalog import HistoricCatalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.walsender.sql.copy_shapes import CopyTable, parse_copy
 from oracle.sql_answers import Answer, answers_of, differences
 from oracle.subscriber_queries import CLIENTS

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from arrow_types import values_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import PluginError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.slot_moves import state_at
 from headwater.reorder.commits.state import State
 from oracle import scenario_streamed_filters

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from oracle.conformance import COMPARED
 from oracle.decoded_run import kept_on_failure
 from oracle.oracle import PUBLICATIONS

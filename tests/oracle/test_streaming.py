@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import joined
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.decode import RunSettings, decode
 from headwater.slots.kept_state import KeptState
 from oracle.streamed_runs import (

@@ -21,7 +21,7 @@ from oracle.scenarios import SCENARIOS
 from oracle.streams import WAL2JSON, format_lsn
 
 if TYPE_CHECKING:
-    from headwater.demo.embedded_postgres import ServerPrograms
+    from headwater.local_servers.server_programs import ServerPrograms
     from oracle.oracle import OracleRun
 
 MAJOR = 15

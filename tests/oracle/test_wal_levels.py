@@ -15,8 +15,9 @@ from bad_input.servers import copy_wal, make_slot, peek, run, small_server, valu
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.cli.shared_flags import SourceFlags
 from headwater.cli.slot import AdvanceFlags, CreateFlags, advance_command, create_command
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from headwater.errors import HeadwaterWarning, WalError, held_warnings
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_errors import LocalServerError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.slot_moves import begin, state_at
@@ -243,7 +244,7 @@ def test_the_server_has_no_slot_below_logical(major: int) -> None:
     """So what a gap means never shows there: with a slot it does not start, without one it makes none."""
     with small_server(major) as server:
         make_slot(server, "s")
-        with pytest.raises(EmbeddedPostgresError, match="did not start"):
+        with pytest.raises(LocalServerError, match="did not start"):
             _restart(server, "replica")
         log = next(server.data_directory.parent.glob("*.log")).read_text()
         assert re.search(r'logical replication slot "s" exists, but "?wal_level"? < "?logical', log)

@@ -14,12 +14,8 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import (
-    BUNDLED_MAJORS,
-    EmbeddedPostgres,
-    bundled_programs,
-    readable_programs,
-)
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import BUNDLED_MAJORS, bundled_programs, readable_programs
 from packaged_servers import client_of
 
 MAJORS = (15, 16, 18)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms, find_programs
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[1] / "build" / "peers"

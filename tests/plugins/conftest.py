@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from packaged_servers import UNRELEASED, programs_of
 
 MAJORS = (14, 15, 16, 17, 18, 19)

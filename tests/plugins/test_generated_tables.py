@@ -15,8 +15,8 @@ import numpy as np
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import DecodingError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg import data_files
 from headwater.pg.conversions import as_bytes, characters, conversion, is_converted
 from headwater.pg.data_files import read_rows

@@ -12,8 +12,8 @@ import numpy as np
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.catcache_hashes import hash_any
 from headwater.pg.identifiers import quote_identifier
 from headwater.pg.lsn import Lsn

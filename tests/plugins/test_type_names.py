@@ -9,8 +9,8 @@ import pytest
 
 from headwater.catalog.relation import TypeInfo
 from headwater.catalog.type_names import type_name_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.server
 

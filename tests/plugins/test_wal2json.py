@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from headwater.plugins.api import WANT_INSERT, PluginContext
 from headwater.plugins.wal2json.plugin import Wal2Json
 from packaged_servers import letting_name

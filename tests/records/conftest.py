@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import (
-    EmbeddedPostgres,
-    ServerPrograms,
-)
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from packaged_servers import programs_of
 from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records

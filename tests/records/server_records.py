@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from headwater.pg.lsn import Lsn
 
 _LINE = re.compile(

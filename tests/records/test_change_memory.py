@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.reorder.commits.transactions import committed_transactions
 from headwater.rmgr.index.wal_index import Request, build_index

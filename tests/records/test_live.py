@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.wal.records.frames import read_frames
 from headwater.wal.records.record import parse_record
 from headwater.wal.segments.directory import WalDirectory

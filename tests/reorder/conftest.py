@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.demo.embedded_postgres import ServerPrograms, find_programs
+from headwater.local_servers.server_programs import ServerPrograms, find_programs
 from reorder.huge_transactions import SCHEMA, ServerRun, huge_workload, run_server
 
 MAJOR = 16

@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest

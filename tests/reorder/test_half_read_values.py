@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from headwater.pg.lsn import Lsn
 from headwater.reorder.slices.cutting import READ_GAP
 from headwater.rmgr.index.wal_index import GRID

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import Serving
 
 FIELDS = {

@@ -11,12 +11,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bad_input.servers import conninfo_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.walsender.access.users import User, Users, write_users
 
 END_SECONDS = 240
 """For what needs kernels that were not compiled yet, too."""
+
+POLL_SECONDS = 0.02
+SHOWN_BYTES = 20_000
+"""Of a service's log, where a test fails."""
 
 
 class Serving:
@@ -41,15 +46,22 @@ class Serving:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._process.poll() is None:
+            self.stop(signal.SIGABRT)
+        elif self._process.poll() is None:
             self.stop()
+        if kind is not None:
+            print(self.log.read_text(errors="replace")[-SHOWN_BYTES:])
 
     def start(self) -> None:
         """Start the service, on the port that it had before, and wait until it listens."""
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # SIGABRT: where each thread is goes into the log
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen([*command, *self._flags], stdout=subprocess.PIPE, stderr=log, text=True)
+            self._process = subprocess.Popen(
+                [*command, *self._flags], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self.log.read_text()
@@ -141,7 +153,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + END_SECONDS
     while not holds():
         assert time.monotonic() < end
-        os.sched_yield()
+        time.sleep(POLL_SECONDS)
 
 
 def content(file: Path) -> bytes:

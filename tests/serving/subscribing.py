@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bad_input.servers import run, value
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import Serving
 
 TABLES = (

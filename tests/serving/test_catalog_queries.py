@@ -13,7 +13,9 @@ import psycopg
 import pytest
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs, give_to_server
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
+from headwater.local_servers.server_user import give_to_server
 from headwater.walsender.access.users import User, Users, write_users
 from packaged_servers import is_packaged
 from serving.service import Serving, all_are_let_in, backup_of, client

@@ -8,7 +8,7 @@ import pytest
 from psycopg import pq
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import program_version
+from headwater.local_servers.server_programs import program_version
 from serving.answers import answer_of, connected, places
 from serving.service import Serving, backup_of
 

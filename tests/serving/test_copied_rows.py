@@ -16,9 +16,9 @@ import pytest
 from psycopg import pq
 
 from bad_input.servers import conninfo_of, run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import SessionError
 from headwater.jobs.local_engine import LocalEngine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.requests.request import DecodeRequest

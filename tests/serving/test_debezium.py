@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.walsender.access.users import User, Users, write_users
 from packaged_servers import is_packaged
 from peers.comparison import difference, of_connector

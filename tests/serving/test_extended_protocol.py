@@ -11,7 +11,7 @@ import pytest
 from psycopg import pq
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import program_version
+from headwater.local_servers.server_programs import program_version
 from serving.answers import conninfo_at, places
 from serving.raw_queries import (
     FLUSH,

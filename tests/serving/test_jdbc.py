@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from bad_input.servers import run
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from peers.connector import HERE, JARS
 from serving.answers import conninfo_at, places
 from serving.service import Serving, backup_of

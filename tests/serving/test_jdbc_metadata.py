@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import run
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.walsender.access.users import User, Users, write_users
 from peers.connector import HERE, JARS
 from serving.service import Serving, all_are_let_in, backup_of

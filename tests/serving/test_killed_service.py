@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import Serving, backup_of, wait_until
 from serving.subscribing import TABLES, subscribe, sums
 

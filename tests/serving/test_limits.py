@@ -13,7 +13,7 @@ import pytest
 from psycopg import pq
 
 from bad_input.servers import conninfo_of, run, small_server
-from headwater.demo.embedded_postgres import program_version
+from headwater.local_servers.server_programs import program_version
 from serving.service import Serving, backup_of, wait_until
 
 pytestmark = pytest.mark.server

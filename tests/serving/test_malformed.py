@@ -18,7 +18,7 @@ from fuzz.live_sessions import (
     malformed_statuses,
     played,
 )
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import Serving, backup_of
 
 pytestmark = pytest.mark.server

@@ -9,7 +9,7 @@ import pytest
 
 from bad_input.servers import conninfo_of, now, run, small_server
 from bad_input.standbys import base_backup, catch_up, standby_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.receiver.wal_receiver import Position, ReceiveRequest, WalReceiver
 from serving.service import END_SECONDS, Serving, backup_of, client

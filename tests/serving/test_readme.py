@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import small_server, value
-from headwater.demo.embedded_postgres import find_client
+from headwater.local_servers.server_programs import find_client
 from serving.service import wait_until
 
 pytestmark = pytest.mark.server

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import conninfo_of, now, run, small_server, value
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from landing.busy_servers import BUSY, Load
 from serving.service import (
     Serving,

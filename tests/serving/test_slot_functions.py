@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from bad_input.servers import run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres, program_version
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import program_version
 from headwater.walsender.access.users import User, Users, write_users
 from serving.answers import ALL_FIELDS, answer_in, connected, conninfo_at, places
 from serving.service import Serving, Streaming, backup_of, wait_until

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from bad_input.servers import conninfo_of, run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import Serving, Streaming, backup_of, make_slot_by_client, wait_until
 
 pytestmark = pytest.mark.server

@@ -12,7 +12,7 @@ import pytest
 
 from arrow_types import values_of
 from bad_input.servers import copy_wal, make_slot, run, small_server
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS, version_named
 from headwater.receiver.catalog_export import export_catalog
 from headwater.slots.value_file import save_value

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import conninfo_of, copy_wal, make_slot, peek, run, small_server, value
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import CatalogError, ConnectionLostError, ServerError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from headwater.receiver.backup_manifest import FileSum, check_manifest, check_wal
 from headwater.receiver.base_backup import PLAIN, TAR, Backup, BackupRequest, take_backup
 from slots.conftest import Command, done

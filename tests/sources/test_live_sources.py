@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import copy_wal, make_slot, now, peek, run, small_server, value
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find_programs
 from headwater.errors import SegmentGoneError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client, find_programs
 from headwater.pg.lsn import Lsn
 from headwater.wal.records.frames import read_frames
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log

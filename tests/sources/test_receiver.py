@@ -16,8 +16,9 @@ import pytest
 
 from bad_input.servers import conninfo_of, now, run, small_server, value
 from bad_input.standbys import base_backup, catch_up, standby_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.errors import ConnectionLostError, HeadwaterError, SegmentError, ServerError, UsageError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client
 from headwater.pg.lsn import Lsn
 from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
@@ -393,8 +394,10 @@ def test_what_is_old_is_removed_but_what_a_slot_needs(tmp_path: Path, command: C
             wait_until(lambda: is_received(wal, at))
             done(command, "slot", "create", slots / "one", *source, "--at", at)
             run(server, *(["INSERT INTO t VALUES (1)", FILL, "SELECT pg_switch_wal()"] * 4))
-            wait_until(lambda: len(whole(wal)) >= 8)
+            filled = now(server)
+            wait_until(lambda: is_received(wal, filled))
             first = whole(wal)[0]
+            assert len(whole(wal)) >= 8
             assert first <= segment_name(1, read_slot(slots / "one").restart_lsn // MIB, MIB)
             lines = done(command, "decode", "--slot", slots / "one", "-q").decode()
             assert lines.count("INSERT") == 4

@@ -24,7 +24,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.plugins.rows.row_filter import LAST_LSN
 from headwater.source.data_source import FilteringReader, HeadwaterDataSource, HeadwaterReader
 from headwater.source.options import SourceOptions

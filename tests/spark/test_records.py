@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as f
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.wal.segments.directory import WalDirectory
 

@@ -12,9 +12,10 @@ import pytest
 
 from arrow_types import values_of
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.slices.decode_job import SliceDecoder
 from headwater.reorder.slices import cutting
 from headwater.source.options import SourceOptions

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, DecodingError, HeadwaterError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pipeline.windows import windows
 from headwater.pipeline.windows.index_job import IndexTask, index_in_threads
 from headwater.rmgr.index.wal_index import WalIndex

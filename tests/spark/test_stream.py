@@ -22,8 +22,9 @@ from pyspark.sql.types import StructType
 from arrow_types import values_of
 from headwater.cli.shared_flags import SessionFlags, SourceFlags
 from headwater.cli.slot import AdvanceFlags, CreateFlags, advance_command, create_command, described
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find_programs
 from headwater.errors import SegmentError, SlotError, UsageError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_client, find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import decode
 from headwater.pipeline.requests.slot_request import kept_in_slot, request_of_slot

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import VariantVal
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -24,7 +24,8 @@ ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs
 ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
-ROOMS += ["demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer", "apply", "cli/process", "cli"]
+ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer", "apply"]
+ROOMS += ["cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
 WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"] + ["existing"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from packaged_servers import programs_of
 
 

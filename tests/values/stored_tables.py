@@ -15,7 +15,7 @@ import numpy as np
 import psycopg
 
 from headwater.catalog.relation import Column, ObjectNames, TypeInfo
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows.send._send import type_send
 from headwater.rows.session import SessionSettings
 from headwater.rows.text._text import type_text

@@ -11,7 +11,7 @@ import psycopg
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows.items import ABSENT, BINARY, INSERT, TEXT, TOAST, UNCHANGED, Cells, Items
 from values.stored_tables import PAGE, type_info
 

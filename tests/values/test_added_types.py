@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.catalog.relation import TypeInfo
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.rows import extension_types as added_types
 from headwater.rows._send_codes import SEND_BYTES
 from headwater.rows._text_codes import CODE_ADDED

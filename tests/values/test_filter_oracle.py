@@ -20,12 +20,12 @@ import numpy as np
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import ExpressionError, RecordError, UnsupportedFilterError
 from headwater.filters.columns import VALUE, RawColumn
 from headwater.filters.filter import compile_filter
 from headwater.filters.functions import FilterSettings
 from headwater.filters.located import locate_tuples
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows.session import SessionSettings
 from headwater.rows.tuples.layout import compile_layouts
 from server_versions import release_of

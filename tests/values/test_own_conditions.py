@@ -17,11 +17,11 @@ import psycopg
 import pytest
 
 from headwater.catalog.relation import Column
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedFilterError
 from headwater.filters.analysis import analyzed
 from headwater.filters.compiling import compile_expression
 from headwater.filters.functions import FilterSettings
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from server_versions import release_of
 from values import filter_grammar
 from values.filter_grammar import COLUMNS, KINDS, Grammar

@@ -11,7 +11,8 @@ import pytest
 
 from headwater.catalog.relation import TypeInfo
 from headwater.catalog.type_names import type_name_of
-from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import ServerPrograms
 from values.text_comparison import compare_values
 
 pytestmark = pytest.mark.server

@@ -14,9 +14,10 @@ import psycopg
 import pytest
 
 from headwater import DecodeRequest, decode
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError
 from headwater.jobs.engine import Engine
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from server_versions import session_of
 from values.stored_tables import compare, type_info

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from headwater.catalog.relation import TypeInfo
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UsageError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows import timezones
 from headwater.rows.session import DATE_STYLES, INTERVAL_STYLES, SessionSettings
 from values.generated_values import ARRAYS, VALUES, array_of, points, taken_by

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedTypeError, UsageError
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows import timezones
 from headwater.rows._text_codes import LABEL_SIZE
 from headwater.rows.text_tables import MAX_NESTING, text_code

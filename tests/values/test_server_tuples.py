@@ -11,7 +11,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from headwater.rows.tuples.layout import compile_layouts
 from headwater.rows.tuples.render import render
 from packaged_servers import WITH_LZ4, is_of_debian

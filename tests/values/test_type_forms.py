@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
 from headwater.rows.type_forms import BUILT_IN, form_code, has_send_function, send_code

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import text_code
 from server_versions import session_of

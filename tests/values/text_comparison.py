@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from server_versions import session_of
 from values.stored_tables import compare, store
 

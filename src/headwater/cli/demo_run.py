@@ -25,9 +25,11 @@ from rich.text import Text
 from headwater.base.kernels import is_compiled
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.demo.change_counts import TableCounts, count_changes
-from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, bundled_programs
 from headwater.demo.shop_workload import SESSIONS, ShopWorkload
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_errors import LocalServerError
+from headwater.local_servers.server_programs import bundled_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import decode
 from headwater.pipeline.requests.request import DecodeRequest
@@ -127,7 +129,7 @@ def _pgbench(server: EmbeddedPostgres, transactions: int) -> None:
             [program, *arguments], env=server.client_environment(), capture_output=True, text=True, check=False
         )
         if run.returncode != 0:
-            raise EmbeddedPostgresError(f"pgbench failed: {run.stderr.strip().splitlines()[-1:]}")
+            raise LocalServerError(f"pgbench failed: {run.stderr.strip().splitlines()[-1:]}")
 
 
 def _peek(server: EmbeddedPostgres) -> pa.Table:

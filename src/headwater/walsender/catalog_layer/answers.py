@@ -22,8 +22,8 @@ import psycopg
 from psycopg.pq.abc import PGresult
 
 from headwater.catalog.copy.server_settings import SESSION_SETTINGS
-from headwater.demo.embedded_postgres import EmbeddedPostgresError
 from headwater.errors import CatalogError, SessionError
+from headwater.local_servers.server_errors import LocalServerError
 from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_FILE
 from headwater.protocol.backend_messages import Column, Value
 from headwater.slots.kept_state import KeptState
@@ -134,7 +134,7 @@ class CatalogAnswers:
             standby = self._servers.standby(session.database, session.snapshot)
             with standby.connection(session.user, _settings(session)) as connection:
                 yield connection, standby
-        except (EmbeddedPostgresError, CatalogError, psycopg.Error) as error:
+        except (LocalServerError, CatalogError, psycopg.Error) as error:
             raise NotAnsweredError(str(error)) from error
         except SessionError as error:
             if error.sqlstate == UNDEFINED_FILE:

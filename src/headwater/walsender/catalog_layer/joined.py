@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import (
-    EmbeddedPostgresError,
-    ServerPrograms,
-    find_programs,
-    programs_in,
-)
+from headwater.local_servers.server_errors import LocalServerError
+from headwater.local_servers.server_programs import ServerPrograms, find_programs, programs_in
 from headwater.walsender.catalog_layer.answers import CatalogAnswers
 from headwater.walsender.catalog_server.catalog_servers import CatalogServers, CatalogSource
 from headwater.walsender.copying.copied_rows import CopySource
@@ -41,8 +37,8 @@ def _programs(major: int, directory: str | None) -> ServerPrograms:
         return programs_in(Path(directory), major)
     try:
         return find_programs(major)
-    except EmbeddedPostgresError as error:
-        raise EmbeddedPostgresError(
+    except LocalServerError as error:
+        raise LocalServerError(
             f"SQL about the catalogs needs server programs of PostgreSQL {major}, which are not installed",
             hint="name them with --postgres-bin, or run: make servers",
         ) from error

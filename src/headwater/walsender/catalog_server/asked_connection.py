@@ -13,8 +13,8 @@ import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from headwater.demo.embedded_postgres import EmbeddedPostgresError
 from headwater.errors import SessionError
+from headwater.local_servers.server_errors import LocalServerError
 from headwater.protocol.backend_messages import Report
 
 
@@ -45,7 +45,7 @@ class AskedConnection:
         messages: NoticeResponse messages since the transaction began.
 
     Raises:
-        EmbeddedPostgresError: the server refuses it.
+        LocalServerError: the server refuses it.
     """
 
     def __init__(self, words: dict[str, str]) -> None:
@@ -56,7 +56,7 @@ class AskedConnection:
         if self._connection.status != pq.ConnStatus.OK:
             reason = self._connection.error_message.decode(errors="replace").strip()
             self._connection.finish()
-            raise EmbeddedPostgresError(f"the server of the catalogs refuses a connection: {reason}")
+            raise LocalServerError(f"the server of the catalogs refuses a connection: {reason}")
         self._connection.notice_handler = self._take_notice
 
     @property

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import store_of
-from headwater.demo.embedded_postgres import ServerPrograms
+from headwater.local_servers.server_programs import ServerPrograms
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
@@ -85,7 +85,7 @@ class CatalogServers:
         """Return a standby of a database that stands at a state, or at the end of the log.
 
         Raises:
-            EmbeddedPostgresError: there are no programs, or the server does not start.
+            LocalServerError: there are no programs, or the server does not start.
             HeadwaterError: the backup or the WAL cannot be read.
         """
         place = self._place(database, snapshot)

@@ -22,8 +22,11 @@ import psycopg
 
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.server_settings import SESSION_SETTINGS
-from headwater.demo.embedded_postgres import EmbeddedPostgresError, LocalServer, ServerPrograms, give_to_server
 from headwater.errors import SessionError
+from headwater.local_servers.local_server import LocalServer
+from headwater.local_servers.server_errors import LocalServerError
+from headwater.local_servers.server_programs import ServerPrograms
+from headwater.local_servers.server_user import give_to_server
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.wal.control import settings_of_standbys
@@ -122,7 +125,7 @@ class Standby(LocalServer):
         """Replay WAL up to the end of a record, and be asked from then on.
 
         Raises:
-            EmbeddedPostgresError: the server does not start.
+            LocalServerError: the server does not start.
             HeadwaterError: the backup or the WAL cannot be read.
         """
         copy_catalogs(self._source, self.files, self.data_directory)
@@ -150,7 +153,7 @@ class Standby(LocalServer):
         """Return the connection of the superuser, which no client gets.
 
         Raises:
-            EmbeddedPostgresError: the server does not let it in.
+            LocalServerError: the server does not let it in.
         """
         if self._watching is None:
             # Names that the source's users made must not come before the server's own in a superuser's session.
@@ -158,7 +161,7 @@ class Standby(LocalServer):
             try:
                 self._watching = psycopg.connect(**words, autocommit=True)
             except psycopg.Error as error:
-                raise EmbeddedPostgresError(f"the server of the catalogs lets nobody in: {error}") from None
+                raise LocalServerError(f"the server of the catalogs lets nobody in: {error}") from None
         return self._watching
 
     @contextmanager
@@ -169,7 +172,7 @@ class Standby(LocalServer):
             user: a name; settings: of the transaction, names and values.
 
         Raises:
-            EmbeddedPostgresError: the server refuses it.
+            LocalServerError: the server refuses it.
         """
         role = user
         if not self._is_plain_role(user):
@@ -229,7 +232,7 @@ class Standby(LocalServer):
 
     def _stand_in(self) -> str:
         if self.feed.hides_role:
-            raise EmbeddedPostgresError(
+            raise LocalServerError(
                 f"{STAND_IN} cannot stand in for a user, as page images in the WAL are compressed",
                 hint="connect as a role of the source that may log in and is no superuser",
             )
@@ -265,12 +268,12 @@ class Standby(LocalServer):
         """Wait until WAL is replayed up to an LSN; a signal wakes the server from its pauses.
 
         Raises:
-            EmbeddedPostgresError: it does not come so far.
+            LocalServerError: it does not come so far.
         """
         deadline = time.monotonic() + REPLAY_SECONDS
         while (replayed := self._replayed()) < until:
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
-                raise EmbeddedPostgresError(
+                raise LocalServerError(
                     f"the server of the catalogs has replayed WAL up to {Lsn(replayed)}, not {Lsn(until)}: "
                     f"{self._last_log_line()}"
                 )

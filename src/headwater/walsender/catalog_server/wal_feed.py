@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.demo.embedded_postgres import give_to_server
 from headwater.errors import SegmentError
+from headwater.local_servers.server_user import give_to_server
 from headwater.wal.records.stretches import read_stretches
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.segment_files import segment_name
