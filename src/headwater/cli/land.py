@@ -241,7 +241,8 @@ def land_command(flags: LandFlags) -> int:
         watches, bounds = SeveralWatch([watch, metrics]), WindowBounds(flags.window_bytes)
         result = land(engine, request, target, progress, bounds, following, watches, flags.rules.on_table_error)
     if flags.stats_json:
-        seconds = started - began, time.perf_counter() - started
+        startup = started - began + engine.startup_seconds
+        seconds = startup, time.perf_counter() - began - startup
         sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
     elif not flags.quiet:
         sys.stderr.write(f"{summary(result)}\n")

@@ -5,6 +5,7 @@ Commands and sessions choose an engine; what needs jobs is handed one.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -55,6 +56,11 @@ class Engine(ABC):
             HeadwaterError: what a task raised, the first in the order of tasks; SparkError for any other failure.
         """
 
+    @property
+    def startup_seconds(self) -> float:
+        """Seconds that its start has taken since it was asked to do work; 0.0 if it ran before."""
+        return 0.0
+
     def for_bytes(self, size: int) -> Engine:  # noqa: ARG002
         """Return the engine for work on so many bytes of WAL or files: this one, unless it chooses by size."""
         return self
@@ -72,6 +78,11 @@ class EngineBySize(Engine):
     def __init__(self, small: Engine, start: Callable[[], Engine], limit: int) -> None:
         self._small, self._start, self._limit = small, start, limit
         self._large: Engine | None = None
+        self._startup_seconds = 0.0
+
+    @property
+    def startup_seconds(self) -> float:
+        return self._startup_seconds
 
     @property
     def parallel(self) -> int:
@@ -95,5 +106,7 @@ class EngineBySize(Engine):
         if size <= self._limit:
             return self._small
         if self._large is None:
+            began = time.perf_counter()
             self._large = self._start()
+            self._startup_seconds = time.perf_counter() - began
         return self._large
