@@ -6,6 +6,7 @@ workload, which then lies behind all of them: they catch up. Of the fan-out the 
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -43,10 +44,27 @@ LATENCIES = {"serve_latency_p50_ms": (50, 50.0), "serve_latency_p99_ms": (99, 25
 
 @dataclass(frozen=True)
 class Peer:
-    """A server that a client streams from: its environment says which."""
+    """A server that a client streams from.
+
+    Attributes:
+        environment: of clients, which leads them to it; program: pg_recvlogical.
+        pid: of a service's process.
+    """
 
     environment: Mapping[str, str]
     program: Path
+    pid: int | None = None
+
+    @property
+    def conninfo(self) -> str:
+        """The connection string of a subscription."""
+        place = {name: self.environment[f"PG{name.upper()}"] for name in ("host", "port", "user")}
+        return " ".join(f"{name}={value}" for name, value in place.items()) + " dbname=postgres"
+
+    def processor_seconds(self) -> float:
+        """Return what the service's process has taken so far, of all cores (proc(5): utime and stime)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def make_slot(self, name: str, plugin: str = "pgoutput") -> None:
         """Make a slot at the end of the log."""
@@ -72,7 +90,7 @@ class Peer:
 
 @contextmanager
 def serving(server: EmbeddedPostgres, directory: Path) -> Iterator[tuple[Peer, Peer]]:
-    """Serve a server's WAL as it writes it; give the server and the service."""
+    """Back a server up, and serve its WAL as it writes it; give the server and the service."""
     backup, rules, users = directory / "serve-base", directory / "hba.conf", directory / "users.toml"
     take_backup(BackupRequest(conninfo=_conninfo(server), directory=backup))
     rules.write_text("host all,replication all 127.0.0.1/32 trust\n")
@@ -87,7 +105,7 @@ def serving(server: EmbeddedPostgres, directory: Path) -> Iterator[tuple[Peer, P
         ours = {"PGHOST": "127.0.0.1", "PGPORT": port, "PGUSER": "postgres"}
         try:
             environment = server.client_environment()
-            yield Peer(environment, program), Peer({**environment, **ours}, program)
+            yield Peer(environment, program), Peer({**environment, **ours}, program, service.pid)
         finally:
             service.terminate()
 
@@ -122,15 +140,18 @@ def _catching_up(
     with server.connect() as connection:
         end = str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
     seconds: dict[str, list[float]] = {"ours": [], "server": []}
+    processor = []
     with sitting.console.status("serve: one subscriber, in turns with the server's"):
         for slot in slots:
+            before = ours.processor_seconds()
             seconds["ours"].append(_timed([(ours, slot, "everything")], sitting.directory, end))
+            processor.append(ours.processor_seconds() - before)
             with server.connect() as connection:
                 connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
             seconds["server"].append(_timed([(theirs, "client", "everything")], sitting.directory, end))
             theirs.drop_slot("client")
     # The first run warms up.
-    alone = tuple(seconds["ours"][1:])
+    alone = Alone(statistics.median(seconds["ours"][1:]), statistics.median(processor[1:]))
     about = f"pg_recvlogical, {changes:,} changes of pgbench behind"
     rates = {name: tuple(changes / each for each in times[1:]) for name, times in seconds.items()}
     result = Result("serve_throughput", about, "changes/s", rates["ours"], {"server": rates["server"]}, target=3.0)
@@ -141,14 +162,32 @@ def _catching_up(
     return results
 
 
-def _fanout(ours: Peer, many: Sequence[Sequence[str]], alone: tuple[float, ...], directory: Path, end: str) -> Result:
+@dataclass(frozen=True)
+class Alone:
+    """What one subscriber takes: seconds, and seconds of the service's processor."""
+
+    seconds: float
+    processor_seconds: float
+
+
+def _fanout(ours: Peer, many: Sequence[Sequence[str]], alone: Alone, directory: Path, end: str) -> Result:
+    """Stream to many at once. Their clients need the cores, too: ``more`` tells how much of it is theirs."""
     publications = [list(PUBLICATIONS)[number % len(PUBLICATIONS)] for number in range(SUBSCRIBERS)]
-    runs = []
+    runs, processor, clients = [], [], []
     for slots in many:
+        before, times = ours.processor_seconds(), os.times()
         together = _timed([(ours, *it) for it in zip(slots, publications, strict=True)], directory, end)
-        runs.append(together / statistics.median(alone))
+        runs.append(together / alone.seconds)
+        processor.append((ours.processor_seconds() - before) / alone.processor_seconds)
+        spent = os.times()
+        user, system = spent.children_user - times.children_user, spent.children_system - times.children_system
+        clients.append((user + system) / (os.cpu_count() or 1) / alone.seconds)
     about = f"{SUBSCRIBERS} subscribers of {len(PUBLICATIONS)} publications catching up, over one"
-    return Result("serve_fanout", about, "times", tuple(runs), is_cost=True, target=2.0)
+    more = {
+        "service_processor_times": statistics.median(processor),
+        "clients_alone_times_at_least": statistics.median(clients),
+    }
+    return Result("serve_fanout", about, "times", tuple(runs), is_cost=True, target=2.0, more=more)
 
 
 def _timed(streams: Sequence[tuple[Peer, str, str]], directory: Path, end: str) -> float:

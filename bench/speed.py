@@ -7,6 +7,7 @@ says what is measured and how:
 - :mod:`snapshot`: rows of a backup beside COPY; :mod:`index_speed`: the index beside ``pg_waldump``;
 - :mod:`scaling`: a second core; :mod:`huge_transaction`: memory for one transaction of 5 GB;
 - :mod:`stream_latency` and :mod:`live_cdc`: a server that works, followed;
+- :mod:`serve_speed`, :mod:`subscriber_speed`: the service and its subscribers;
 - :mod:`debezium_embedded`: beside Debezium's engine, if it is there; :mod:`start`: what a whole command takes.
 
 Machines differ and are noisy: ratios count, with their range. Figures go to ``build/bench.json``, behind each
@@ -36,6 +37,7 @@ import serve_speed
 import snapshot
 import start
 import stream_latency
+import subscriber_speed
 from charts import write_charts
 from results import Measurement, Result, Sitting, figures_table, write_json
 from server_runs import RUNS
@@ -52,6 +54,7 @@ MEASUREMENTS = (
     stream_latency.MEASUREMENT,
     live_cdc.MEASUREMENT,
     serve_speed.MEASUREMENT,
+    subscriber_speed.MEASUREMENT,
     debezium_embedded.MEASUREMENT,
     start.MEASUREMENT,
 )
