@@ -93,6 +93,27 @@ def header_status(
 
 
 @kernel
+def first_valid_page(
+    words: NDArray[np.int64], pages: int, stride: int, lsn: int, identity: NDArray[np.int64], highest: int
+) -> int:
+    """Find the first of some pages with a header that belongs to its place.
+
+    Args:
+        words: int64[n] raw pages, or the beginnings of some.
+        pages: how many; stride: words from one to the next.
+        lsn: where the first one should be.
+        identity, highest: see :func:`header_status`.
+
+    Returns:
+        its number; -1 if there is none.
+    """
+    for page in range(pages):
+        if header_status(words, page * stride, lsn + page * PAGE_SIZE, identity, highest, 0) == PAGE_OK:
+            return page
+    return -1
+
+
+@kernel
 def unpage(
     raw: NDArray[np.int64],
     count: int,

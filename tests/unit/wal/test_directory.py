@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError, SegmentError
+from headwater.wal.layout import LONG_HEADER
 from headwater.wal.records.frames import read_frames
-from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.directory import WalDirectory, next_valid_page
 from headwater.wal.segments.segment_files import segment_name
 from unit.wal.plain_wal import MAGIC, MIB, PAGE, SYSTEM, WalWriter
 
@@ -322,3 +323,24 @@ def test_a_segment_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SegmentError, match="Permission denied") as caught:
         WalDirectory.scan(tmp_path)
     assert str(tmp_path / SOME.name(2)) == caught.value.file
+
+
+LONG = filled(1)
+
+
+@given(valid=st.sets(st.integers(0, 127)), first=st.integers(0, 128), last=st.integers(0, 128), cut=st.integers(0, MIB))
+def test_the_next_valid_page(
+    tmp_path_factory: pytest.TempPathFactory, valid: set[int], first: int, last: int, cut: int
+) -> None:
+    """Pages that are not valid have headers of another place; the file may be cut anywhere behind its first page."""
+    path = LONG.save(tmp_path_factory.mktemp("pages"))
+    wal = WalDirectory.scan(path)
+    (file,) = path.iterdir()
+    data = bytearray(file.read_bytes())
+    for page in set(range(128)) - valid:
+        data[page * PAGE + 8 : page * PAGE + 16] = bytes(8)
+    size = max(cut, PAGE)
+    file.write_bytes(data[:size])
+    wanted = [page for page in range(first, last) if page in valid and page * PAGE + LONG_HEADER <= size]
+    expected = MIB + wanted[0] * PAGE if wanted else None
+    assert next_valid_page(wal, wal.segments[0], first, last) == expected

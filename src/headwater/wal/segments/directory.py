@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from headwater.errors import AwaitedSegmentError, SegmentError, SegmentGoneError
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
-from headwater.wal._pages import PAGE_OK, header_status
+from headwater.wal._pages import first_valid_page
 from headwater.wal.control import LAST_LSN
-from headwater.wal.layout import LONG_HEADER_FLAG, PAGE_SIZE
+from headwater.wal.layout import LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE
 from headwater.wal.segments.place import Place, WalSource
 from headwater.wal.segments.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
 from headwater.wal.segments.segment_forms import PLAIN, READABLE, compression_of, encryption_of, how_to_unpack
@@ -43,6 +43,7 @@ _LONG_HEADER = struct.Struct("<HHIQIIQII")
 _MEGABYTE = 1 << 20
 _LARGEST = 1 << 30
 _NEAR_PAGES, _STRIDE = 2048, 16
+_FEW_PAGES, _BLOCK_PAGES = 8, 128
 _LOOKS = 5
 """Attempts to list a directory whose files go while they are looked at."""
 
@@ -467,24 +468,30 @@ def next_valid_page(wal: WalDirectory, segment: Segment, first: int, last: int |
     Returns its LSN, None if there is none. In a segment of more than 16 MB, only every 16th of the pages further on is
     looked at: WAL is written in one piece.
     """
-    identity = wal.page_identity
     pages = wal.segment_size // PAGE_SIZE if last is None else last
-    words = np.zeros(5, np.int64)
-    view = words.data.cast("B")
-    with open_segment(segment, wal.segment_size, (pages - 1) * PAGE_SIZE + len(view)) as reader:
-        for page in _pages_to_try(first, pages):
-            lsn = segment.start_lsn + page * PAGE_SIZE
-            if reader.read_into(view, page * PAGE_SIZE) < words.nbytes:
+    with open_segment(segment, wal.segment_size, (pages - 1) * PAGE_SIZE + LONG_HEADER) as reader:
+        for block, count in _blocks_to_try(first, pages):
+            words = np.empty(((count - 1) * PAGE_SIZE + LONG_HEADER) // 8, np.int64)
+            size = reader.read_into(words.data.cast("B"), block * PAGE_SIZE)
+            whole = 0 if size < LONG_HEADER else (size - LONG_HEADER) // PAGE_SIZE + 1
+            lsn = segment.start_lsn + block * PAGE_SIZE
+            valid = first_valid_page(words, whole, PAGE_SIZE // 8, lsn, wal.page_identity, segment.timeline)
+            if valid >= 0:
+                return lsn + valid * PAGE_SIZE
+            if whole < count:
                 return None
-            if header_status(words, 0, lsn, identity, segment.timeline, 0) == PAGE_OK:
-                return lsn
     return None
 
 
-def _pages_to_try(first: int, last: int) -> Iterator[int]:
-    near = min(last, first + _NEAR_PAGES)
-    yield from range(first, near)
-    yield from range(near, last, _STRIDE)
+def _blocks_to_try(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Give blocks of pages to look at, as numbers of their first pages and how many they are; few at first."""
+    near, size = min(last, first + _NEAR_PAGES), _FEW_PAGES
+    while first < near:
+        count = min(size, near - first)
+        yield first, count
+        first, size = first + count, _BLOCK_PAGES
+    for page in range(near, last, _STRIDE):
+        yield page, 1
 
 
 def _read_header(segment: Segment, segment_size: int | None) -> _Header | None:
