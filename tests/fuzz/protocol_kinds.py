@@ -211,6 +211,11 @@ class ScramMessages(_Messages):
         return Access(rules, users, version, binding=binding, nonce=lambda: b"nonce")
 
 
+def client_message(data: bytes) -> object:
+    """Parse a client's message as 19 does, which knows most kinds."""
+    return parse_client_message(data, VERSIONS[19])
+
+
 class StreamMessages(_Messages):
     """Messages of a stream, of both sides."""
 
@@ -219,8 +224,9 @@ class StreamMessages(_Messages):
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
         samples: tuple[tuple[Callable[[bytes], object], bytes], ...] = (
-            (parse_client_message, status_update(1, 2, 3, True)),
-            (parse_client_message, b"h" + bytes(24)),
+            (client_message, status_update(1, 2, 3, True)),
+            (client_message, b"h" + bytes(24)),
+            (client_message, b"p" + bytes(8)),
             (parse_message, keepalive(7, False)),
             (parse_message, wal_data(1 << 40, 1 << 41, b"record")),
         )

@@ -71,7 +71,7 @@ OF_15 = (
 OF_17 = ("ALTER_REPLICATION_SLOT nothing (FAILOVER)", "ALTER_REPLICATION_SLOT nothing (SOMETHING)")
 
 
-@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize("major", [14, 16, 18, pytest.param(19, marks=pytest.mark.slow)])
 def test_answers(tmp_path: Path, major: int) -> None:
     commands = [*COMMANDS, *(OF_15 if major >= 15 else ()), *(OF_17 if major >= 17 else ())]
     with small_server(major) as server:

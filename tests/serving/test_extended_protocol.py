@@ -186,7 +186,7 @@ OF_REPLICATION: tuple[tuple[bytes, ...], ...] = (
 )
 
 
-@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize("major", [14, 16, 18, pytest.param(19, marks=pytest.mark.slow)])
 def test_messages_are_answered_alike(tmp_path: Path, major: int) -> None:
     with small_server(major) as server:
         catalog = backup_of(server, tmp_path / "base")

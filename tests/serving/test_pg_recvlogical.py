@@ -44,7 +44,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(
-    "major", [pytest.param(major, marks=() if major in (14, 16, 18) else pytest.mark.slow) for major in range(14, 19)]
+    "major", [pytest.param(major, marks=() if major in (14, 16, 18) else pytest.mark.slow) for major in range(14, 20)]
 )
 def test_streams_are_equal(tmp_path: Path, major: int) -> None:
     with small_server(major) as server:

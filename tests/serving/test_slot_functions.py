@@ -265,7 +265,7 @@ def differing(
     return different
 
 
-@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize("major", [14, 16, 18, pytest.param(19, marks=pytest.mark.slow)])
 def test_statements(tmp_path: Path, major: int) -> None:
     views = [f"SELECT * FROM {view} WHERE false" for view in VIEWS]
     columns = [f"SELECT v.* FROM pg_catalog.{view} AS v LIMIT 0" for view in VIEWS]
@@ -278,7 +278,7 @@ def test_statements(tmp_path: Path, major: int) -> None:
     assert different == [], "\n".join(map(str, different))
 
 
-@pytest.mark.parametrize("major", [14, 16, 18])
+@pytest.mark.parametrize("major", [14, 16, 18, pytest.param(19, marks=pytest.mark.slow)])
 def test_changes(tmp_path: Path, major: int) -> None:
     """Rows are the server's with their places in the log, whatever the limits and options."""
     with small_server(major) as server, served(server, tmp_path) as serving:

@@ -10,7 +10,7 @@ import pytest
 
 from bad_input.servers import conninfo_of, run, small_server, value
 from packaged_servers import is_packaged
-from serving.service import Serving, backup_of, wait_until
+from serving.service import Serving, backup_of, content, wait_until
 from serving.subscribing import TABLES, subscribe, sums
 
 pytestmark = pytest.mark.server
@@ -47,6 +47,25 @@ def test_without_a_copy(tmp_path: Path, major: int, subscriber_major: int) -> No
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0
+
+
+@pytest.mark.slow
+def test_who_retains_dead_tuples_goes_on_without_an_answer(tmp_path: Path) -> None:
+    """A subscriber of 19 asks for the primary's status; what it applies does not wait for the answer."""
+    settings = {"track_commit_timestamp": "on"}
+    with small_server(19) as publisher, small_server(19, **settings) as subscriber:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        run(subscriber, *TABLES)
+        catalog = backup_of(publisher, tmp_path / "base")
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots", "-v") as serving:
+            subscribe(subscriber, serving, "retain_dead_tuples = true")
+            wait_until(lambda: b"a subscriber asks for the primary's status" in content(serving.log))
+            run(publisher, *WORK)
+            expected = sums(publisher)
+            wait_until(lambda: sums(subscriber) == expected)
+            run(subscriber, "DROP SUBSCRIPTION s")
+            assert serving.stop() == 0
+            assert content(serving.log).count(b"a subscriber asks for the primary's status") == 1
 
 
 @pytest.mark.parametrize("has_upstream", [True, False], ids=["rows of the primary", "rows of the backup"])

@@ -300,6 +300,8 @@ class Version:
     """COPY TO takes the name of a materialized view."""
     copies_partitioned_tables = _since(19)
     """COPY TO takes the name of a partitioned table."""
+    answers_primary_status = _since(19)
+    """A walsender is asked for the primary's status (walsender.c: ProcessStandbyPSRequestMessage)."""
     publishes_sequences = _since(19)
     """Publications can have all sequences; pg_get_publication_tables can be asked about one table."""
 

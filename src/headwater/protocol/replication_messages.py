@@ -15,6 +15,7 @@ from typing import NamedTuple
 from headwater.errors import SessionError, WalError
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+from headwater.pg.version import Version
 from headwater.protocol.frontend_messages import BrokenMessageError
 
 POSTGRES_EPOCH = 946_684_800
@@ -136,11 +137,26 @@ class HotStandbyFeedback(NamedTuple):
     catalog_xmin_epoch: int
 
 
-_STATUS_BODY, _FEEDBACK_BODY = struct.Struct(">QQQq?"), struct.Struct(">qIIII")
+class PrimaryStatusRequest(NamedTuple):
+    """A question for the primary's status, which subscribers of 19 need where they retain dead tuples.
+
+    Attributes:
+        time: as in :class:`StandbyStatus`.
+    """
+
+    time: int
 
 
-def parse_client_message(data: bytes) -> StandbyStatus | HotStandbyFeedback:
+ClientMessage = StandbyStatus | HotStandbyFeedback | PrimaryStatusRequest
+
+_STATUS_BODY, _FEEDBACK_BODY, _REQUEST_BODY = struct.Struct(">QQQq?"), struct.Struct(">qIIII"), struct.Struct(">q")
+
+
+def parse_client_message(data: bytes, version: Version) -> ClientMessage:
     """Parse what a client says inside CopyData.
+
+    Args:
+        data: the message; version: the server's, which knows some kinds or not.
 
     Raises:
         SessionError: it is too short.
@@ -153,6 +169,9 @@ def parse_client_message(data: bytes) -> StandbyStatus | HotStandbyFeedback:
         return StandbyStatus(*_STATUS_BODY.unpack_from(body))
     if kind == b"h" and len(body) >= _FEEDBACK_BODY.size:
         return HotStandbyFeedback(*_FEEDBACK_BODY.unpack_from(body))
-    if kind in (b"r", b"h"):
+    knows_request = version.answers_primary_status
+    if kind == b"p" and knows_request and len(body) >= _REQUEST_BODY.size:
+        return PrimaryStatusRequest(*_REQUEST_BODY.unpack_from(body))
+    if kind in (b"r", b"h") or (kind == b"p" and knows_request):
         raise SessionError("insufficient data left in message", sqlstate=PROTOCOL_VIOLATION)
     raise BrokenMessageError(f'unexpected message type "{kind.decode("latin-1")}"')

@@ -67,7 +67,7 @@ class StreamCommands:
         timeout = self._context.statements.settings.sender_timeout
         stream = Stream(
             *(connection, feed, progress, timeout, lambda: served.is_ending, self._context.check_canceled),
-            activity,
+            *(activity, served.cluster.version),
         )
         connection.send(COPY_BOTH_RESPONSE)
         self._context.activity.stream = activity

@@ -17,11 +17,17 @@ from enum import Enum
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+from headwater.pg.version import Version
 from headwater.protocol.backend_messages import COPY_DONE, copy_data
 from headwater.protocol.copy_frames import Piece
 from headwater.protocol.frontend_messages import COPY_DATA, TERMINATE, BrokenMessageError, Message
 from headwater.protocol.frontend_messages import COPY_DONE as CLIENT_COPY_DONE
-from headwater.protocol.replication_messages import StandbyStatus, keepalive, parse_client_message
+from headwater.protocol.replication_messages import (
+    PrimaryStatusRequest,
+    StandbyStatus,
+    keepalive,
+    parse_client_message,
+)
 from headwater.walsender.connection import Connection
 from headwater.walsender.feed import Feed
 from headwater.walsender.folds.items import Reached, TimelineEnd
@@ -55,6 +61,7 @@ class Stream:
         check: raises what the stream is to end with at once.
         activity: how far the stream has come. The client of a logical one is told how far all was sent whenever it has
             not reported that.
+        version: of the server that clients see.
     """
 
     def __init__(
@@ -66,15 +73,17 @@ class Stream:
         is_ending: Callable[[], bool],
         check: Callable[[], None],
         activity: StreamActivity,
+        version: Version,
     ) -> None:
         self._connection, self._feed, self._progress = connection, feed, progress
         self._timeout, self._is_ending, self._check = timeout, is_ending, check
-        self.activity = activity
+        self.activity, self._version = activity, version
         activity.sent = progress.confirmed
         self._loop = asyncio.get_running_loop()
         self._last_reply = self._loop.time()
         self._is_pinged = False
         self._has_received_done = self._has_sent_done = self._is_finishing = False
+        self._has_been_asked = False
         self._writing: asyncio.Future[None] | None = None
 
     async def run(self) -> StreamEnd:
@@ -141,13 +150,21 @@ class Stream:
             shown = message.kind.decode("latin-1")
             raise SessionError(f'invalid standby message type "{shown}"', sqlstate=PROTOCOL_VIOLATION)
         try:
-            status = parse_client_message(message.body)
+            status = parse_client_message(message.body, self._version)
         except BrokenMessageError as error:
             log.info("%s", error)
             return False
         if isinstance(status, StandbyStatus):
             self._take(status)
+        elif isinstance(status, PrimaryStatusRequest):
+            self._leave_unanswered()
         return True
+
+    def _leave_unanswered(self) -> None:
+        """Say once that a question is not answered. That is safe: what the subscriber retains, it retains longer."""
+        if not self._has_been_asked:
+            log.warning("a subscriber asks for the primary's status, which is not known here: its dead tuples stay")
+            self._has_been_asked = True
 
     def _send_done(self) -> None:
         if not self._has_sent_done:

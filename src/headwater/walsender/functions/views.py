@@ -136,14 +136,21 @@ def slot_row(slot: SlotFacts) -> Row:
         "invalidation_reason": None,
         "failover": slot.failover,
         "synced": False,
+        "slotsync_skip_reason": None,
     }
+
+
+_NEVER_COUNTED = (
+    *("spill_txns", "spill_count", "spill_bytes", "stream_txns", "stream_count", "stream_bytes"),
+    *("mem_exceeded_count", "slotsync_skip_count"),
+)
+_NEVER_AT = ("slotsync_last_skip", "stats_reset")
 
 
 def slot_statistics_row(slot: SlotFacts) -> Row:
     """Return a row of pg_stat_replication_slots."""
-    none = dict.fromkeys(("spill_txns", "spill_count", "spill_bytes", "stream_txns", "stream_count", "stream_bytes"), 0)
     totals = {"total_txns": slot.total_txns, "total_bytes": slot.total_bytes}
-    return {"slot_name": slot.name, **none, **totals, "stats_reset": None}
+    return {"slot_name": slot.name, **dict.fromkeys(_NEVER_COUNTED, 0), **totals, **dict.fromkeys(_NEVER_AT)}
 
 
 def stream_row(session: SessionFacts) -> Row:
