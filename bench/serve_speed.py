@@ -164,7 +164,7 @@ def _catching_up(
 
 @dataclass(frozen=True)
 class Alone:
-    """What one subscriber takes: seconds, and seconds of the service's processor."""
+    """The cost of one subscriber: seconds, and seconds of the service's processor."""
 
     seconds: float
     processor_seconds: float
