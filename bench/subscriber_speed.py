@@ -1,7 +1,7 @@
 """Stock subscribers of ``headwater serve``: how late they have applied what was committed, how fast they copy a table.
 
-A subscriber is a server of the same major. How late it is, it says itself: with ``track_commit_timestamp`` a row has the
-time of the commit at its origin. A column that only the subscriber has says when the row was applied.
+A subscriber is a server of the same major. How late it is, it says itself: with ``track_commit_timestamp`` a row has
+the time of the commit at its origin. A column that only the subscriber has says when the row was applied.
 The initial copy is compared with that from the primary, in turns: the service reads its rows in the backup and WAL.
 """
 
