@@ -22,14 +22,15 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from headwater.base.cache_places import KERNEL_CACHE_VARIABLE, kernel_cache
@@ -151,9 +152,19 @@ def _compile(function: F, **options: bool) -> F:
     is_private = function.__name__.startswith("_")
     compiled: Any = numba.njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=is_private, **options)(function)
     if isinstance(compiled, Dispatcher):  # and not left as it is, without the compiler
+        cast(Any, compiled).get_call_template = partial(_call_template, compiled)
         with _numba_caching_in(_usable_directory(function.__module__)):
             cast(Any, compiled)._cache = SharedCache(function)
     return cast(F, compiled)
+
+
+def _call_template(compiled: Dispatcher, args: Sequence[types.Type], kws: Mapping[str, types.Type]) -> Any:
+    """Type a call of a kernel by another one as if its constants were variables.
+
+    Numba would compile the callee anew for each constant. Where constants matter it is inlined, and LLVM sees them.
+    """
+    plain = {name: types.unliteral(value) for name, value in kws.items()}
+    return Dispatcher.get_call_template(compiled, tuple(map(types.unliteral, args)), plain)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ def default_value(column: Column, form: Form) -> Any:
     text = None if form.style == VARIABLE_DECIMAL else _text(column)
     if text is None:
         return None
-    source = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
+    # Of an array that can be written to, as rows have them: the kernels are compiled once.
+    source = np.frombuffer(bytearray(text, "utf-8", "surrogateescape"), np.uint8)
     out = np.empty(_ROOM + 32 * len(source), np.uint8)
     end = int(put_value(form.style, form.parameter, source, 0, len(source), out, 0))
     return json.loads(out[:end].tobytes().decode("utf-8", "surrogateescape")) if end > 0 else None
