@@ -25,6 +25,7 @@ from headwater.pipeline.requests.slot_request import request_of_slot
 from headwater.pipeline.slot_moves import kept_at
 from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
+from headwater.slots.history import Position, is_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
@@ -79,6 +80,20 @@ class SessionSnapshot:
             self.rows.close()
 
 
+@dataclass(frozen=True, order=True)
+class _End:
+    """The end of the log as it was at a moment; the later of two is that of the newer history.
+
+    Attributes:
+        newest: the newest timeline of its history.
+        lsn: where it is; timeline: of the record that ends there.
+    """
+
+    newest: int = 0
+    lsn: int = 0
+    timeline: int = 0
+
+
 @dataclass
 class _Tail:
     """A database's state at the end of the log, as far as it was looked at."""
@@ -86,7 +101,7 @@ class _Tail:
     lock: threading.Lock = field(default_factory=threading.Lock)
     reading: threading.Lock = field(default_factory=threading.Lock)
     kept: KeptState | None = None
-    view: tuple[int, HistoricCatalog] | None = None
+    view: tuple[Position, HistoricCatalog] | None = None
 
 
 class ServedCluster:
@@ -113,7 +128,7 @@ class ServedCluster:
         self.segment_size = directory.segment_size
         named = source.server_version
         self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
-        self._end = 0
+        self._end = _End()
         self._databases = {row.name: row for row in list_databases(source.catalog)}
         self.shelves = {name: Shelf() for name in self._databases}
         self._tails = {name: _Tail() for name in self._databases}
@@ -143,14 +158,15 @@ class ServedCluster:
         with self._look_lock:
             return self._growing.look(needed)
 
-    def look_at(self, needed: int, timeline: int | None) -> WalDirectory:
-        """Return the WAL of a timeline from an LSN on; of None that of the newest.
+    def look_at(self, needed: int, timeline: int) -> WalDirectory:
+        """Return the WAL of a timeline from an LSN on.
 
         Raises:
             SegmentError: it cannot be read.
         """
-        if timeline is None:
-            return self.look(needed)
+        directory = self.look(needed)
+        if directory.lineage[-1][0] == timeline:
+            return directory
         return WalDirectory.scan(self.source.wal, timeline, is_growing=True)
 
     def timeline_history(self, timeline: int) -> tuple[str, bytes]:
@@ -173,9 +189,21 @@ class ServedCluster:
         Raises:
             WalError: the WAL cannot be read.
         """
-        directory = self.look(self._end or None)
-        self._end = max(self._end, end_of_log(directory, self._end))
-        return directory.timeline_at(self._end), self._end
+        end = self._look_at_end()[1]
+        return end.timeline, end.lsn
+
+    def _look_at_end(self) -> tuple[WalDirectory, _End]:
+        """Return the WAL at its end, and where that is: behind the last switch, where a timeline was left before."""
+        known = self._end
+        directory = self.look(known.lsn or None)
+        lsn = known.lsn
+        if not directory.has_been_at(known.timeline, lsn):
+            lsn = dict(directory.lineage).get(known.timeline) or 0
+        lsn = max(lsn, end_of_log(directory, lsn))
+        end = _End(directory.lineage[-1][0], lsn, directory.timeline_at(lsn))
+        with self._look_lock:
+            self._end = end = max(self._end, end)
+        return directory, end
 
     def decoded_to(self) -> dict[str, int]:
         """Return the LSN up to which each database has been followed that was asked for."""
@@ -217,10 +245,11 @@ class ServedCluster:
         """
         tail = self._tails[database]
         with tail.lock:
-            _, end = self.end()
-            if tail.kept is None or tail.kept.state.lsn < end:
-                tail.kept = self._kept_at(database, tail.kept, end)
-            return tail.kept
+            directory, end = self._look_at_end()
+            present = tail.kept
+            if present is None or present.state.lsn < end.lsn or not is_of_history(present.state, directory):
+                present = tail.kept = self._kept_at(database, present, end.lsn)
+            return present
 
     def snapshot(self, database: str, settings: Settings) -> SessionSnapshot:
         """Return a snapshot at the present: of the primary's rows where there is a primary.
@@ -251,7 +280,10 @@ class ServedCluster:
 
     def _kept_at(self, database: str, kept_state: KeptState | None, lsn: int) -> KeptState:
         """Return the state at an LSN, from the last one before it that is known."""
-        passed = self.shelves[database].nearest(lsn)
+        directory = self.look(lsn)
+        if kept_state is not None and not is_of_history(kept_state.state, directory):
+            kept_state = None
+        passed = self.shelves[database].nearest(lsn, directory)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
             kept_state = passed
         return kept_at(self.request(database), kept_state, lsn)
@@ -292,8 +324,9 @@ class ServedCluster:
             return store_of(state.catalog).view(state.lsn)
         present, tail = self.state_at_end(database), self._tails[database]
         with tail.lock:
-            if tail.view is None or tail.view[0] != present.state.lsn:
-                tail.view = present.state.lsn, store_of(present.state.catalog).view(present.state.lsn)
+            place = position_of_state(present.state)
+            if tail.view is None or tail.view[0] != place:
+                tail.view = place, store_of(present.state.catalog).view(present.state.lsn)
             return tail.view[1]
 
     def copied(

@@ -101,6 +101,7 @@ class StreamCommands:
                 wal = PhysicalWal(cluster, timeline, command.lsn)
                 feed = LoneFeed(wal, cluster.source.wal, self._context.connection.wake_from_thread)
                 end = await self._streamed(feed, progress, StreamActivity(command.slot, is_logical=False))
+                timeline = wal.timeline
         return self._ended(end, b"" if timeline.left is None else next_timeline(cluster.version, timeline))
 
     def _ended(self, end: StreamEnd, rows: bytes | None) -> bool:

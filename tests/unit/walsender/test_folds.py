@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import SlotError
+from headwater.errors import SessionError, SlotError
 from headwater.protocol.copy_frames import Piece
+from headwater.slots.history import Position
 from headwater.slots.kept_state import KeptState
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.segment_files import SegmentFiles
 from headwater.walsender.folds.items import Reached
+from headwater.walsender.folds.member import Member
 from headwater.walsender.folds.outbox import Outbox
 from headwater.walsender.folds.places import Go, Places, Wait
 from headwater.walsender.folds.rules import (
@@ -41,9 +45,15 @@ def piece(size: int) -> Piece:
     return Piece(memoryview(bytes(size)), 1, 0)
 
 
-def state_at(lsn: int) -> KeptState:
+def state_at(lsn: int, timeline: int = 1) -> KeptState:
     """Return a state of which only the place matters."""
-    return cast(KeptState, SimpleNamespace(state=SimpleNamespace(lsn=lsn)))
+    return cast(KeptState, SimpleNamespace(state=SimpleNamespace(lsn=lsn, timeline=timeline)))
+
+
+def history(*left: int) -> WalDirectory:
+    """Return WAL whose timelines, from 1 on, were left at these LSNs."""
+    segments = SegmentFiles.of((), 16 << 20, [])
+    return WalDirectory((), 16 << 20, 0, 16, segments, lineage=tuple(enumerate((*left, None), 1)))
 
 
 @given(position=LSNS, left=st.integers(1, 4 * WINDOW_BYTES), others=OTHERS)
@@ -152,13 +162,13 @@ def test_an_end_is_drained_when_all_was_taken() -> None:
 
 def test_a_shelf_has_the_nearest_state() -> None:
     shelf = Shelf()
-    assert shelf.nearest(SPACING) is None
+    assert shelf.nearest(SPACING, history()) is None
     for number in range(1, 9):
         shelf.put(state_at(number * SPACING // 2))
-    nearest = shelf.nearest(3 * SPACING + SPACING // 4)
+    nearest = shelf.nearest(3 * SPACING + SPACING // 4, history())
     assert nearest is not None
     assert nearest.state.lsn == 5 * SPACING // 2
-    newest = shelf.nearest(100 * SPACING)
+    newest = shelf.nearest(100 * SPACING, history())
     assert newest is not None
     assert newest.state.lsn == 4 * SPACING
     assert len(shelf) == 5
@@ -169,9 +179,30 @@ def test_a_shelf_has_a_budget() -> None:
     for number in range(1, 9):
         shelf.put(state_at(number * SPACING))
     assert len(shelf) == 2
-    newest = shelf.nearest(100 * SPACING)
+    newest = shelf.nearest(100 * SPACING, history())
     assert newest is not None
     assert newest.state.lsn == 8 * SPACING
+
+
+def test_a_shelf_gives_no_state_that_is_off_the_history() -> None:
+    shelf, switched = Shelf(), history(2 * SPACING)
+    for number in range(1, 5):
+        shelf.put(state_at(number * SPACING))
+    nearest = shelf.nearest(4 * SPACING, switched)
+    assert nearest is not None
+    assert nearest.state.lsn == 2 * SPACING
+    shelf.put(state_at(4 * SPACING, timeline=2))
+    assert shelf.nearest(4 * SPACING, switched) == state_at(4 * SPACING, timeline=2)
+
+
+def test_what_a_member_was_given_must_be_of_the_history() -> None:
+    member = Member(Outbox(lambda: None))
+    member.check_of_history(history(100))
+    member.has_been_given(3, Position(1, 200))
+    member.check_of_history(history())
+    member.check_of_history(history(200))
+    with pytest.raises(SessionError, match="starting point 0/C8 on timeline 1 is not in this server's history"):
+        member.check_of_history(history(199))
 
 
 @dataclass(eq=False)

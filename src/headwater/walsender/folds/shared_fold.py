@@ -12,13 +12,14 @@ import logging
 import threading
 from dataclasses import dataclass, replace
 
-from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError
+from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError, SessionError
 from headwater.jobs.unforeseen import unforeseen
 from headwater.pipeline.slices.decode_job import SliceDecoder, collected_together
 from headwater.pipeline.windows.database_fold import PlannedWindow
 from headwater.protocol.copy_frames import Piece
 from headwater.reorder.plan import Slice
 from headwater.reorder.slices.cutting import cut_together
+from headwater.slots.history import Position, position_in
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.place import WalSource
@@ -92,7 +93,7 @@ class SharedFold:
         self.handed: list[SharedOutput] = []
         self._bell = Bell()
         self._windows: FoldWindows | None = None
-        self._target = 0
+        self._target, self._read = 0, Position(0, 0)
 
     def start(self) -> threading.Thread:
         """Begin; return the thread."""
@@ -157,11 +158,22 @@ class SharedFold:
         """Look at the WAL, and open what is not open; None: some that is needed has not come."""
         try:
             look = look_from(self._around.wal, self.kept)
+            self._check_members(look)
             if self._windows is None:
                 self._windows = FoldWindows(self.outputs, self.kept, look.directory)
             return look
         except (AwaitedSegmentError, AwaitedCatalogError):
             return None
+
+    def _check_members(self, look: Look) -> None:
+        """End members that were given messages of a window which another history goes on with now."""
+        for output in self.outputs:
+            for member in list(output.members):
+                try:
+                    member.check_of_history(look.directory)
+                except SessionError as error:
+                    output.members.remove(member)
+                    member.fail(error)
 
     def _note_end(self) -> None:
         for output in self.outputs:
@@ -176,6 +188,7 @@ class SharedFold:
             output.begin_window()
         try:
             window = self._windows.next(position_of(self), step.target, look)
+            self._read = position_in(look.directory, window.behind.lsn)
             self._decode(window)
         except (AwaitedSegmentError, AwaitedCatalogError):
             self._begin_again()
@@ -235,7 +248,7 @@ class SharedFold:
         if not member.outbox.offer(piece, HOLD_UP_SECONDS) and not self._gave_late(member, piece):
             self._detach(output, member, piece)
             return
-        member.given += piece.count
+        member.has_been_given(piece.count, self._read)
         self._around.counts.given += piece.count
 
     def _gave_late(self, member: Member, piece: Piece) -> bool:
@@ -271,8 +284,7 @@ class SharedFold:
         outputs = self._around.places.leave(self)
         if len(outputs) == 1:
             for member in outputs[0].members:
-                member.outbox.offer(error)
-                member.left()
+                member.fail(error)
             return
         for output in outputs:
             output.begin_again()
