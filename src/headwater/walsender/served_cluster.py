@@ -280,13 +280,13 @@ class ServedCluster:
 
     def _kept_at(self, database: str, kept_state: KeptState | None, lsn: int) -> KeptState:
         """Return the state at an LSN, from the last one before it that is known."""
-        directory = self.look(lsn)
+        directory = self.look()
         if kept_state is not None and not is_of_history(kept_state.state, directory):
             kept_state = None
         passed = self.shelves[database].nearest(lsn, directory)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
             kept_state = passed
-        return kept_at(self.request(database), kept_state, lsn)
+        return kept_at(self.request(database), kept_state, lsn, directory)
 
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.

@@ -115,7 +115,7 @@ class SlotOperations:
                 return target
             self._check_database(name, slot)
             if target > slot.confirmed_lsn:
-                state = state_at(cluster.request_of(slot), kept_in_slot(slot), target).in_new_session
+                state = state_at(cluster.request_of(slot), kept_in_slot(slot), target, cluster.look()).in_new_session
                 opened.write(replace(slot, confirmed_lsn=target, state=state))
         return target
 
