@@ -23,7 +23,7 @@ class Feed(Protocol):
     """The source of what a stream is sent."""
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; call from another thread than the loop's, as threads take their time to begin."""
 
     def stop(self) -> None:
         """End as soon as may be; call from another thread than the loop's, as it waits for that."""

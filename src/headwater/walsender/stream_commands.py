@@ -71,8 +71,8 @@ class StreamCommands:
         )
         connection.send(COPY_BOTH_RESPONSE)
         self._context.activity.stream = activity
-        feed.start()
         try:
+            await to_thread(feed.start)
             return await stream.run()
         finally:
             self._context.activity.stream = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,12 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import SessionError, SlotError
+from headwater.errors import HeadwaterError, SessionError, SlotError
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.protocol.copy_frames import Piece
 from headwater.slots.history import Position
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
 from headwater.wal.segments.segment_files import SegmentFiles
+from headwater.walsender.folds.fold_windows import ServedWal
 from headwater.walsender.folds.items import Reached
 from headwater.walsender.folds.member import Member
 from headwater.walsender.folds.outbox import Outbox
@@ -35,7 +40,12 @@ from headwater.walsender.folds.rules import (
     next_line,
     patience,
 )
+from headwater.walsender.folds.shared_fold import Counts, SharedFold, Surroundings
+from headwater.walsender.folds.shared_output import SharedOutput
 from headwater.walsender.folds.shelf import SPACING, Shelf
+
+END_SECONDS = 20
+"""For threads that have nothing to wait for."""
 
 LSNS = st.integers(1, 8 * WINDOW_BYTES)
 OTHERS = st.lists(st.builds(Whereabouts, LSNS, st.none() | LSNS, st.booleans()), max_size=4)
@@ -124,28 +134,33 @@ def test_states_that_follow_each_other_become_one() -> None:
 
 
 def test_a_queue_says_when_there_is_room() -> None:
-    outbox, calls = Outbox(lambda: None, budget=100), list[int]()
-    outbox.when_roomy(lambda: calls.append(0))
-    assert calls == [0]
+    outbox, has_room = Outbox(lambda: None, budget=100), list[bool]()
+    assert outbox.wait_for_room(0)
     for _ in range(4):
         outbox.offer(piece(25))
-    outbox.when_roomy(lambda: calls.append(1))
+    waiting = threading.Thread(target=lambda: has_room.append(outbox.wait_for_room(60)), daemon=True)
+    waiting.start()
+    for _ in range(2):
+        outbox.take()
+    assert not has_room
     outbox.take()
-    assert calls == [0]
-    outbox.take()
-    assert calls == [0, 1]
-    outbox.take()
-    assert calls == [0, 1]
+    waiting.join(END_SECONDS)
+    assert has_room == [True]
 
 
 def test_a_closed_queue_takes_everything_and_has_nothing() -> None:
-    outbox = Outbox(lambda: None, budget=100)
+    outbox, has_room = Outbox(lambda: None, budget=100), list[bool]()
     outbox.offer(piece(100))
-    waiting = threading.Thread(target=outbox.offer, args=(piece(100),))
-    waiting.start()
+    waiting = [
+        threading.Thread(target=outbox.offer, args=(piece(100),)),
+        threading.Thread(target=lambda: has_room.append(outbox.wait_for_room(1))),
+    ]
+    for thread in waiting:
+        thread.start()
     outbox.close()
-    waiting.join()
-    outbox.when_roomy(lambda: pytest.fail("it is closed"))
+    for thread in waiting:
+        thread.join(END_SECONDS)
+    assert has_room == [False]
     assert outbox.take() is None
 
 
@@ -280,8 +295,104 @@ def test_a_fold_that_failed_in_company_stays_alone_for_the_window() -> None:
     assert places.next_step(second, 200, False) is None
 
 
+@dataclass(frozen=True)
+class Large:
+    """A state that is looked at for as long as somebody else does something."""
+
+    lsn: int
+    is_looked_at: threading.Event
+    is_done: threading.Event
+    outputs: tuple[object, ...] = ()
+
+    @property
+    def catalog(self) -> object:
+        """What takes its time."""
+        self.is_looked_at.set()
+        assert self.is_done.wait(END_SECONDS)
+        return self.is_done
+
+    left = catalog
+
+
+def test_nobody_waits_while_states_are_compared() -> None:
+    places, is_looked_at, is_done = Places(), threading.Event(), threading.Event()
+    first, second = (Walker(KeptState(cast(Any, Large(200, is_looked_at, is_done))), [Output()]) for _ in range(2))
+    places.enter(first)
+    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
+    places.enter(second)
+    steps = list[object]()
+    comparing = threading.Thread(target=lambda: steps.append(places.next_step(second, 200, False)), daemon=True)
+    comparing.start()
+    assert is_looked_at.wait(END_SECONDS)
+    entering = threading.Thread(target=lambda: places.enter(walker(100, object())), daemon=True)
+    entering.start()
+    entering.join(END_SECONDS)
+    assert not entering.is_alive()
+    assert not steps
+    is_done.set()
+    comparing.join(END_SECONDS)
+    assert steps == [None]
+    assert len(first.handed) == 1
+
+
+def test_a_fold_that_has_gone_while_it_was_compared_is_given_nothing() -> None:
+    places, is_looked_at, is_done = Places(), threading.Event(), threading.Event()
+    first, second = (Walker(KeptState(cast(Any, Large(200, is_looked_at, is_done))), [Output()]) for _ in range(2))
+    places.enter(first)
+    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
+    places.enter(second)
+    steps = list[object]()
+    comparing = threading.Thread(target=lambda: steps.append(places.next_step(second, 200, False)), daemon=True)
+    comparing.start()
+    assert is_looked_at.wait(END_SECONDS)
+    assert len(places.leave(first)) == 1
+    is_done.set()
+    comparing.join(END_SECONDS)
+    assert steps == [Wait(None, has_changed=False)]
+    assert not first.handed
+
+
 def test_a_fold_without_members_ends() -> None:
     places, fold = Places(), walker(100, object())
     places.enter(fold)
     fold.outputs[0].members.clear()
     assert places.next_step(fold, 200, True) is None
+
+
+def lone_fold(member: Member) -> SharedFold:
+    """Return a fold of a member, which has come to no WAL yet."""
+    around = Surroundings(cast(ServedWal, None), WalSource.of("none"), Places(), Shelf(), Counts())
+    return SharedFold(around, [SharedOutput(cast(DecodeRequest, None), (), [member])], None)
+
+
+def test_a_fold_that_does_not_begin_has_nothing_open() -> None:
+    before = os.listdir("/proc/self/fd")
+    folds = [lone_fold(Member(Outbox(lambda: None))) for _ in range(3)]
+    assert os.listdir("/proc/self/fd") == before
+    assert folds
+
+
+def test_where_no_file_can_be_opened_members_are_told_and_let_go() -> None:
+    member = Member(Outbox(lambda: None))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        lone_fold(member).start().join(END_SECONDS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    item = member.outbox.take()
+    assert isinstance(item, HeadwaterError)
+    assert "Too many open files" in item.message
+    member.wait()
+
+
+def test_a_fold_that_waits_for_room_ends_when_its_member_stops() -> None:
+    member = Member(Outbox(lambda: None, budget=100))
+    member.outbox.offer(piece(100))
+    around = Surroundings(cast(ServedWal, None), WalSource.of("none"), Places(), Shelf(), Counts())
+    output = SharedOutput(cast(DecodeRequest, None), (), [member])
+    thread = SharedFold(around, [output], None, room=10).start()
+    member.stop()
+    member.wait()
+    thread.join(END_SECONDS)
+    assert not thread.is_alive()

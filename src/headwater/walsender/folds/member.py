@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from headwater.errors import HeadwaterError
 from headwater.slots.history import Position, check_of_history
@@ -67,11 +66,6 @@ class Member:
         """End with an error."""
         self.outbox.offer(error)
         self.left()
-
-    def park(self, resume: Callable[[], None], size: int) -> None:
-        """Leave a fold; go on alone once there is room for so many bytes."""
-        self.left()
-        self.outbox.when_roomy(resume, size)
 
     def stop(self) -> None:
         """Take nothing any more."""

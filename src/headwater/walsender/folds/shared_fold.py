@@ -81,54 +81,76 @@ class SharedFold:
         around: its surroundings.
         outputs: what it makes; kept_state: the state where they begin, None for the catalog.
         alone_until: LSN before which it does not become one with another.
+        room: bytes that its members must have room for before it begins; None: it begins at once.
 
     Attributes:
         outputs, handed, kept, alone_until: see :class:`~headwater.walsender.folds.places.Fold`.
     """
 
     def __init__(
-        self, around: Surroundings, outputs: list[SharedOutput], kept_state: KeptState | None, alone_until: int = 0
+        self,
+        around: Surroundings,
+        outputs: list[SharedOutput],
+        kept_state: KeptState | None,
+        alone_until: int = 0,
+        room: int | None = None,
     ) -> None:
         self._around, self.outputs, self.kept, self.alone_until = around, outputs, kept_state, alone_until
         self.handed: list[SharedOutput] = []
-        self._bell = Bell()
+        self._room = room
+        self._bell: Bell | None = None
         self._windows: FoldWindows | None = None
         self._target, self._read = 0, Position(0, 0)
 
     def start(self) -> threading.Thread:
         """Begin; return the thread."""
-        for output in self.outputs:
-            for member in output.members:
-                member.entered()
-        self._around.places.enter(self)
+        if self._room is None:
+            self._take_members()
         thread = threading.Thread(target=self._run, name="walsender-fold", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:
+        except Exception as error:
             self._fail(unforeseen("starting a thread", error))
         return thread
 
     def wake(self) -> None:
         """Let it look at everything again."""
-        self._bell.ring()
+        if self._bell is not None:
+            self._bell.ring()
 
     def _run(self) -> None:
-        with self._bell:
-            try:
-                with Arrivals(self._around.source.places, self._bell.fileno()) as arrivals:
-                    self._go_on(arrivals)
-            except HeadwaterError as error:
-                self._fail(error)
-            except Exception as error:
-                log.exception("a fold has failed")
-                self._fail(unforeseen("decoding", error))
-            finally:
-                if self._windows is not None:
-                    self._windows.close()
+        try:
+            if self._has_room():
+                with Bell() as self._bell, Arrivals(self._around.source.places, self._bell.fileno()) as arrivals:
+                    self._around.places.enter(self)
+                    self._go_on(self._bell, arrivals)
+        except HeadwaterError as error:
+            self._fail(error)
+        except Exception as error:
+            log.exception("a fold has failed")
+            self._fail(unforeseen("decoding", error))
+        finally:
+            if self._windows is not None:
+                self._windows.close()
 
-    def _go_on(self, arrivals: Arrivals) -> None:
+    def _has_room(self) -> bool:
+        """Wait until its members have room; False: they have stopped. Nobody waits for a fold that waits so."""
+        if self._room is None:
+            return True
+        room = self._room
+        if not all(member.outbox.wait_for_room(room) for output in self.outputs for member in output.members):
+            return False
+        self._take_members()
+        return True
+
+    def _take_members(self) -> None:
+        for output in self.outputs:
+            for member in output.members:
+                member.entered()
+
+    def _go_on(self, bell: Bell, arrivals: Arrivals) -> None:
         while True:
-            self._bell.silence()
+            bell.silence()
             look, members = self._look(), self._member_count()
             step = self._around.places.next_step(self, 0 if look is None else look.end, bool(look and look.has_more))
             if step is None:
@@ -231,15 +253,18 @@ class SharedFold:
     def _end_window(self, window: PlannedWindow) -> None:
         assert self._windows is not None
         state = self._windows.state_behind(window)
-        settings = self.outputs[0].server_settings
-        self.kept = KeptState(replace(state, outputs=()), settings)
-        if not self._windows.has_definitions:
-            self._around.shelf.put(self.kept)
-        for output, own in zip(self.outputs, state.outputs, strict=True):
+        kept_state = KeptState(replace(state, outputs=()), self.outputs[0].server_settings)
+        pairs = list(zip(self.outputs, state.outputs, strict=True))
+        reached = [Reached(KeptState(replace(state, outputs=(own,)), output.server_settings)) for output, own in pairs]
+        # What fails from here on finds all outputs at the end of the window, and the fold there, too.
+        for output, own in pairs:
             output.end_window(own)
-            reached = Reached(KeptState(replace(state, outputs=(own,)), output.server_settings))
+        self.kept = kept_state
+        for output, item in zip(self.outputs, reached, strict=True):
             for member in output.members:
-                member.outbox.offer(reached)
+                member.outbox.offer(item)
+        if not self._windows.has_definitions:
+            self._around.shelf.put(kept_state)
 
     # -- members
 
@@ -274,24 +299,23 @@ class SharedFold:
         """Let a member go on alone from the start of the window, once it has room for what it could not take."""
         log.info("a subscriber lags behind, and goes on alone")
         self._around.counts.detached += 1
-        output.members.remove(member)
         alone = SharedOutput(output.request, output.server_settings, [member], output.state, output.before.copy())
-        around, kept_state = self._around, self.kept
-        member.park(lambda: _begin(around, [alone], kept_state), len(piece.data))
+        fold = SharedFold(self._around, [alone], self.kept, room=len(piece.data))
+        output.members.remove(member)
+        member.left()
+        fold.start()
 
     def _fail(self, error: HeadwaterError) -> None:
         """End who is at fault: one alone is; several go on alone from where the window began."""
         outputs = self._around.places.leave(self)
-        if len(outputs) == 1:
-            for member in outputs[0].members:
-                member.fail(error)
-            return
         for output in outputs:
-            output.begin_again()
-            _begin(self._around, [output], self.kept, max(self._target, position_of(self) + 1))
-
-
-def _begin(
-    around: Surroundings, outputs: list[SharedOutput], kept_state: KeptState | None, alone_until: int = 0
-) -> None:
-    SharedFold(around, outputs, kept_state, alone_until).start()
+            try:
+                if len(outputs) == 1:
+                    output.fail(error)
+                else:
+                    output.begin_again()
+                    alone_until = max(self._target, position_of(self) + 1)
+                    SharedFold(self._around, [output], self.kept, alone_until).start()
+            except Exception as other:
+                log.exception("a fold does not go on")
+                output.fail(unforeseen("decoding", other))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.base.value_codec import same
+from headwater.errors import HeadwaterError
 from headwater.pipeline.requests.open_output import OpenOutput, scope_of
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
@@ -102,6 +103,11 @@ class SharedOutput:
         for member in self.members:
             member.given = max(0, member.given - self.count)
         self.state, self.count = state, 0
+
+    def fail(self, error: HeadwaterError) -> None:
+        """End all members with an error."""
+        for member in self.members:
+            member.fail(error)
 
     def drop_stopped(self) -> None:
         """Let go of members that have stopped."""
