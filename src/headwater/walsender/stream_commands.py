@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from asyncio import to_thread
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 
 from headwater.errors import SessionError
@@ -22,6 +23,7 @@ from headwater.plugins.options import split_identifiers
 from headwater.protocol.backend_messages import COPY_BOTH_RESPONSE, IDLE, command_complete
 from headwater.protocol.replication_commands import StartLogical, StartPhysical
 from headwater.slots.slot import Slot
+from headwater.slots.slot_directory import OpenSlot
 from headwater.walsender.access.authentication import check_publications
 from headwater.walsender.feed import Feed, LoneFeed
 from headwater.walsender.folds.subscription import Subscription
@@ -50,9 +52,7 @@ class StreamCommands:
         """Stream from a slot; False: the session ends."""
         self._check_no_transaction()
         self._context.check_database()
-        with ExitStack() as block:
-            use = self._context.served.slots.used(command.slot, self._context.pid)
-            opened = await to_thread(lambda: block.enter_context(use))
+        async with self._used(command.slot) as opened:
             slot = self._marked(opened.slot, command)
             feed = await to_thread(lambda: self._subscription(slot, command))
             if slot != opened.slot:
@@ -61,6 +61,15 @@ class StreamCommands:
             activity = StreamActivity(command.slot, is_logical=True)
             end = await self._streamed(feed, progress, activity)
         return self._ended(end, None)
+
+    @asynccontextmanager
+    async def _used(self, name: str) -> AsyncIterator[OpenSlot]:
+        """Use a slot; it is taken, and let go of, in threads."""
+        block = ExitStack()
+        try:
+            yield await to_thread(block.enter_context, self._context.served.slots.used(name, self._context.pid))
+        finally:
+            await to_thread(block.close)
 
     async def _streamed(self, feed: Feed, progress: Progress, activity: StreamActivity) -> StreamEnd:
         served, connection = self._context.served, self._context.connection
@@ -85,11 +94,10 @@ class StreamCommands:
         if not self._context.statements.user.may_copy_all:
             raise SessionError("permission denied to start WAL sender", sqlstate=INSUFFICIENT_PRIVILEGE)
         cluster, end = self._context.served.cluster, StreamEnd.AGREED
-        with ExitStack() as block:
+        async with AsyncExitStack() as block:
             opened = None
             if command.slot is not None:
-                use = self._context.served.slots.used(command.slot, self._context.pid)
-                opened = await to_thread(lambda: block.enter_context(use))
+                opened = await block.enter_async_context(self._used(command.slot))
                 if not opened.slot.is_physical:
                     raise SessionError(
                         "cannot use a logical replication slot for physical replication",
