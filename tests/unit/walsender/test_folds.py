@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
 from headwater.wal.segments.segment_files import SegmentFiles
+from headwater.walsender.folds.faults import MOST, Faults
 from headwater.walsender.folds.fold_windows import ServedWal
 from headwater.walsender.folds.items import Reached
 from headwater.walsender.folds.member import Member
@@ -350,6 +351,32 @@ def test_a_fold_that_has_gone_while_it_was_compared_is_given_nothing() -> None:
     comparing.join(END_SECONDS)
     assert steps == [Wait(None, has_changed=False)]
     assert not first.handed
+
+
+def test_nobody_waits_for_a_fold_that_is_to_be_alone() -> None:
+    places, parts = Places(), object()
+    ahead, lone = walker(200, parts), walker(100, parts)
+    lone.alone_until = 300
+    for fold in (ahead, lone):
+        places.enter(fold)
+    assert places.next_step(lone, 250, True) == Go(200, has_changed=False)
+    assert places.next_step(ahead, 250, True) == Go(250, has_changed=False)
+    ahead.kept = lone.kept = KeptState(_state(250, parts))
+    assert places.next_step(ahead, 250, False) == Wait(None, has_changed=False)
+    assert places.next_step(lone, 250, False) == Wait(None, has_changed=False)
+    lone.kept = ahead.kept = KeptState(_state(300, parts))
+    assert places.next_step(ahead, 300, False) == Wait(None, has_changed=False)
+    assert places.next_step(lone, 300, False) is None
+
+
+def test_requests_that_have_failed_are_known_for_a_while() -> None:
+    faults, request = Faults(), DecodeRequest(wal=WalSource.of("wal"), catalog="base", options=(("a", "1"),))
+    faults.note(replace(request, start=5, slot="first"), 100)
+    assert faults.until(replace(request, start=9, slot="second")) == 100
+    assert faults.until(replace(request, options=(("a", "2"),))) == 0
+    for number in range(MOST):
+        faults.note(replace(request, options=(("number", str(number)),)), 100)
+    assert faults.until(request) == 0
 
 
 def test_a_fold_without_members_ends() -> None:

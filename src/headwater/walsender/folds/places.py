@@ -93,7 +93,9 @@ class Places:
         """Take a fold that begins."""
         with self._lock:
             now = self._clock()
-            self._entries[fold] = _Entry(Whereabouts(position_of(fold), is_slow=False), now, now)
+            position = position_of(fold)
+            is_slow = position < fold.alone_until
+            self._entries[fold] = _Entry(Whereabouts(position, is_slow=is_slow), now, now)
             self._wake_others(fold)
 
     def leave(self, fold: Fold) -> list[SharedOutput]:
@@ -195,7 +197,8 @@ class Places:
     def _step(self, fold: Fold, entry: _Entry, end: int, has_more: bool, has_changed: bool) -> Go | Wait:
         position, others = entry.where.position, [it.where for other, it in self._entries.items() if other is not fold]
         if not has_more:
-            return Wait(JOIN_SECONDS if entry.where.is_slow and others else None, has_changed)
+            may_join = entry.where.is_slow and position >= fold.alone_until
+            return Wait(JOIN_SECONDS if may_join and others else None, has_changed)
         now = self._clock()
         quiet = now - max(it.began for it in self._entries.values() if not it.has_gone or it is entry)
         standing = Standing(position, end, now - entry.came, not entry.has_gone, quiet)
@@ -203,13 +206,13 @@ class Places:
         if seconds > 0:
             return Wait(seconds, has_changed)
         target = aim(position, end, others) if position else end
-        entry.where, entry.has_gone = Whereabouts(position, target), True
+        entry.where, entry.has_gone = Whereabouts(position, target, target < fold.alone_until), True
         self._wake_others(fold)
         return Go(target, has_changed)
 
     def _note(self, fold: Fold, entry: _Entry, position: int) -> None:
         """Note that a fold stands somewhere, and tell others if that is news."""
-        where = Whereabouts(position, None, not _can_join(fold))
+        where = Whereabouts(position, None, position < fold.alone_until or not _can_join(fold))
         if where.position != entry.where.position:
             entry.came = self._clock()
             entry.compared.clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError, SessionError
 from headwater.jobs.unforeseen import unforeseen
@@ -24,6 +24,7 @@ from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.place import WalSource
 from headwater.walsender.folds.bell import Bell
+from headwater.walsender.folds.faults import Faults
 from headwater.walsender.folds.fold_windows import FoldWindows, Look, ServedWal, look_from
 from headwater.walsender.folds.items import Reached
 from headwater.walsender.folds.member import Member
@@ -65,6 +66,7 @@ class Surroundings:
     Attributes:
         wal: that is served; source: where it comes to.
         places: of the folds; shelf: of states; counts: of the service.
+        faults: of requests.
     """
 
     wal: ServedWal
@@ -72,6 +74,7 @@ class Surroundings:
     places: Places
     shelf: Shelf
     counts: Counts
+    faults: Faults = field(default_factory=Faults)
 
 
 class SharedFold:
@@ -98,6 +101,7 @@ class SharedFold:
         self._around, self.outputs, self.kept, self.alone_until = around, outputs, kept_state, alone_until
         self.handed: list[SharedOutput] = []
         self._room = room
+        self._has_turned_out = False
         self._bell: Bell | None = None
         self._windows: FoldWindows | None = None
         self._target, self._read = 0, Position(0, 0)
@@ -156,8 +160,9 @@ class SharedFold:
             if step is None:
                 return
             self._count_joined(members)
-            if step.has_changed and self._windows is not None:
+            if (step.has_changed or self._has_turned_out) and self._windows is not None:
                 self._windows.change(self.outputs)
+                self._has_turned_out = False
             if isinstance(step, Wait):
                 if look is None or not look.has_more:
                     self._note_end()
@@ -215,6 +220,10 @@ class SharedFold:
         except (AwaitedSegmentError, AwaitedCatalogError):
             self._begin_again()
             return False
+        except HeadwaterError:
+            if len(self.outputs) == 1:
+                self._around.faults.note(self.outputs[0].request, step.target)
+            raise
         self._end_window(window)
         if position_of(self) >= look.end:
             self._note_end()
@@ -254,15 +263,14 @@ class SharedFold:
         assert self._windows is not None
         state = self._windows.state_behind(window)
         kept_state = KeptState(replace(state, outputs=()), self.outputs[0].server_settings)
-        pairs = list(zip(self.outputs, state.outputs, strict=True))
-        reached = [Reached(KeptState(replace(state, outputs=(own,)), output.server_settings)) for output, own in pairs]
         # What fails from here on finds all outputs at the end of the window, and the fold there, too.
-        for output, own in pairs:
-            output.end_window(own)
+        ends = [output.end_window(own, state.lsn) for output, own in zip(self.outputs, state.outputs, strict=True)]
+        self._has_turned_out = any(end is not own for end, own in zip(ends, state.outputs, strict=True))
         self.kept = kept_state
-        for output, item in zip(self.outputs, reached, strict=True):
+        for output, end in zip(self.outputs, ends, strict=True):
+            reached = Reached(KeptState(replace(state, outputs=(end,)), output.server_settings))
             for member in output.members:
-                member.outbox.offer(item)
+                member.outbox.offer(reached)
         if not self._windows.has_definitions:
             self._around.shelf.put(kept_state)
 

@@ -36,7 +36,8 @@ class Subscription:
         self, around: Surroundings, output: SharedOutput, kept_state: KeptState | None, member: Member
     ) -> None:
         self._around, self._member = around, member
-        self._begin: SharedFold | None = SharedFold(around, [output], kept_state)
+        alone_until = around.faults.until(output.request)
+        self._begin: SharedFold | None = SharedFold(around, [output], kept_state, alone_until)
         self.take = member.outbox.take
 
     def start(self) -> None:
