@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
+from headwater.catalog.copy.server_settings import session_settings_of
 from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
@@ -20,6 +21,8 @@ from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
+from headwater.pipeline.requests.named_catalog import state_in_file
+from headwater.pipeline.requests.open_request import server_settings
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.slot_request import request_of_slot
 from headwater.pipeline.slot_moves import kept_at
@@ -27,7 +30,7 @@ from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
 from headwater.slots.history import Position, is_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
-from headwater.slots.slot import Slot
+from headwater.slots.slot import Pairs, Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.directory import WalDirectory
@@ -132,6 +135,7 @@ class ServedCluster:
         self._databases = {row.name: row for row in list_databases(source.catalog)}
         self.shelves = {name: Shelf() for name in self._databases}
         self._tails = {name: _Tail() for name in self._databases}
+        self._settings: dict[str, Pairs] = {}
 
     def database(self, name: str) -> DatabaseRow:
         """Return the row of a database.
@@ -285,8 +289,20 @@ class ServedCluster:
             kept_state = None
         passed = self.shelves[database].nearest(lsn, directory)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
-            kept_state = passed
+            # Who passed by there had settings of its own.
+            kept_state = replace(passed, server_settings=self._settings_of(database))
         return kept_at(self.request(database), kept_state, lsn, directory)
+
+    def _settings_of(self, database: str) -> Pairs:
+        """Return the settings that the catalog's server gives to sessions of a database."""
+        if database not in self._settings:
+            request, in_file = self.request(database), state_in_file(self.source.catalog)
+            row = self.database(database)
+            of_sessions = session_settings_of(self.source.catalog, row.oid, None) if in_file is None else {}
+            before = () if in_file is None else in_file.server_settings
+            given = {**dict(before), **dict(server_settings(request, of_sessions, self.major))}
+            self._settings[database] = tuple(sorted(given.items()))
+        return self._settings[database]
 
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.

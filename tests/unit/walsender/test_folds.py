@@ -176,6 +176,14 @@ def test_an_end_is_drained_when_all_was_taken() -> None:
     assert [*drained, outbox.is_drained] == [False, True, False]
 
 
+def test_an_end_counts_once_it_was_looked_at_again() -> None:
+    outbox, drained = Outbox(lambda: None), list[bool]()
+    for step in (outbox.note_end, outbox.expect_more, outbox.note_end, outbox.begin_look, outbox.note_end):
+        step()
+        drained.append(outbox.is_drained)
+    assert drained == [True, False, False, False, True]
+
+
 def test_a_shelf_has_the_nearest_state() -> None:
     shelf = Shelf()
     assert shelf.nearest(SPACING, history()) is None

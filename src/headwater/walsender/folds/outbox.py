@@ -36,6 +36,7 @@ class Outbox:
         self._items: deque[Item] = deque()
         self._bytes = self.most = 0
         self._is_at_end = self._is_closed = False
+        self._is_looked_at = True
         self._taken = time.monotonic()
 
     def offer(self, item: Item, patience: float | None = None) -> bool:
@@ -69,10 +70,20 @@ class Outbox:
         return item
 
     def note_end(self) -> None:
-        """Note that all there is has been put here."""
+        """Note that all has been put here that was there when it was looked at."""
         with self._changed:
-            self._is_at_end = True
+            self._is_at_end = self._is_looked_at
         self._wake()
+
+    def begin_look(self) -> None:
+        """Note that it is looked now at what there is."""
+        with self._changed:
+            self._is_looked_at = True
+
+    def expect_more(self) -> None:
+        """Forget that all there is has been put here, until it was looked at again."""
+        with self._changed:
+            self._is_at_end = self._is_looked_at = False
 
     def close(self) -> None:
         """Drop what is here, and what still comes."""

@@ -9,6 +9,7 @@ PostgreSQL: XLogSendLogical (walsender.c), for many at once.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from dataclasses import dataclass, field, replace
 
@@ -67,6 +68,7 @@ class Surroundings:
         wal: that is served; source: where it comes to.
         places: of the folds; shelf: of states; counts: of the service.
         faults: of requests.
+        catalog: absolute path of the one that is served: states on the shelf are of its history.
     """
 
     wal: ServedWal
@@ -75,6 +77,7 @@ class Surroundings:
     shelf: Shelf
     counts: Counts
     faults: Faults = field(default_factory=Faults)
+    catalog: str = ""
 
 
 class SharedFold:
@@ -155,6 +158,7 @@ class SharedFold:
     def _go_on(self, bell: Bell, arrivals: Arrivals) -> None:
         while True:
             bell.silence()
+            self._begin_look()
             look, members = self._look(), self._member_count()
             step = self._around.places.next_step(self, 0 if look is None else look.end, bool(look and look.has_more))
             if step is None:
@@ -170,6 +174,11 @@ class SharedFold:
             elif look is not None and not self._go(step, look):
                 self._around.places.note_slow(self, True)
                 arrivals.wait()
+
+    def _begin_look(self) -> None:
+        for output in self.outputs:
+            for member in output.members:
+                member.outbox.begin_look()
 
     def _member_count(self) -> int:
         return sum(len(output.members) for output in self.outputs)
@@ -271,7 +280,8 @@ class SharedFold:
             reached = Reached(KeptState(replace(state, outputs=(end,)), output.server_settings))
             for member in output.members:
                 member.outbox.offer(reached)
-        if not self._windows.has_definitions:
+        is_of_catalog = os.path.abspath(self.outputs[0].request.catalog) == self._around.catalog
+        if is_of_catalog and not self._windows.has_definitions:
             self._around.shelf.put(kept_state)
 
     # -- members
