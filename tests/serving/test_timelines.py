@@ -63,7 +63,7 @@ def texts(lines: bytes) -> bytes:
 
 
 @contextmanager
-def fork_of(directory: Path, major: int) -> Iterator[Fork]:
+def fork_of(directory: Path, major: int, has_upstream: bool = False) -> Iterator[Fork]:
     """Run a primary, a standby that has all it has and gets no more, and a service over the primary's WAL."""
     with small_server(major) as primary:
         run(primary, "CREATE TABLE t (id int PRIMARY KEY, a text)", "SELECT pg_switch_wal()")
@@ -71,7 +71,7 @@ def fork_of(directory: Path, major: int) -> Iterator[Fork]:
         with standby_of(primary, backup) as standby:
             new = directory / "new"
             new.mkdir()
-            flags = ("--wal", str(new), "--verbose")
+            flags = ("--wal", str(new), "--verbose", *(("--upstream", conninfo_of(primary)) if has_upstream else ()))
             with Serving(primary.wal_directory, backup, directory / "slots", *flags) as serving:
                 yield Fork(primary, standby, new, serving)
 
@@ -156,6 +156,23 @@ def test_a_switch_below_what_was_read_is_followed(tmp_path: Path, major: int) ->
         again = recvlogical(serving.environment(), major, *("--slot", "ahead", "--start", "-f", "-", "--no-loop"))
         assert (again.returncode, OFF_HISTORY in again.stderr) == (1, True)
         assert serving.stop() == 0
+
+
+def test_rows_of_a_primary_on_the_old_timeline_are_refused(tmp_path: Path) -> None:
+    with fork_of(tmp_path, 16, has_upstream=True) as fork:
+        leave_behind(fork)
+        fork.promote()
+        run(fork.standby, "INSERT INTO t SELECT g, repeat('new', 100) FROM generate_series(100, 9999) g")
+        end = int(Lsn.parse(value(fork.standby, "SELECT pg_current_wal_flush_lsn()")))
+        fork.hand_over(tmp_path / "handed")
+        wait_until(lambda: identified(fork.serving) >= (2, end))
+        place = f"host=127.0.0.1 user=postgres dbname=postgres replication=database port={fork.serving.port}"
+        connection = pq.PGconn.connect(place.encode())
+        connection.exec_(b"BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+        made = connection.exec_(b"CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')")
+        assert OFF_HISTORY in (made.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
+        connection.finish()
+        assert fork.serving.stop() == 0
 
 
 @contextmanager

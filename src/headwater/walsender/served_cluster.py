@@ -28,7 +28,7 @@ from headwater.pipeline.requests.slot_request import request_of_slot
 from headwater.pipeline.slot_moves import kept_at
 from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
-from headwater.slots.history import Position, is_of_history, position_of_state
+from headwater.slots.history import Position, check_of_history, is_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Pairs, Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
@@ -271,6 +271,7 @@ class ServedCluster:
             rows = UpstreamSnapshot(upstream, database, self.system_identifier, settings)
             try:
                 self._wait_for(rows.lsn)
+                check_of_history(self.look(rows.lsn), Position(rows.timeline, rows.lsn))
                 tail.kept = self._kept_at(database, tail.kept, rows.lsn)
                 if tail.kept.state.lsn > rows.lsn:
                     raise SessionError(

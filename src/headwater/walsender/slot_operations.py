@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from headwater.errors import SessionError
+from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
@@ -185,9 +185,15 @@ class SlotOperations:
         check_publications(user, [name for text in texts for name in split_identifiers(text, major) or ()])
 
     def facts(self) -> list[SlotFacts]:
-        """Return what views tell of all slots."""
-        slots = self.served.slots
-        return [self._facts(name, slots.read(name)) for name in slots.names()]
+        """Return what views tell of all slots; one that goes meanwhile is not there."""
+        slots, facts = self.served.slots, list[SlotFacts]()
+        for name in slots.names():
+            try:
+                facts.append(self._facts(name, slots.read(name)))
+            except HeadwaterError:
+                if name in slots.names():
+                    raise
+        return facts
 
     def _facts(self, name: str, slot: Slot) -> SlotFacts:
         slots, is_logical = self.served.slots, not slot.is_physical
