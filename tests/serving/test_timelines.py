@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import pq
+from psycopg.pq.abc import PGconn
 
 from bad_input.servers import conninfo_of, copy_wal, make_slot, now, peek, run, small_server, value
 from bad_input.standbys import base_backup, catch_up, standby_of
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
+from headwater.protocol.replication_messages import status_update
 from serving.service import Serving, Streaming, client, content, make_slot_by_client, recvlogical, wait_until
 
 pytestmark = pytest.mark.server
@@ -156,6 +158,49 @@ def test_a_switch_below_what_was_read_is_followed(tmp_path: Path, major: int) ->
         again = recvlogical(serving.environment(), major, *("--slot", "ahead", "--start", "-f", "-", "--no-loop"))
         assert (again.returncode, OFF_HISTORY in again.stderr) == (1, True)
         assert serving.stop() == 0
+
+
+def stream_into(connection: PGconn, is_over: Callable[[int, bytes], bool]) -> None:
+    """Take messages, by LSN and text, until one ends it."""
+    while True:
+        size, data = connection.get_copy_data(0)
+        assert size > 0, connection.error_message
+        if bytes(data[:1]) == b"w" and is_over(int.from_bytes(data[1:9]), bytes(data[25:])):
+            return
+
+
+def test_what_was_confirmed_amid_transactions_is_off_the_history(tmp_path: Path) -> None:
+    """The slot's state is of before the switch, what its client has confirmed is not."""
+    with fork_of(tmp_path, 16) as fork:
+        make_slot_by_client(fork.serving.environment(), 16, "s", "test_decoding")
+        run(fork.primary, "INSERT INTO t VALUES (1, 'common')")
+        leave_behind(fork)
+        run(fork.primary, *(f"INSERT INTO t VALUES ({number}, 'old')" for number in range(20, 24)))
+        place = f"host=127.0.0.1 user=postgres dbname=postgres replication=database port={fork.serving.port}"
+        start = b"START_REPLICATION SLOT s LOGICAL 0/0"
+        connection = pq.PGconn.connect(place.encode())
+        assert connection.exec_(start).status == pq.ExecStatus.COPY_BOTH
+        commits = list[int]()
+
+        def is_second_commit(lsn: int, text: bytes) -> bool:
+            commits.extend([lsn] if text.startswith(b"COMMIT") else [])
+            return len(commits) == 2
+
+        stream_into(connection, is_second_commit)
+        connection.put_copy_data(status_update(commits[1], commits[1], commits[1]))
+        connection.flush()
+        wait_until(lambda: is_confirmed(fork.serving, str(Lsn(commits[1]))))
+        fork.promote()
+        fork.hand_over(tmp_path / "handed")
+        while connection.get_copy_data(0)[0] > 0:
+            pass
+        ended = connection.get_result()
+        assert ended is not None
+        assert OFF_HISTORY.encode() in ended.error_message
+        connection.finish()
+        again = pq.PGconn.connect(place.encode()).exec_(start)
+        assert OFF_HISTORY.encode() in again.error_message
+        assert fork.serving.stop() == 0
 
 
 def test_rows_of_a_primary_on_the_old_timeline_are_refused(tmp_path: Path) -> None:

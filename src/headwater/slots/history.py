@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.errors import SessionError
+from headwater.errors import OffHistoryError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.version import VERSIONS
 from headwater.reorder.commits.state import State
@@ -45,14 +45,20 @@ def position_in(directory: WalDirectory, lsn: int) -> Position:
     return Position(directory.timeline_at(lsn), lsn)
 
 
-def off_history(directory: WalDirectory, position: Position) -> SessionError:
+def off_history(directory: WalDirectory, position: Position) -> OffHistoryError:
     """Return the server's error for a position that a history does not have."""
+    error = _error(directory, position)
+    error.timeline = position.timeline
+    return error
+
+
+def _error(directory: WalDirectory, position: Position) -> OffHistoryError:
     version, lineage = VERSIONS[directory.major], dict(directory.lineage)
     left = lineage.get(position.timeline)
     if left is None:
-        return SessionError(f"requested timeline {position.timeline} is not in this server's history")
+        return OffHistoryError(f"requested timeline {position.timeline} is not in this server's history")
     place = lsn_text(position.lsn, version)
-    return SessionError(
+    return OffHistoryError(
         f"requested starting point {place} on timeline {position.timeline} is not in this server's history",
         detail=f"This server's history forked from timeline {position.timeline} at {lsn_text(left, version)}.",
     )
@@ -62,7 +68,7 @@ def check_of_history(directory: WalDirectory, position: Position) -> None:
     """Check that a history has a position.
 
     Raises:
-        SessionError: it does not.
+        OffHistoryError: it does not.
     """
     if not position.is_of(directory):
         raise off_history(directory, position)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 
-from headwater.errors import SessionError
+from headwater.errors import OffHistoryError, SessionError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.sqlstates import (
     ACTIVE_SQL_TRANSACTION,
@@ -27,6 +27,7 @@ from headwater.slots.slot_directory import OpenSlot
 from headwater.walsender.access.authentication import check_publications
 from headwater.walsender.feed import Feed, LoneFeed
 from headwater.walsender.folds.subscription import Subscription
+from headwater.walsender.left_timelines import follow_left_timeline
 from headwater.walsender.operating.activity import StreamActivity
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
 from headwater.walsender.replies import next_timeline
@@ -59,7 +60,11 @@ class StreamCommands:
                 await to_thread(lambda: opened.write(slot))
             progress = SlotProgress(opened, self._context.served.cluster.segment_size)
             activity = StreamActivity(command.slot, is_logical=True)
-            end = await self._streamed(feed, progress, activity)
+            try:
+                end = await self._streamed(feed, progress, activity)
+            except OffHistoryError as error:
+                await to_thread(follow_left_timeline, self._context.served.cluster, opened, error)
+                raise
         return self._ended(end, None)
 
     @asynccontextmanager
