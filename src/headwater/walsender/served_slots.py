@@ -78,7 +78,6 @@ class ServedSlots:
         self._released = threading.Condition(self._lock)
         self._users: dict[str, int] = {}
         self._owners: dict[str, int] = {}
-        self._making: set[str] = set()
         with errors_as(SlotError, "make directory", directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in directory.glob(f"*{_TEMPORARY}"):
@@ -171,10 +170,6 @@ class ServedSlots:
         """
         with self.used(name, pid, waits) as opened:
             opened.drop()
-            with self._lock:
-                self._owners.pop(name, None)
-        with self._lock:
-            self._released_at.pop(name, None)
 
     def drop_owned(self, pid: int) -> None:
         """Remove the temporary slots of a session.
@@ -191,23 +186,17 @@ class ServedSlots:
         """Let a name be taken, by a slot that is being made."""
         with self._lock:
             self._check_new(name)
-            self._making.add(name)
             self._users[name] = pid
             if is_temporary:
                 self._owners[name] = pid
         try:
             yield
-        except BaseException:
-            with self._lock:
-                self._owners.pop(name, None)
-            raise
         finally:
-            with self._lock:
-                self._making.discard(name)
             self._let_go(name)
 
     def _check_new(self, name: str) -> None:
-        names = {*self.names(), *self._making}
+        # What is used is about to be there, or not gone yet.
+        names = {*self.names(), *self._users}
         if name in names:
             raise SessionError(f'replication slot "{name}" already exists', sqlstate=DUPLICATE_OBJECT)
         if len(names) >= self.most:
@@ -219,10 +208,13 @@ class ServedSlots:
 
     def _path(self, name: str) -> Path:
         """Return a slot's directory."""
-        for path in (self._directory / name, self._directory / f"{name}{_TEMPORARY}"):
+        for path in self._paths(name):
             if _VALID.fullmatch(name) is not None and is_slot(path):
                 return path
         raise SessionError(f'replication slot "{name}" does not exist', sqlstate=UNDEFINED_OBJECT)
+
+    def _paths(self, name: str) -> tuple[Path, Path]:
+        return self._directory / name, self._directory / f"{name}{_TEMPORARY}"
 
     def _take(self, name: str, pid: int, waits: Callable[[], None] | None) -> None:
         with self._released:
@@ -235,9 +227,13 @@ class ServedSlots:
             self._users[name] = pid
 
     def _let_go(self, name: str) -> None:
+        """Let others use a slot; forget all of one that is not there any more, or did not come to be."""
         with self._released:
             del self._users[name]
             self._released_at[name] = now()
+            if not any(map(is_slot, self._paths(name))):
+                self._owners.pop(name, None)
+                del self._released_at[name]
             self._released.notify_all()
 
     def _other_user(self, name: str, pid: int) -> int | None:

@@ -58,6 +58,19 @@ def test_a_slot_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert slots.names() == ["new", "there"]
 
 
+def test_a_name_is_free_when_its_slot_has_gone_and_was_let_go_of(tmp_path: Path) -> None:
+    slots = slots_in(tmp_path)
+    with slots.used("there", OTHER) as opened:
+        opened.drop()
+        with pytest.raises(SessionError, match='"there" already exists'):
+            slots.create("there", SLOT, MAKER, True)
+    slots.create("there", SLOT, MAKER, True)
+    with pytest.raises(SessionError, match=f"active for PID {MAKER}"):
+        slots.drop("there", OTHER)
+    slots.drop_owned(MAKER)
+    assert (slots.names(), slots.owns(MAKER)) == ([], False)
+
+
 def test_waiting_ends_as_it_is_told_to(tmp_path: Path) -> None:
     slots = slots_in(tmp_path)
 
