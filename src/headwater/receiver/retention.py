@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from headwater.base.system_errors import errors_as
 from headwater.errors import SegmentError, SlotError, UsageError, warn
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
-from headwater.slots.slot_directory import is_slot, read_slot
+from headwater.slots.slot_directory import is_slot, read_slot, slots_locked
 from headwater.wal.segments.segment_forms import PLAIN, parse_name
 
 _BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -87,11 +88,20 @@ def remove_unneeded(directory: Path, reached: int, retention: Retention, now: Ca
     Raises:
         SegmentError: a segment cannot be removed.
     """
-    try:
-        needed = needed_by_slots(retention.slots)
-    except SlotError as error:
-        warn(f"no WAL is removed: {error.one_line()}")
-        return 0
+    with ExitStack() as stack:
+        try:
+            # Who makes a slot meanwhile waits, and looks whether WAL that it needs is there.
+            for slots in retention.slots:
+                if slots.exists():
+                    stack.enter_context(slots_locked(slots))
+            needed = needed_by_slots(retention.slots)
+        except SlotError as error:
+            warn(f"no WAL is removed: {error.one_line()}")
+            return 0
+        return _remove(directory, reached, needed, retention, now)
+
+
+def _remove(directory: Path, reached: int, needed: int | None, retention: Retention, now: Callable[[], float]) -> int:
     limit = reached if needed is None else min(reached, needed)
     if retention.size is not None:
         limit = min(limit, reached - retention.size)

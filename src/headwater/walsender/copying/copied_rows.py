@@ -35,12 +35,15 @@ from headwater.existing.page_history import Locator
 from headwater.jobs.engine import Engine
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.lsn import Lsn
-from headwater.pg.sqlstates import UNDEFINED_FUNCTION
+from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, UNDEFINED_FUNCTION
 from headwater.pg.version import Version
+from headwater.reorder.commits.state import State
 from headwater.rows.session import SERVER_VERSION, SessionSettings
 from headwater.rows.text_tables import base_type
 from headwater.rows.type_forms import has_send_function
+from headwater.slots.history import check_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
+from headwater.wal.records.frames import read_frames
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.copying.copied_table import CopiedTable, copied_table
 from headwater.walsender.copying.copy_task import CopyForm, CopyTask, run_copy_task
@@ -119,9 +122,11 @@ def copied_rows(
         what is sent; nothing has been read of it. Taking batches raises HeadwaterError.
 
     Raises:
-        SessionError: the server's, or that only a server can answer.
+        SessionError: the server's, or that only a server can answer; the WAL's history does not have the state.
         HeadwaterError: the catalog is inconsistent.
     """
+    check_of_history(source.directory, position_of_state(at.state))
+    _check_there(source.directory, at.state)
     image = at.state.catalog
     store, lsn = store_of(image), at.state.lsn
     if store.origin.is_exported:
@@ -135,6 +140,13 @@ def copied_rows(
     form = CopyForm(table.columns, table.filters, session, copy.is_binary, lsn)
     batches = _Copying(source, engine, backup, form, table.leaves).batches()
     return CopyOut(len(table.columns), copy.is_binary, in_binary(batches) if copy.is_binary else batches)
+
+
+def _check_there(directory: WalDirectory, state: State) -> None:
+    """Check that the WAL reaches a state: the segment in which a timeline was left is received once more."""
+    last = state.last_lsn
+    if last and not len(read_frames(directory, last, last + 1).lsns):
+        raise SessionError(f"WAL up to {Lsn(state.lsn)} is not there now", sqlstate=CANNOT_CONNECT_NOW)
 
 
 def _session(source: CopySource, at: KeptState, settings: Mapping[str, str], encoding: str) -> SessionSettings:

@@ -13,7 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from headwater.slots.history import is_of_history
 from headwater.slots.kept_state import KeptState
+from headwater.wal.segments.directory import WalDirectory
 
 MOST_BYTES = 256 << 20
 MOST_SECONDS = 600.0
@@ -37,16 +39,17 @@ class Shelf:
         """Keep a state, which has no outputs."""
         lsn, now = kept_state.state.lsn, time.monotonic()
         with self._lock:
-            if lsn in self._states:
+            if lsn in self._states and self._states[lsn][0].state.timeline == kept_state.state.timeline:
                 return
             self._states[lsn] = kept_state, size_of(kept_state), now
             self._drop(now)
 
-    def nearest(self, lsn: int) -> KeptState | None:
-        """Return the last state at or before an LSN; None if there is none."""
+    def nearest(self, lsn: int, history: WalDirectory) -> KeptState | None:
+        """Return the last state at or before an LSN that a history has; None if there is none."""
         with self._lock:
-            at = max((place for place in self._states if place <= lsn), default=None)
-            return None if at is None else self._states[at][0]
+            states = (kept_state for kept_state, _, _ in self._states.values())
+            fitting = [it for it in states if it.state.lsn <= lsn and is_of_history(it.state, history)]
+            return max(fitting, key=lambda it: it.state.lsn, default=None)
 
     def __len__(self) -> int:
         return len(self._states)
