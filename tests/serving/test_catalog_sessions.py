@@ -1,0 +1,184 @@
+"""Sessions that ask the catalogs' server: transactions, cursors, statements that are cancelled, large results."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from bad_input.servers import run
+from serving.catalogs import Pair, answer, connected, pair_of
+from serving.raw_queries import SYNC, bind, describe, execute, parse, query, raw_connection
+from serving.service import wait_until
+
+pytestmark = pytest.mark.server
+
+LONG = b"SELECT pg_sleep(1000), relname FROM pg_class"
+MOST_GROWTH = 100 << 20
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with pair_of(16, tmp_path_factory.mktemp("sessions")) as pair:
+        yield pair
+
+
+def is_active(watching: psycopg.Connection[object], pid: int) -> bool:
+    """Tell whether a session of the service runs a statement."""
+    rows = watching.execute(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND state = 'active'".encode())
+    return bool(rows.fetchall())
+
+
+def test_a_statement_is_cancelled(pair: Pair) -> None:
+    """The statement ends at the catalogs' server, too, and the session goes on."""
+    ours = pair.places("reader")[1]
+    with connected(ours) as asking, connected(ours) as watching:
+        errors: list[psycopg.Error] = []
+
+        def ask() -> None:
+            try:
+                asking.execute(LONG)
+            except psycopg.Error as error:
+                errors.append(error)
+
+        for _ in range(3):
+            thread = threading.Thread(target=ask)
+            thread.start()
+            wait_until(lambda: is_active(watching, asking.info.backend_pid))
+            asking.cancel_safe()
+            thread.join()
+        assert [error.sqlstate for error in errors] == ["57014"] * 3
+        assert "due to user request" in str(errors[0])
+        assert asking.execute("SELECT count(*) > 100 FROM pg_class").fetchall() == [(True,)]
+        asking.execute("SET statement_timeout = '200ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+            asking.execute(LONG)
+
+
+def test_a_client_goes(pair: Pair) -> None:
+    """Its statement ends, and its session with it."""
+    ours = pair.places("reader")[1]
+    with connected(ours) as watching:
+        with raw_connection(ours, {"user": "reader", "database": "postgres"}) as client:
+            client.connection.sendall(query(LONG.decode()))
+            active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
+            wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
+        wait_until(lambda: not watching.execute(active.encode()).fetchall())
+
+
+def peak_of(pid: int) -> int:
+    """Return the most memory that a process has had, in bytes."""
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) << 10
+
+
+def test_a_large_result_costs_little_memory(pair: Pair) -> None:
+    large = b"SELECT repeat('x', 100000) FROM pg_attribute, generate_series(1, 10) LIMIT 4000"
+    with connected(pair.places("reader")[1]) as asking:
+        asking.execute("SELECT relname FROM pg_class ORDER BY 1").fetchall()
+        before = peak_of(pair.serving.pid)
+        with asking.cursor() as cursor:
+            assert sum(len(row[0]) for row in cursor.stream(large)) == 400_000_000
+        assert peak_of(pair.serving.pid) - before < MOST_GROWTH
+        with asking.transaction(), asking.cursor("few") as cursor:
+            cursor.execute(large)
+            assert len(cursor.fetchmany(3)) == 3
+        assert peak_of(pair.serving.pid) - before < MOST_GROWTH
+
+
+def test_formats_and_limits(pair: Pair) -> None:
+    """A statement is executed once, its columns in a format each, its rows as many at a time as the client wants."""
+    listed = "SELECT oid, relname, oid AS again, relkind FROM pg_class WHERE oid < 16384 ORDER BY oid"
+    other = "SELECT nspname FROM pg_namespace WHERE oid = 11"
+    messages = [
+        [query("BEGIN")],
+        [parse(listed, "s"), bind(results=(0, 1, 1, 0), portal="p", statement="s"), describe("P", "p"), SYNC],
+        [execute(3, "p"), SYNC],
+        [parse(other), bind(), execute(), SYNC],
+        [execute(2, "p"), execute(1, "p"), SYNC],
+        [query(other)],
+        [execute(0, "p"), execute(0, "p"), SYNC],
+        [query("COMMIT")],
+        [execute(0, "p"), SYNC],
+        [parse("SELECT random(), random(), relname FROM pg_class LIMIT 0"), bind(results=(0, 1, 0)), execute(), SYNC],
+        [bind(results=(0, 2, 0, 0), statement="s"), execute(), SYNC],
+    ]
+    theirs, ours = pair.places("reader")
+    parameters = {"user": "reader", "database": "postgres"}
+    with raw_connection(theirs, parameters) as server, raw_connection(ours, parameters) as service:
+        for sent in messages:
+            assert service.answers(*sent) == server.answers(*sent), sent
+
+
+NAMES = b"SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+PUBLISHED = b"SELECT pubname FROM pg_catalog.pg_publication ORDER BY 1"
+ROWS = b"SELECT line FROM shop.lines"
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_transaction_reads_by_one_snapshot(pair: Pair, level: str) -> None:
+    """Whichever layer answers; what fails in it is undone as on the server."""
+    places = pair.places("member")
+    word = level[:3].lower()
+    with connected(places[0]) as server, connected(places[1]) as service, connected(places[1]) as other:
+        both = server, service
+        for connection in both:
+            connection.execute(f"BEGIN ISOLATION LEVEL {level}".encode())
+        then = [[answer(connection, asked) for asked in (NAMES, ROWS)] for connection in both]
+        assert then[0] == then[1]
+        run(
+            pair.server,
+            f"CREATE TABLE public.{word}_new (a int)",
+            f"CREATE PUBLICATION {word}_pub",
+            "INSERT INTO shop.lines VALUES (NULL, 77)",
+        )
+        assert f"{word}_new" in str(answer(other, NAMES))
+        for asked in (NAMES, ROWS):
+            assert answer(service, asked) == answer(server, asked)
+        for connection in both:
+            connection.execute("SAVEPOINT s")
+            with pytest.raises(psycopg.errors.UndefinedTable):
+                connection.execute("SELECT * FROM pg_nothing")
+            connection.execute("ROLLBACK TO s")
+            connection.execute("SET LOCAL bytea_output = 'escape'")
+        for asked in (NAMES, ROWS, rb"SELECT '\x01ff'::bytea, relname FROM pg_class WHERE oid = 1259"):
+            assert answer(service, asked) == answer(server, asked)
+        for connection in both:
+            connection.execute("COMMIT")
+        for asked in (NAMES, PUBLISHED, ROWS):
+            assert answer(service, asked) == answer(server, asked)
+
+
+def test_a_transaction_that_begins_with_a_shape(pair: Pair) -> None:
+    """What the catalog answers first is where the catalogs' server stands afterwards, though it has gone on."""
+    places = pair.places("member")
+    with connected(places[1]) as service, connected(places[1]) as other:
+        service.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        service.execute("SELECT 1")
+        run(pair.server, "CREATE TABLE public.late_one (a int)", "INSERT INTO shop.lines VALUES (NULL, 78)")
+        assert "late_one" in str(answer(other, NAMES))
+        assert "late_one" not in str(answer(service, NAMES))
+        assert "78" not in str(answer(service, ROWS))
+        service.execute("COMMIT")
+        assert "late_one" in str(answer(service, NAMES))
+
+
+def test_a_prepared_statement_whose_columns_change(pair: Pair) -> None:
+    run(pair.server, "CREATE VIEW shop.listed AS SELECT oid FROM pg_class", "GRANT SELECT ON shop.listed TO reader")
+    places = pair.places("reader")
+    with connected(places[0]) as server, connected(places[1]) as service:
+        expected = []
+        for connection in (server, service):
+            query = b"SELECT * FROM shop.listed ORDER BY 1 LIMIT 1"
+            assert len(connection.execute(query, prepare=True).fetchall()[0]) == 1
+        run(pair.server, "CREATE OR REPLACE VIEW shop.listed AS SELECT oid, relname FROM pg_class")
+        for connection in (server, service):
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                connection.execute(query, prepare=True)
+            expected.append(str(refused.value))
+        assert expected[0] == expected[1] == "cached plan must not change result type"
