@@ -182,3 +182,42 @@ def test_a_prepared_statement_whose_columns_change(pair: Pair) -> None:
                 connection.execute(query, prepare=True)
             expected.append(str(refused.value))
         assert expected[0] == expected[1] == "cached plan must not change result type"
+
+
+KIN = (
+    "CREATE ROLE narrow LOGIN",
+    "CREATE TABLE shop.parent (a int, secret int)",
+    "CREATE TABLE shop.kid () INHERITS (shop.parent)",
+    "INSERT INTO shop.parent VALUES (1, 2)",
+    "INSERT INTO shop.kid VALUES (3, 4)",
+    "CREATE PUBLICATION kin FOR TABLE ONLY shop.parent (a)",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA shop TO narrow",
+    "GRANT USAGE ON SCHEMA shop TO narrow",
+    "ANALYZE shop.parent",
+)
+
+
+def test_a_user_who_is_limited_to_publications(pair: Pair) -> None:
+    """It reads no values of other tables: by statistics, by tables that inherit, by conditions."""
+    run(pair.server, *KIN)
+    with connected(pair.places("narrow")[1]) as narrow:
+        for statistics in ("pg_stats", "pg_stats_ext", "pg_stats_ext_exprs"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+                narrow.execute(f"SELECT * FROM {statistics}".encode())
+            assert "limited to publications" in str(refused.value.diag.message_hint)
+        assert copied(narrow, "COPY (SELECT a FROM ONLY shop.parent) TO STDOUT") == b"1\n"
+        for statement in (
+            "COPY (SELECT a FROM shop.parent) TO STDOUT",
+            "COPY (SELECT a FROM ONLY shop.parent WHERE secret = 2) TO STDOUT",
+            "COPY shop.parent TO STDOUT",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                copied(narrow, statement)
+        run(pair.server, "ALTER PUBLICATION kin ADD TABLE shop.kid (a)")
+        assert copied(narrow, "COPY (SELECT a FROM shop.parent) TO STDOUT") == b"1\n3\n"
+
+
+def copied(connection: psycopg.Connection[object], statement: str) -> bytes:
+    """Return what a COPY gives."""
+    with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        return b"".join(bytes(data) for data in copy)
