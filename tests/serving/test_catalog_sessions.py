@@ -221,3 +221,37 @@ def copied(connection: psycopg.Connection[object], statement: str) -> bytes:
     """Return what a COPY gives."""
     with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         return b"".join(bytes(data) for data in copy)
+
+
+SETTINGS_ASKED = (
+    "SELECT to_tsvector('the cats'), 'cats'::regclass IS NULL OR true FROM pg_class WHERE oid = 1259",
+    "SELECT pg_get_viewdef(oid), array_to_string('{a,NULL}'::text[], '-', '?') FROM pg_class WHERE relname = 'cats'",
+    "SELECT now() > '02/03/2004'::timestamptz, '02/03/2004'::date::text FROM pg_class WHERE oid = 1259",
+)
+
+
+def test_settings_of_the_configuration(tmp_path: Path) -> None:
+    """Those that change what a statement means are the source's; of the database as the WAL has them."""
+    settings = {
+        "default_text_search_config": "pg_catalog.english",
+        "quote_all_identifiers": "on",
+        "array_nulls": "off",
+        "datestyle": "SQL, DMY",
+    }
+    with pair_of(16, tmp_path, **settings) as pair:
+        run(
+            pair.server,
+            "CREATE VIEW public.cats AS SELECT oid FROM pg_class",
+            "GRANT SELECT ON public.cats TO PUBLIC",
+            "ALTER DATABASE postgres SET quote_all_identifiers = off",
+        )
+        for _ in range(2):
+            for user in ("reader", "postgres"):
+                with connected(pair.places(user)[0]) as server, connected(pair.places(user)[1]) as service:
+                    for query in SETTINGS_ASKED:
+                        assert answer(service, query.encode()) == answer(server, query.encode()), query
+            run(
+                pair.server,
+                "ALTER DATABASE postgres RESET quote_all_identifiers",
+                "ALTER ROLE reader SET array_nulls = on",
+            )

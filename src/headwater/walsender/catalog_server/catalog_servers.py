@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.copy.server_settings import read_configured
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import store_of
 from headwater.local_servers.server_errors import LocalServerError
@@ -23,7 +24,7 @@ from headwater.local_servers.server_programs import ServerPrograms
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
-from headwater.walsender.catalog_server.standby import Standby
+from headwater.walsender.catalog_server.standby import OF_ANSWERS, Standby
 from headwater.walsender.catalog_server.system_files import name_of_superuser, system_files
 
 MOST_PAST = 4
@@ -201,7 +202,8 @@ class CatalogServers:
         source, store = self._source, store_of(state.state.catalog)
         backup = DataDirectory(source.backup)
         files |= system_files(open_catalog(source.backup, database))
-        standby = Standby(source.programs(), backup, files, database, name_of_superuser(store), state.server_settings)
+        defaults = {name: setting.value for name, setting in read_configured(source.backup, OF_ANSWERS).items()}
+        standby = Standby(source.programs(), backup, files, database, name_of_superuser(store), defaults)
         try:
             standby.begin(source.wal(backup.start_lsn), state.state.lsn)
         except BaseException:

@@ -13,7 +13,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,6 +66,12 @@ SETTINGS = {
 }
 """Without prefetching: blocks that records name are not there. Many slots, as origins of replication count as such."""
 
+OF_ANSWERS = SESSION_SETTINGS | {
+    *("array_nulls", "backslash_quote", "default_text_search_config", "escape_string_warning", "lc_numeric", "lc_time"),
+    *("quote_all_identifiers", "standard_conforming_strings", "transform_null_equals", "xmlbinary", "xmloption"),
+}
+"""Settings that change what statements mean, or how values are read and printed."""
+
 
 MOST_IDLE = 8
 """Connections of a role that are kept for the next statement."""
@@ -81,6 +87,13 @@ SELECT 1 FROM pg_catalog.pg_namespace
 WHERE nspname = ANY ($1::pg_catalog.name[]) AND NOT pg_catalog.has_schema_privilege($2, oid, 'USAGE')
 """
 
+
+_LOGINS = """
+SELECT pg_catalog.md5(pg_catalog.concat(
+    (SELECT pg_catalog.array_agg(s ORDER BY s.setdatabase, s.setrole) FROM pg_catalog.pg_db_role_setting s),
+    (SELECT pg_catalog.array_agg(ROW(r.oid, r.rolname, r.rolcanlogin) ORDER BY r.oid) FROM pg_catalog.pg_authid r)))
+"""
+"""Asks for something that is another where a login would begin otherwise: as another role, or with other settings."""
 
 _OWN_SETTINGS = """
 SELECT pg_catalog.unnest(s.setconfig) FROM pg_catalog.pg_db_role_setting s
@@ -98,7 +111,8 @@ class Standby(LocalServer):
         source: the backup.
         files: the system files of the database, as the backup and the fold's state know them.
         database: the database's name; superuser: that of the role that asks the server where it is.
-        defaults: settings that sessions begin with, names and values, as the source's configuration has them.
+        defaults: settings that sessions begin with, names and values, as the source's configuration has them; those
+            of databases and roles are in the catalogs.
 
     Attributes:
         files: as given; more of them may come.
@@ -113,7 +127,7 @@ class Standby(LocalServer):
         files: SystemFiles,
         database: str,
         superuser: str,
-        defaults: Sequence[tuple[str, str]] = (),
+        defaults: Mapping[str, str],
     ) -> None:
         super().__init__(programs)
         self._defaults = defaults
@@ -123,6 +137,7 @@ class Standby(LocalServer):
         self._lock, self._watching_lock = threading.Lock(), threading.Lock()
         self._idle: dict[str, list[AskedConnection]] = {}
         self._leading: tuple[int, LeadingNames] | None = None
+        self._logins: tuple[int, Value] = (0, None)
         self.steadiness = Steadiness()
         self.make_home()
         self.feed = WalFeed(self.wal_directory, source.start_lsn, source.control.wal_segment_size)
@@ -185,7 +200,7 @@ class Standby(LocalServer):
         """
         role = user if self._is_plain_role(user) else self._stand_in()
         with self._lock:
-            idle = self._idle.setdefault(role, [])
+            idle = self._idle_of(role)
             asked = idle.pop() if idle else None
         if asked is None:
             asked = self._connect(role)
@@ -195,6 +210,16 @@ class Standby(LocalServer):
             yield asked
         finally:
             self._take_back(asked, idle)
+
+    def _idle_of(self, role: str) -> list[AskedConnection]:
+        """Return the connections of a role that nobody has, if one that is made now would be like them."""
+        if self._logins[0] != self.feed.end:
+            before, self._logins = self._logins[1], (self.feed.end, self.ask(_LOGINS)[0][0])
+            if before != self._logins[1]:
+                for asked in (asked for asked_ones in self._idle.values() for asked in asked_ones):
+                    asked.close()
+                self._idle = {}
+        return self._idle.setdefault(role, [])
 
     def renew(self, asked: AskedConnection, user: str, settings: Sequence[tuple[str, str]]) -> None:
         """Let settings be those of the transaction of a connection that was lent."""
@@ -229,7 +254,7 @@ class Standby(LocalServer):
             asked.close()
             return
         with self._lock:
-            if asked.is_clean and len(idle) < MOST_IDLE:
+            if asked.is_clean and len(idle) < MOST_IDLE and any(idle is known for known in self._idle.values()):
                 idle.append(asked)
                 return
         asked.close()
@@ -238,7 +263,7 @@ class Standby(LocalServer):
         """Return the settings of a user's role that change how values are read and printed."""
         rows = self.ask(_OWN_SETTINGS, (user, self._database))
         pairs = [(text or b"").decode("utf-8", "surrogateescape").partition("=") for (text,) in rows]
-        return [(name, value) for name, _, value in pairs if name.lower() in SESSION_SETTINGS]
+        return [(name, value) for name, _, value in pairs if name.lower() in OF_ANSWERS]
 
     def _is_plain_role(self, user: str) -> bool:
         return bool(self.ask(_PLAIN_ROLE, (user,)))
@@ -305,7 +330,7 @@ class Standby(LocalServer):
         limits = settings_of_standbys(control, self._source.major)
         settings = {**SETTINGS, **{name: str(value) for name, value in limits.items()}}
         settings["max_connections"] = str(max(limits["max_connections"], MOST_SESSIONS))
-        settings.update((name, value) for name, value in self._defaults if name in SESSION_SETTINGS)
+        settings.update(self._defaults)
         settings["unix_socket_directories"] = str(self.socket_directory)
         settings["port"] = str(self.port)
         if VERSIONS[self._source.major].prefetches_in_recovery:
