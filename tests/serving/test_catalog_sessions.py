@@ -255,3 +255,44 @@ def test_settings_of_the_configuration(tmp_path: Path) -> None:
                 "ALTER DATABASE postgres RESET quote_all_identifiers",
                 "ALTER ROLE reader SET array_nulls = on",
             )
+
+
+OVER_VIEWS = (
+    "SELECT slot_type, count(*) FROM pg_replication_slots GROUP BY 1 ORDER BY 1",
+    "SELECT slot_name FROM pg_replication_slots UNION SELECT 'another' ORDER BY 1",
+    "WITH s AS (SELECT * FROM pg_catalog.pg_replication_slots p) SELECT plugin, active FROM s WHERE s.slot_name = 'a'",
+    "SELECT max(pg_replication_slots.plugin) FILTER (WHERE not active) FROM pg_replication_slots HAVING count(*) > 1",
+    "SELECT d.datname, s.slot_name FROM pg_replication_slots s JOIN pg_database d ON d.datname = s.database ORDER BY 2",
+    "SELECT row_number() OVER (ORDER BY slot_name), slot_name FROM pg_replication_slots WHERE slot_name = 'a'",
+    "SELECT count(*), bool_or(state = 'streaming') FROM pg_stat_replication GROUP BY usename",
+    "SELECT usename FROM pg_stat_activity WHERE query LIKE '%it''s \\%' GROUP BY 1",
+    "WITH pg_stat_replication AS (SELECT 1 AS a) SELECT a, count(*) FROM pg_stat_replication GROUP BY 1",
+    "SELECT slot_nam, count(*) FROM pg_replication_slots GROUP BY 1",
+    "SELECT spill_txns, count(*) FROM pg_stat_replication_slots GROUP BY 1",
+)
+
+
+def test_statements_over_our_views(pair: Pair) -> None:
+    """The catalogs' server evaluates what is beyond the service, over the rows that the service has."""
+    theirs, ours = pair.places("member")
+    with connected(theirs) as server, connected(ours) as service:
+        for connection in (server, service):
+            for name, plugin in (("a", "test_decoding"), ("b", "pgoutput")):
+                connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (name, plugin))
+            connection.execute("SELECT pg_create_physical_replication_slot('c')")
+        for query in OVER_VIEWS:
+            assert shown(service, query) == shown(server, query), query
+        prepared = "SELECT count(*) FROM pg_replication_slots GROUP BY slot_type HAVING slot_type = 'physical'"
+        for connection in (server, service):
+            assert connection.execute(prepared, prepare=True).fetchall() == [(1,)]
+            connection.execute("SELECT pg_drop_replication_slot('c')")
+            assert connection.execute(prepared, prepare=True).fetchall() == []
+
+
+def shown(connection: psycopg.Connection[object], query: str) -> object:
+    """Return what a query gives: columns and rows, or the error without its place."""
+    try:
+        cursor = connection.execute(query.encode())
+    except psycopg.Error as error:
+        return error.sqlstate, error.diag.message_primary
+    return [(column.name, column.type_code) for column in cursor.description or ()], cursor.fetchall()

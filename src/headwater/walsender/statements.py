@@ -67,6 +67,7 @@ from headwater.walsender.queries.session_statements import (
     session_statement,
 )
 from headwater.walsender.queries.value_types import TEXT, TYPES, Printing
+from headwater.walsender.queries.views_as_values import views_read, with_rows
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.sessions.clock import now
@@ -264,11 +265,23 @@ class Statements:
         try:
             if elsewhere is None:
                 raise NotAnsweredError
-            described = elsewhere.describe(parsed.text, types, self._asking())
+            written = self._written(parsed)
+            described = elsewhere.describe(written(False), types, self._asking())
             self._served.counts.answered(Layer.ELSEWHERE)
-            return self._described(parsed.text, elsewhere, described)
+            return self._described(parsed.text, written, elsewhere, described)
         except NotAnsweredError as error:
             raise _refused(parsed.text, error.reason, what) from None
+        except SessionError as error:
+            if views_read(parsed, self._known.view):
+                error.position = None  # It is one in the text that was written.
+            raise
+
+    def _written(self, parsed: ParsedStatement) -> Callable[[bool], str]:
+        """Return what writes a statement for somebody else: our views as their rows, or without any."""
+        reading, version = views_read(parsed, self._known.view), self._served.cluster.version
+        if not reading:
+            return lambda _: parsed.text
+        return lambda has_rows: with_rows(parsed, reading, version, has_rows=has_rows) or parsed.text
 
     def _asking(self) -> AskingSession:
         snapshot, user = self.transaction.snapshot, self.user
@@ -284,7 +297,9 @@ class Statements:
             state = self._served.cluster.state_at_end(self._request.database)
             self.transaction.snapshot = SessionSnapshot(state, None)
 
-    def _described(self, text: str, elsewhere: Elsewhere, described: Described) -> Prepared:
+    def _described(
+        self, text: str, written: Callable[[bool], str], elsewhere: Elsewhere, described: Described
+    ) -> Prepared:
         def bind(parameters: Sequence[RawParameter]) -> Run:
             pairs = zip(described.parameters, parameters, strict=True)
             given = [Parameter(type, raw.value, raw.is_binary) for type, raw in pairs]
@@ -292,7 +307,7 @@ class Statements:
             def run(formats: Sequence[int]) -> Outcome:
                 self.transaction.note_read()
                 try:
-                    answer = elsewhere.answer_elsewhere(text, given, formats, self._asking())
+                    answer = elsewhere.answer_elsewhere(written(True), given, formats, self._asking())
                 except NotAnsweredError as error:
                     raise _refused(text, error.reason) from None
                 if answer.columns != described.columns:
