@@ -36,6 +36,17 @@ MADE = (
     "CREATE CAST (shop.mood AS json) WITH FUNCTION public.as_json(shop.mood)",
     "CREATE TABLE public.kept (a int)",
     "ALTER TABLE public.kept ADD m shop.mood DEFAULT 'ok'",
+    f"CREATE FUNCTION public.as_text(shop.mood) RETURNS text {FAILING}",
+    "CREATE CAST (shop.mood AS text) WITH FUNCTION public.as_text(shop.mood)",
+    f"CREATE FUNCTION public.moods(shop.mood, shop.mood) RETURNS int IMMUTABLE {FAILING}",
+    "CREATE OPERATOR CLASS public.of_moods DEFAULT FOR TYPE shop.mood USING btree AS"
+    " FUNCTION 1 public.moods(shop.mood, shop.mood)",
+    f"CREATE FUNCTION public.hashed(int, bigint) RETURNS bigint IMMUTABLE {FAILING}",
+    "CREATE OPERATOR CLASS public.own_hash FOR TYPE int USING hash AS OPERATOR 1 =,"
+    " FUNCTION 2 public.hashed(int, bigint)",
+    "CREATE TABLE public.spread (a int) PARTITION BY HASH (a public.own_hash)",
+    "SET check_function_bodies = off",
+    "CREATE FUNCTION public.hides() RETURNS int LANGUAGE sql AS $$SELECT array_length('{x}'::public.checked[], 1)$$",
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
     "GRANT SELECT ON public.seen TO PUBLIC",
 )
@@ -61,6 +72,20 @@ WAYS = (
     "SELECT f FROM public.nothing() f, pg_class",
     "SELECT to_json(attmissingval) FROM pg_attribute WHERE atthasmissing",
     "SELECT to_json(a) FROM pg_attribute a WHERE atthasmissing",
+    "SELECT to_json('ok'::shop.mood), relname FROM pg_class",
+    "SELECT json_agg(m) FROM unnest('{ok}'::shop.mood[]) m, pg_class",
+    "SELECT json_build_object('a', ROW('ok'::shop.mood)), relname FROM pg_class",
+    "SELECT quote_literal('ok'::shop.mood), relname FROM pg_class",
+    "SELECT 'is ' || 'ok'::shop.mood, relname FROM pg_class",
+    "SELECT GREATEST('ok'::shop.mood, 'sad'), relname FROM pg_class",
+    "SELECT '{ok}'::shop.mood[] < '{sad}', relname FROM pg_class",
+    "SELECT ROW('ok'::shop.mood) = ROW(m), relname FROM unnest('{ok}'::shop.mood[]) m, pg_class ORDER BY ROW(m)",
+    "SELECT domain_in('x', oid, -1) IS NULL FROM pg_type WHERE typname LIKE 'check_d'",
+    "SELECT array_in('{x}', oid, -1) IS NULL FROM pg_type WHERE typname LIKE 'check_d'",
+    "SELECT record_in('(x)', oid, -1) IS NULL FROM pg_type WHERE typname LIKE 'h_lding'",
+    "SELECT range_in('[1,2]', oid, -1) IS NULL FROM pg_type WHERE typname LIKE 's_retch'",
+    "SELECT fmgr_sql_validator(oid) FROM pg_proc WHERE proname = 'hides'",
+    "SELECT satisfies_hash_partition(oid, 2, 0, 1) FROM pg_class WHERE relname = 'spread'",
 )
 """Statements by which the server comes to code of users."""
 

@@ -36,10 +36,13 @@ _OF_THE_SERVER = re.compile(
     |pg_available_extension\w*|pg_extension_update_paths|pg_current_snapshot|pg_current_xact_id\w*|txid_\w+|pg_cursor
     |pg_prepared_statement|pg_get_replication_slots|pg_listening_channels|pg_numa_available|pg_show_all_settings
     |pg_tablespace_databases|pg_tablespace_location|pg_stat_get_\w+|pg_timezone_\w+|\w+_to_xml\w*|system_user
-    |icu_unicode_version|pg_input_is_valid|pg_input_error_info""",
+    |icu_unicode_version""",
     re.X,
 )
-"""Functions that are stable within a statement, but say what only the source's server knows, or read any type."""
+"""Functions that are stable within a statement, but say what only the source's server knows."""
+
+_RUNS_OTHERS = re.compile(r"fmgr_\w+_validator|satisfies_hash_partition|pg_input_is_valid|pg_input_error_info")
+"""Functions that run others, which their arguments name. Input functions do, too: they take texts of C."""
 
 _OF_THE_USER = re.compile(r"has_\w+_privilege|pg_has_role|row_security_active|getpgusername|current_user|session_user")
 """Functions that depend on who asks."""
@@ -51,13 +54,17 @@ _OF_ANY_ELEMENTS = frozenset(
     (
         *("array_length", "array_ndims", "array_dims", "array_upper", "array_lower", "cardinality", "array_to_string"),
         *("array_out", "concat", "concat_ws", "format", "pg_typeof", "pg_column_size", "count", "array_agg", "unnest"),
-        *("quote_literal", "quote_nullable", "textanycat", "anytextcat", "generate_subscripts", "record_out"),
+        *("generate_subscripts", "record_out", "first_value", "last_value", "nth_value", "lag", "lead", "any_value"),
+        *("array_append", "array_prepend", "array_cat", "num_nulls", "num_nonnulls"),
     )
 )
 """Functions that do no more with values of any type than to print them."""
 
-_ANY = frozenset((2276, 2277, 2283, 2776, 3500, 3831, 4537, 5077, 5078, 5079, 5080, 4538, 2249, 2287))
-"""Types that stand for any other: anyelement and its kin, records."""
+_ANY = frozenset((2276, 2277, 2283, 2776, 5077, 5078, 5079, 5080, 4538, 2249, 2287))
+"""Types that stand for any other: anyelement and its kin, records; of enums and ranges the server has its own order."""
+
+_INPUT = frozenset((2275, 2281))
+"""Types of what functions are given that nobody but the server calls: texts of C, and what has no type."""
 
 _PRESET = re.compile(
     r"""\s*SELECT\s+setting\s+FROM\s+pg_catalog\.pg_settings\s+WHERE\s+name\s*=\s*
@@ -105,7 +112,8 @@ class FunctionFacts(NamedTuple):
         """Whether it is the server's own, and says the same everywhere."""
         is_own = self.oid < FIRST_NORMAL_OBJECT_ID and self.language in _NO_CODE_LANGUAGES and not self.runs_as_owner
         is_steady = self.volatility != "v" or self.name in _VOLATILE_BUT_FINE
-        return is_own and self.kind != "p" and is_steady and _OF_THE_SERVER.fullmatch(self.name) is None
+        is_plain = _INPUT.isdisjoint(self.arguments) and _RUNS_OTHERS.fullmatch(self.name) is None
+        return is_own and self.kind != "p" and is_steady and is_plain and _OF_THE_SERVER.fullmatch(self.name) is None
 
     @property
     def may_compare(self) -> bool:
@@ -120,7 +128,7 @@ class Facts:
     Attributes:
         functions: of all that it calls.
         has_open_types: it has a type that runs code of users.
-        reads_any: it reads values of which only their own bytes tell the type.
+        reads_any: it has values of users' types, or such that only their own bytes tell the type.
         has_unknown: it has a function that the catalogs do not know.
     """
 
@@ -146,7 +154,7 @@ def refusal(sql: str, tree: StatementTree, facts: Facts, asking: Asking) -> str 
     if refused is not None:
         return f"only the source's server knows the answer of {refused.name}"
     if facts.reads_any and (tree.sorts_by_elements or any(function.may_compare for function in facts.functions)):
-        return "it compares or converts values whose type may be of users"
+        return "it compares or converts values of types that users of the source have made"
     return _of_user({function.name for function in facts.functions} | tree.words, asking)
 
 

@@ -59,6 +59,7 @@ _HAS_CONDITION = """
 OR EXISTS (
     SELECT 1 FROM pg_catalog.pg_range r WHERE r.rngtypid OPERATOR(pg_catalog.=) t.oid AND (
         r.rngcanonical::pg_catalog.oid OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid
+        OR r.rngsubtype OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid
         OR r.rngsubopc OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid))
 """
 _IS_BASE = """
@@ -144,7 +145,8 @@ def facts_of(tree: StatementTree, ask: Ask) -> Facts:
     """Ask what the catalogs say of a statement's objects."""
     rows = ask(_FUNCTIONS, (_array(tree.functions),)) if tree.functions else []
     has_open_types = bool(tree.types) and bool(ask(_OPEN_TYPES, (_array(tree.types),)))
-    reads_any = tree.has_any_array or (bool(tree.rows) and bool(ask(_ANY_IN_ROWS, (_array(tree.rows),))))
+    reads_any = tree.has_any_array or bool(tree.types)
+    reads_any = reads_any or (bool(tree.rows) and bool(ask(_ANY_IN_ROWS, (_array(tree.rows),))))
     functions = tuple(map(_function, rows))
     return Facts(functions, has_open_types, reads_any, len(functions) < len(tree.functions))
 

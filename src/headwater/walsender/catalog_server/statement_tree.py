@@ -34,6 +34,7 @@ _WHO = re.compile(r"\{SQLVALUEFUNCTION\s+:op\s+(\d+)\s")
 _CALL = re.compile(
     r"\{FUNCEXPR\s+:funcid\s+(\d+)\s[^{}]*?:args\s+<>\s+:location\s+(\d+)\s*\}",
 )
+_WITHOUT_FUNCTION = re.compile(r"\{(?:MINMAX|JSON)")
 _QUERY = re.compile(r"\{QUERY\s+:commandType\s+(\d+)\s")
 
 _SELECT = "1"
@@ -52,7 +53,7 @@ class StatementTree:
         words: of the language that say who asks.
         calls: of functions without arguments: OID, offset in the statement in bytes.
         rows: types of whole rows. has_any_array: it reads arrays of which only their own bytes tell the type.
-        sorts_by_elements: it compares arrays or rows in order to sort them, or to find equal ones.
+        sorts_by_elements: it compares arrays, rows or any values in ways that name no function, or makes JSON of them.
         is_select: it is nothing but SELECT.
     """
 
@@ -82,7 +83,8 @@ def statement_tree(text: str) -> StatementTree:
         calls=tuple((int(oid), int(place)) for oid, place in _CALL.findall(text)),
         rows=frozenset(map(int, _WHOLE_ROW.findall(text))),
         has_any_array=any(oid == _ANYARRAY and _TYPE.fullmatch(name) for name, oid in fields),
-        sorts_by_elements=any(name == "eqop" and oid in (_ARRAY_EQUALS, _RECORD_EQUALS) for name, oid in fields),
+        sorts_by_elements=_WITHOUT_FUNCTION.search(text) is not None
+        or any(name == "eqop" and oid in (_ARRAY_EQUALS, _RECORD_EQUALS) for name, oid in fields),
         is_select=set(_QUERY.findall(text)) == {_SELECT},
     )
 
