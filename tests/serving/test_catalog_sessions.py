@@ -19,6 +19,7 @@ pytestmark = pytest.mark.server
 
 LONG = b"SELECT pg_sleep(1000), relname FROM pg_class"
 MOST_GROWTH = 100 << 20
+STARTUP = {"user": "reader", "database": "postgres"}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_a_client_goes(pair: Pair) -> None:
     """Its statement ends, and its session with it."""
     ours = pair.places("reader")[1]
     with connected(ours) as watching:
-        with raw_connection(ours, {"user": "reader", "database": "postgres"}) as client:
+        with raw_connection(ours, STARTUP) as client:
             client.connection.sendall(query(LONG.decode()))
             active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
             wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
@@ -109,8 +110,7 @@ def test_formats_and_limits(pair: Pair) -> None:
         [bind(results=(0, 2, 0, 0), statement="s"), execute(), SYNC],
     ]
     theirs, ours = pair.places("reader")
-    parameters = {"user": "reader", "database": "postgres"}
-    with raw_connection(theirs, parameters) as server, raw_connection(ours, parameters) as service:
+    with raw_connection(theirs, STARTUP) as server, raw_connection(ours, STARTUP) as service:
         for sent in messages:
             assert service.answers(*sent) == server.answers(*sent), sent
 
@@ -296,3 +296,12 @@ def shown(connection: psycopg.Connection[object], query: str) -> object:
     except psycopg.Error as error:
         return error.sqlstate, error.diag.message_primary
     return [(column.name, column.type_code) for column in cursor.description or ()], cursor.fetchall()
+
+
+def test_the_service_ends_while_a_statement_runs(tmp_path: Path) -> None:
+    with pair_of(16, tmp_path) as pair, raw_connection(pair.places("reader")[1], STARTUP) as client:
+        with connected(pair.places("reader")[1]) as watching:
+            client.connection.sendall(query(LONG.decode()))
+            active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
+            wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
+        assert pair.serving.stop() == 0

@@ -101,7 +101,8 @@ class Session:
         self._is_old = self._has_left = False
 
     def end(self) -> None:
-        """Let the session end as the service does; a stream is finished first."""
+        """Let the session end as the service does; a stream is finished first, a statement is not."""
+        self._interrupt()
         self._connection.interrupt(
             SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
         )

@@ -138,6 +138,8 @@ class Standby(LocalServer):
         self._idle: dict[str, list[AskedConnection]] = {}
         self._leading: tuple[int, LeadingNames] | None = None
         self._logins: tuple[int, Value] = (0, None)
+        self._stands_at = 0  # What is kept of catalogs is of this LSN; it changes when all up to it is replayed.
+        self._plain: dict[str, tuple[int, bool]] = {}
         self.steadiness = Steadiness()
         self.make_home()
         self.feed = WalFeed(self.wal_directory, source.start_lsn, source.control.wal_segment_size)
@@ -162,6 +164,7 @@ class Standby(LocalServer):
                 self.feed.write(wal, min(until, self.feed.end + STEP_BYTES), self.files)
             time.sleep(0.01)
         self._replay(wal, until)
+        self._stands_at = self.feed.end
 
     def go_on(self, wal: WalDirectory, until: int) -> None:
         """Replay more WAL; as :meth:`begin`."""
@@ -170,6 +173,7 @@ class Standby(LocalServer):
         with self.steadiness.broken():
             self._take_histories(wal)
             self._replay(wal, until)
+            self._stands_at = self.feed.end
 
     def ask(self, query: str, values: Sequence[str] = ()) -> list[tuple[Value, ...]]:
         """Ask for what is there now, as the superuser, whose session no client gets.
@@ -213,8 +217,9 @@ class Standby(LocalServer):
 
     def _idle_of(self, role: str) -> list[AskedConnection]:
         """Return the connections of a role that nobody has, if one that is made now would be like them."""
-        if self._logins[0] != self.feed.end:
-            before, self._logins = self._logins[1], (self.feed.end, self.ask(_LOGINS)[0][0])
+        at = self._stands_at
+        if self._logins[0] != at:
+            before, self._logins = self._logins[1], (at, self.ask(_LOGINS)[0][0])
             if before != self._logins[1]:
                 for asked in (asked for asked_ones in self._idle.values() for asked in asked_ones):
                     asked.close()
@@ -243,8 +248,8 @@ class Standby(LocalServer):
     def leading_names(self) -> LeadingNames:
         """Return the names by which parsing may come to code of users, as they are now."""
         with self._lock:
-            if self._leading is None or self._leading[0] != self.feed.end:
-                self._leading = self.feed.end, leading_names(self.ask)
+            if self._leading is None or self._leading[0] != self._stands_at:
+                self._leading = self._stands_at, leading_names(self.ask)
             return self._leading[1]
 
     def _take_back(self, asked: AskedConnection, idle: list[AskedConnection]) -> None:
@@ -266,7 +271,12 @@ class Standby(LocalServer):
         return [(name, value) for name, _, value in pairs if name.lower() in OF_ANSWERS]
 
     def _is_plain_role(self, user: str) -> bool:
-        return bool(self.ask(_PLAIN_ROLE, (user,)))
+        at = self._stands_at
+        end, is_plain = self._plain.get(user, (-1, False))
+        if end != at:
+            is_plain = bool(self.ask(_PLAIN_ROLE, (user,)))
+            self._plain[user] = at, is_plain
+        return is_plain
 
     def _stand_in(self) -> str:
         if self.feed.hides_role:
