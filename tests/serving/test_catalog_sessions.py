@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from bad_input.servers import run
+from headwater.walsender.catalog_server.catalog_servers import MOST_PAST
 from serving.catalogs import Pair, answer, connected, pair_of
 from serving.raw_queries import SYNC, bind, describe, execute, parse, query, raw_connection
 from serving.service import wait_until
@@ -166,6 +168,30 @@ def test_a_transaction_that_begins_with_a_shape(pair: Pair) -> None:
         assert "78" not in str(answer(service, ROWS))
         service.execute("COMMIT")
         assert "late_one" in str(answer(service, NAMES))
+
+
+@pytest.mark.slow  # A server for each.
+def test_past_lsns_are_a_few_at_a_time(pair: Pair) -> None:
+    """Each has a server of its own; one more is refused until a transaction that reads one ends."""
+    place, count = pair.places("member")[1], b"SELECT count(*) FROM pg_class WHERE relname LIKE 'past!_%' ESCAPE '!'"
+    with ExitStack() as stack:
+        present, *readers = (stack.enter_context(connected(place)) for _ in range(MOST_PAST + 2))
+        for number, reader in enumerate(readers):
+            reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            reader.execute("SELECT 1")
+            run(pair.server, f"CREATE TABLE public.past_{number} (a int)")
+            assert present.execute(count).fetchone() == (number + 1,)
+        *few, last = readers
+        for number, reader in enumerate(few):
+            assert reader.execute(count).fetchone() == (number,)
+        last.execute("SAVEPOINT s")
+        with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+            last.execute(count)
+        assert f"as of {MOST_PAST} past LSNs already" in str(refused.value.diag.message_hint)
+        last.execute("ROLLBACK TO s")
+        few[0].execute("COMMIT")
+        assert last.execute(count).fetchone() == (MOST_PAST,)
+        assert few[1].execute(count).fetchone() == (1,)
 
 
 def test_a_prepared_statement_whose_columns_change(pair: Pair) -> None:
