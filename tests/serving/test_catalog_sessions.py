@@ -331,3 +331,15 @@ def test_the_service_ends_while_a_statement_runs(tmp_path: Path) -> None:
             active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
             wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
         assert pair.serving.stop() == 0
+
+
+def test_the_number_of_a_transaction(pair: Pair) -> None:
+    """Debezium's connector notes it beside rows: it is told the next one. Who asks anything else is refused."""
+    asked = b"select (case pg_is_in_recovery() when 't' then '0'::xid8 else pg_current_xact_id() end) AS id"
+    run(pair.server, "CREATE TABLE public.numbered (a int)")
+    with connected(pair.places("member")[0]) as server, connected(pair.places("member")[1]) as service:
+        coming = server.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchall()
+        assert service.execute(asked).fetchall() == coming
+        for refused in ("SELECT pg_current_xact_id()::text", "SELECT txid_current(), relname FROM pg_class"):
+            with pytest.raises(psycopg.Error):
+                service.execute(refused.encode())

@@ -192,7 +192,7 @@ def _valued(sql: str, tree: StatementTree, arguments: Arguments, asked: _Asked, 
     Raises:
         NotAnsweredError: it may not.
     """
-    valued = with_values(sql, tree, asked.standby.feed.end)
+    valued = with_values(sql, tree, asked.standby.feed.end, asked.connection.next_xid)
     if valued != sql:
         try:
             _, tree = _looked_at(valued, arguments.types, asked)

@@ -166,6 +166,10 @@ class AskedConnection:
         texts = [value.encode("utf-8", "surrogateescape") for value in values]
         return _rows(self._exchange(_all_of(sql, texts) + messages.SYNC))
 
+    def next_xid(self) -> int:
+        """Return the number of the transaction that comes next, 64 bits."""
+        return int(self.run("SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())")[0][0] or 0)
+
     def parse(self, sql: str, types: Sequence[int]) -> Parsed:
         """Parse a statement, without planning it.
 
