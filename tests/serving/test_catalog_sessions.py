@@ -67,7 +67,7 @@ def test_a_client_goes(pair: Pair) -> None:
     ours = pair.places("reader")[1]
     with connected(ours) as watching:
         with raw_connection(ours, STARTUP) as client:
-            client.connection.sendall(query(LONG.decode()))
+            client.connection.sendall(query(LONG.decode()) * 3)
             active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
             wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
         wait_until(lambda: not watching.execute(active.encode()).fetchall())
@@ -91,6 +91,8 @@ def test_a_large_result_costs_little_memory(pair: Pair) -> None:
         with asking.transaction(), asking.cursor("few") as cursor:
             cursor.execute(large)
             assert len(cursor.fetchmany(3)) == 3
+            with asking.cursor() as rest:
+                assert sum(1 for _ in rest.stream("FETCH ALL FROM few")) == 3997
         assert peak_of(pair.serving.pid) - before < MOST_GROWTH
 
 

@@ -111,14 +111,16 @@ class Session:
         """Let the command that runs end with an error."""
         if self._begun is not None:
             self._begun.is_canceled = True
-            self._interrupt()
+            self._interrupt(for_good=False)
         self._connection.wake.set()
 
-    def _interrupt(self) -> None:
-        """End the statement that runs, wherever it does."""
-        if self._begun is not None:
-            interruption = self._begun.statements.interruption
-            interruption.want()
+    def _interrupt(self, *, for_good: bool = True) -> None:
+        """End the statement that runs, wherever it does; for good all that come behind it, too."""
+        if self._begun is None:
+            return
+        interruption = self._begun.statements.interruption
+        interruption.want(for_good=for_good)
+        if interruption.is_running:
             self._begun.loop.run_in_executor(None, interruption.interrupt)
 
     def _probe(self) -> None:

@@ -72,7 +72,7 @@ from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.sessions.clock import now
 from headwater.walsender.sessions.interruption import Interruption
-from headwater.walsender.sessions.portals import Portal, Portals
+from headwater.walsender.sessions.portals import CursorRows, Portal, Portals
 from headwater.walsender.sessions.session_settings import ClientSettings
 from headwater.walsender.sessions.transactions import NO_TRANSACTION, Transaction
 from headwater.walsender.sql.copy_shapes import parse_copy
@@ -323,7 +323,7 @@ class Statements:
 
     def _sent_elsewhere(self, asked: tuple[int, ...], row: Sequence[Value], formats: Sequence[int]) -> Sequence[Value]:
         """Return a row that has its formats already, with texts in the client's encoding."""
-        if tuple(formats) != asked:
+        if any(format_of(formats, place) != format_of(asked, place) for place in range(len(row))):
             raise SessionError("rows of a cursor are wanted in another format", sqlstate=FEATURE_NOT_SUPPORTED)
         return [value if format_of(asked, place) else self.settings.sent(value) for place, value in enumerate(row)]
 
@@ -399,10 +399,10 @@ class Statements:
 
     def _fetch(self, own: Fetch, formats: Sequence[int]) -> Outcome:
         portal = self.portals.portal(own.name, "cursor")
-        rows = list(portal.fetched(own.count, formats))
         if own.moves:
-            return Outcome(f"MOVE {len(rows)}")
-        return Outcome(f"FETCH {len(rows)}", portal.columns, rows)
+            return Outcome(f"MOVE {sum(1 for _ in portal.fetched(own.count, formats))}")
+        source = CursorRows(portal, own.count, formats)
+        return Outcome("FETCH", portal.columns, source=source, is_query=True)
 
     def _close_cursor(self, own: CloseCursor) -> Outcome:
         if own.name is None:

@@ -21,7 +21,7 @@ class Interruption:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._end: Callable[[], None] | None = None
-        self._is_wanted = False
+        self._is_wanted = self._is_over = False
         self._deadline: float | None = None
 
     @property
@@ -34,9 +34,9 @@ class Interruption:
         self._is_wanted = False
         self._deadline = time.monotonic() + milliseconds / 1000 if milliseconds else None
 
-    def want(self) -> None:
-        """Note that the statement is to end; :meth:`interrupt` ends it."""
-        self._is_wanted = True
+    def want(self, *, for_good: bool) -> None:
+        """Note that the statement is to end, and for good all that follow; :meth:`interrupt` ends what runs."""
+        self._is_wanted, self._is_over = True, self._is_over or for_good
 
     def interrupt(self) -> None:
         """End the statement that runs; may take its time."""
@@ -52,7 +52,7 @@ class Interruption:
         Raises:
             SessionError: it may not.
         """
-        if self._is_wanted:
+        if self._is_wanted or self._is_over:
             raise SessionError("canceling statement due to user request", sqlstate=QUERY_CANCELED)
         if self._deadline is not None and time.monotonic() >= self._deadline:
             raise SessionError("canceling statement due to statement timeout", sqlstate=QUERY_CANCELED)

@@ -105,6 +105,33 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, bytes | str) else 8
 
 
+class CursorRows:
+    """Rows that FETCH gives; see :class:`headwater.walsender.queries.prepared.RowSource`.
+
+    Args:
+        portal: the cursor; count: of rows at most, None for all that are left; formats: of the columns.
+    """
+
+    def __init__(self, portal: Portal, count: int | None, formats: Sequence[int]) -> None:
+        self._portal, self._count, self._formats = portal, count, formats
+        self._rest: RowSource | None = None
+
+    def take(self, limit: int | None) -> Iterator[Sequence[Any]]:
+        """Give the next rows; where they are wanted in parts, nobody else must wait for the cursor meanwhile."""
+        if limit is None and self._rest is None:
+            return self._portal.fetched(self._count, self._formats)
+        if self._rest is None:
+            self._rest = ReadyRows(list(self._portal.fetched(self._count, self._formats)))
+        return self._rest.take(limit)
+
+    def notices(self) -> bytes:
+        """Return the messages that have come with rows."""
+        return b"" if self._portal.rows is None else self._portal.rows.notices()
+
+    def close(self) -> None:
+        """Let the cursor be."""
+
+
 @dataclass
 class Portals:
     """The statements and the portals of a session.
