@@ -45,6 +45,8 @@ MADE = (
     "CREATE OPERATOR CLASS public.own_hash FOR TYPE int USING hash AS OPERATOR 1 =,"
     " FUNCTION 2 public.hashed(int, bigint)",
     "CREATE TABLE public.spread (a int) PARTITION BY HASH (a public.own_hash)",
+    f"CREATE FUNCTION public.equals(text, text) RETURNS bool {FAILING}",
+    "CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = text, FUNCTION = public.equals)",
     "SET check_function_bodies = off",
     "CREATE FUNCTION public.hides() RETURNS int LANGUAGE sql AS $$SELECT array_length('{x}'::public.checked[], 1)$$",
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
@@ -96,9 +98,13 @@ OF_NO_CODE = (
     "SELECT attmissingval, array_length(attmissingval, 1), attname FROM pg_attribute WHERE atthasmissing",
     "SELECT attname FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid WHERE attnum = ANY ('{1,2}') ORDER BY 1",
     "SELECT array_agg(a.attname ORDER BY attname) = '{a}' FROM pg_attribute a JOIN pg_class c ON a.attrelid = c.oid",
+    "SELECT pg_is_in_recovery(), pg_last_wal_receive_lsn(), relname /* one */ FROM pg_class WHERE oid = 1259 -- two",
+    "SELECT sum(oid::int8) OVER (ORDER BY oid ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE TIES) FROM pg_am",
     "SELECT relname FROM pg_class c WHERE (relname, oid) > ('pg_class', 5) ORDER BY relname DESC",
 )
 """Statements with values of users' types that run nothing of users."""
+
+PRESET = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'max_index_keys'"
 
 
 @pytest.mark.parametrize("major", [major for major in (14, 16, 18) if is_packaged(major)])
@@ -115,5 +121,11 @@ def test_nothing_of_it_runs(tmp_path: Path, major: int) -> None:
                         service.execute(way.encode(), prepare=prepares)
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 service.execute("SELECT %s::public.checked[], relname FROM pg_class", (["x"],))
-            for query in OF_NO_CODE:
+            for query in (*OF_NO_CODE, PRESET):
                 assert answer(service, query.encode()) == answer(server, query.encode()), query
+            for connection in (server, service):
+                connection.execute("SET search_path = public, pg_catalog")
+            with pytest.raises(psycopg.errors.RaiseException):
+                server.execute(PRESET)
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                service.execute(PRESET)

@@ -146,9 +146,9 @@ def refusal(sql: str, tree: StatementTree, facts: Facts, asking: Asking) -> str 
         return "it would run code that users of the source have made"
     if asking.is_limited and not _STATISTICS.isdisjoint(tree.relations):
         return "the user is limited to publications, and statistics hold values of tables"
-    if _PRESET.fullmatch(sql) is not None:
-        return None
-    refused = min((function for function in facts.functions if not function.is_fine), default=None, key=_by_name)
+    allowed = "pg_show_all_settings" if _PRESET.fullmatch(sql) is not None else ""
+    closed = (function for function in facts.functions if not function.is_fine and function.name != allowed)
+    refused = min(closed, default=None, key=_by_name)
     if refused is not None and refused.oid >= FIRST_NORMAL_OBJECT_ID:
         return f"{refused.name} is a function that users of the source have made"
     if refused is not None:

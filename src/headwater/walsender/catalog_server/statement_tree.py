@@ -20,7 +20,7 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 _FIELD = re.compile(r"(?<=\s):(\w+)\s+(?:(\d+)(?=[\s)}])|\(o((?:\s+\d+)+)\))")
 _OID_LIST = re.compile(r"\(o((?:\s+\d+)+)\)")
 _HARMLESS = re.compile(
-    r".*coll.*|\w*location|\w*typmods?|stmt_len|queryId|constlen|constvalue|resorigtbl|checkAsUser|requiredPerms"
+    r".*coll.*|\w*location|\w*typmods?|stmt_len|queryId|constlen|constvalue|resorigtbl|checkAsUser|requiredPerms|frameOptions"
     r"|list_(?:start|end)",
     re.I,
 )
