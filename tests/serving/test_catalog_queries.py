@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
-from bad_input.servers import run, small_server
-from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from bad_input.servers import run
 from headwater.local_servers.server_programs import find_programs
 from headwater.local_servers.server_user import give_to_server
-from headwater.walsender.access.users import User, Users, write_users
 from packaged_servers import is_packaged
-from serving.service import Serving, all_are_let_in, backup_of, client
+from serving.catalogs import answer, connected, pair_of
 
 pytestmark = pytest.mark.server
-
-DEFINITIONS = (Path(__file__).parent / "definitions.sql").read_text().split(";\n")
 
 LATER = (
     "CREATE TABLE shop.later (a int PRIMARY KEY, b shop.mood DEFAULT 'ok')",
@@ -40,8 +31,6 @@ LATER = (
     "ALTER ROLE late CREATEROLE",
     "ANALYZE shop.orders",
 )
-
-MARK = "-- that was it --"
 
 COMMANDS = (
     *(r"\d", r"\dt *.*", r"\d shop.*", r"\d+ shop.*", r"\d pg_catalog.pg_class", r"\dn+", r"\du+", r"\dg reader"),
@@ -68,59 +57,6 @@ OF_ROLES = (
 CATALOGS = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 11 AND oid <> 2613 ORDER BY 1"
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A server and a service over its files.
-
-    Attributes:
-        server, serving: them.
-    """
-
-    server: EmbeddedPostgres
-    serving: Serving
-
-    def places(self, user: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what clients connect with: to the server, to the service."""
-        theirs = {**self.server.connection_info(), "user": user}
-        ours = {"host": "127.0.0.1", "port": str(self.serving.port), "user": user, "dbname": "postgres"}
-        return theirs, ours
-
-    def check(self, user: str, *commands: str) -> None:
-        """Check that psql shows the same of both."""
-        theirs, ours = (self.shown(place, commands) for place in self.places(user))
-        for command, expected, shown in zip(commands, theirs, ours, strict=True):
-            assert shown == expected, command
-
-    def shown(self, place: Mapping[str, str], commands: Sequence[str]) -> list[str]:
-        """Return what psql shows, by command."""
-        words = " ".join(f"{name}='{value}'" for name, value in place.items())
-        psql = [str(client("psql", self.server.programs.major)), "-X", "-d", words]
-        asked = [word for command in commands for word in ("-c", command, "-c", rf"\echo {MARK}")]
-        ran = subprocess.run(
-            [*psql, *asked], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
-        )
-        return ran.stdout.split(f"{MARK}\n")[:-1]
-
-
-@contextmanager
-def pair_of(major: int, directory: Path, flags: Sequence[str] = (), **settings: str) -> Iterator[Pair]:
-    """Run a server with definitions, and a service over a backup of it and its WAL."""
-    with small_server(major, **settings) as server:
-        run(server, *DEFINITIONS)
-        catalog = backup_of(server, directory / "base")
-        serving = Serving(server.wal_directory, catalog, directory / "slots", *flags)
-        users = Users()
-        for name in ("postgres", "reader", "member"):
-            users = users.with_user(User(name, may_copy_all=True))
-        write_users(Path(all_are_let_in(directory)[-1]), users)
-        with serving:
-            yield Pair(server, serving)
-
-
-def connected(place: Mapping[str, Any]) -> psycopg.Connection[Any]:
-    return psycopg.connect(**place, autocommit=True)
-
-
 @pytest.mark.parametrize("major", [major for major in (14, 15, 16, 17, 18) if is_packaged(major)])
 def test_psql_shows_the_same(tmp_path: Path, major: int) -> None:
     with pair_of(major, tmp_path) as pair:
@@ -145,14 +81,6 @@ def test_all_rows_of_all_catalogs_are_the_same(tmp_path: Path, major: int) -> No
                 assert answer(theirs, query) == answer(ours, query), name
 
 
-def answer(connection: psycopg.Connection[Any], query: bytes) -> object:
-    """Return the rows of a query, or its error."""
-    try:
-        return connection.execute(query).fetchall()
-    except psycopg.Error as error:
-        return error.sqlstate, str(error)
-
-
 REFUSED = {
     "SELECT count(*) FROM shop.orders": "SELECT of columns of one table",
     "SELECT * FROM shop.open": "rows of view",
@@ -168,11 +96,15 @@ REFUSED = {
     "SELECT set_config('role', relname, false) FROM pg_class": "set_config",
     "SELECT shop.total(oid::int) FROM pg_class": "total",
     "SELECT query_to_xml('SELECT 1', true, true, relname) FROM pg_class": "query_to_xml",
-    'SELECT U&"\\0070g_backend_pid"() FROM pg_class': "Unicode escapes",
-    "SELECT relname FROM pg_class UNION VALUES (version/**/()), ('')": "a comment",
-    'SELECT version() AS "it\'s", relname AS "it\'s too" FROM pg_class': "an apostrophe in a name",
-    "SELECT $a$'$a$, relname FROM pg_class": "a string in another form",
-    "SELECT E'\\'', relname FROM pg_class": "a string in another form",
+    'SELECT U&"\\0070g_backend_pid"() FROM pg_class': "pg_backend_pid",
+    "SELECT relname FROM pg_class UNION VALUES (version/**/()), ('')": "version",
+    'SELECT version() AS "it\'s", relname AS "it\'s too" FROM pg_class': "version",
+    "SELECT $a$'$a$, relname FROM pg_class WHERE txid_current() > 0": "txid_current",
+    "SELECT E'\\'', relname FROM pg_class ORDER BY pg_current_xact_id()::text": "pg_current_xact_id",
+    "SELECT relname FROM pg_class, pg_current_wal_lsn()": "in FROM",
+    "SELECT relname, pg_is_in_recovery(/* of course */) FROM pg_class": "pg_is_in_recovery",
+    "SELECT user FROM shop.parts": "SELECT of columns of one table",
+    "SELECT setting FROM pg_settings WHERE name = 'max_index_keys'": "pg_show_all_settings",
     "INSERT INTO shop.orders DEFAULT VALUES": "",
     "CREATE TABLE t (a int)": "",
 }

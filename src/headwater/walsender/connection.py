@@ -10,6 +10,7 @@ import asyncio
 import logging
 import ssl
 import struct
+from collections.abc import Callable
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import PROTOCOL_VIOLATION
@@ -37,10 +38,13 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         wake: set when something has happened.
+        when_lost: called when the client has gone. when_silent: called when it says no more.
     """
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
+        self.when_lost: Callable[[], None] = lambda: None
+        self.when_silent: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
@@ -68,12 +72,14 @@ class Connection(asyncio.Protocol):
         """Note that the client says no more; what it has said before is answered, as far as it can still be told."""
         self._says_no_more = True
         self.wake.set()
+        self.when_silent()
         return self.encryption is None
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Note that the client has gone."""
         self._is_lost = True
         self.wake.set()
+        self.when_lost()
 
     def pause_writing(self) -> None:
         """Note that the client does not take what is sent."""

@@ -5,18 +5,22 @@ settings), shapes of stock subscribers, SELECT of our functions and views, and t
 in a thread, never in the event loop, by several sessions at a time. It sees whole statements, one at a time, never
 those of the session itself. Without it, or where it raises :class:`NotAnsweredError`, the client gets 0A000.
 
-A statement is described first (Parse, Describe), then answered as often as it is executed. Rows come whole: portals
-with row limits are kept by the session.
+A statement is described first (Parse, Describe), then answered as often as it is executed. Rows come as they are
+wanted. A transaction that reads by one snapshot hands over a :class:`~headwater.walsender.sessions.held.Held`, in which
+what was opened for it stays open until it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from headwater.protocol.backend_messages import Column, Value
 from headwater.slots.kept_state import KeptState
+from headwater.walsender.queries.prepared import RowSource
+from headwater.walsender.sessions.held import Held
+from headwater.walsender.sessions.interruption import Interruption
 
 
 class NotAnsweredError(Exception):
@@ -40,6 +44,7 @@ class AskingSession:
         settings: what the client has set, such as DateStyle, TimeZone, search_path: names and values.
         snapshot: the state of the database as of which catalogs are read; None for the end of the log.
         publications: those that the user is limited to; None for all that there is.
+        held: what the transaction holds that reads by the snapshot. interruption: how its statement is ended.
     """
 
     database: str
@@ -47,6 +52,8 @@ class AskingSession:
     settings: tuple[tuple[str, str], ...]
     snapshot: KeptState | None
     publications: tuple[str, ...] | None = None
+    held: Held = field(default_factory=Held)
+    interruption: Interruption = field(default_factory=Interruption)
 
 
 @dataclass(frozen=True)
@@ -80,15 +87,13 @@ class Answered:
     """The answer to a statement.
 
     Attributes:
-        columns: as described; None for a statement that returns no rows.
-        rows: values in the formats that were asked for, texts in UTF-8.
-        tag: what CommandComplete says.
+        columns: of the rows.
+        rows: gives values in the formats that were asked for, texts in UTF-8.
         messages: whole NoticeResponse messages that go before the rows.
     """
 
-    columns: tuple[Column, ...] | None
-    rows: Sequence[Sequence[Value]]
-    tag: str
+    columns: tuple[Column, ...]
+    rows: RowSource
     messages: bytes = b""
 
 

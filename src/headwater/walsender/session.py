@@ -20,6 +20,7 @@ from headwater.pg.sqlstates import ADMIN_SHUTDOWN, FEATURE_NOT_SUPPORTED, PROTOC
 from headwater.protocol.backend_messages import (
     backend_key_data,
     negotiate_protocol_version,
+    parameter_status,
     report_of,
 )
 from headwater.protocol.frontend_messages import (
@@ -76,6 +77,7 @@ _OLDEST_PROTOCOL = b"\0\3"
 _IGNORED = {FLUSH, COPY_DATA, COPY_DONE, COPY_FAIL}
 """Messages that mean nothing here; a client may not have heard yet that its stream has failed."""
 
+PROBE_SECONDS = 0.5
 _NARROW_KEY, _WIDE_KEY = 4, 32
 """Bytes of a cancel key: before protocol 3.2, and from it on."""
 
@@ -96,10 +98,11 @@ class Session:
         self.activity = SessionActivity(pid)
         self._begun: SessionContext | None = None
         self._place = ExitStack()
-        self._is_old = False
+        self._is_old = self._has_left = False
 
     def end(self) -> None:
-        """Let the session end as the service does; a stream is finished first."""
+        """Let the session end as the service does; a stream is finished first, a statement is not."""
+        self._interrupt()
         self._connection.interrupt(
             SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
         )
@@ -108,7 +111,25 @@ class Session:
         """Let the command that runs end with an error."""
         if self._begun is not None:
             self._begun.is_canceled = True
+            self._interrupt(for_good=False)
         self._connection.wake.set()
+
+    def _interrupt(self, *, for_good: bool = True) -> None:
+        """End the statement that runs, wherever it does; for good all that come behind it, too."""
+        if self._begun is None:
+            return
+        interruption = self._begun.statements.interruption
+        interruption.want(for_good=for_good)
+        if interruption.is_running:
+            self._begun.loop.run_in_executor(None, interruption.interrupt)
+
+    def _probe(self) -> None:
+        """Find out whether a client that says no more has gone, as long as a statement runs: it takes nothing then."""
+        if self._begun is None or self._has_left:
+            return
+        if self._begun.statements.interruption.is_running:
+            self._connection.send(parameter_status("application_name", self.activity.application_name))
+        self._begun.loop.call_later(PROBE_SECONDS, self._probe)
 
     async def run(self) -> None:
         """Serve the client until it goes, or is sent away."""
@@ -146,6 +167,7 @@ class Session:
             self._served.cluster.database(self.request.database)
         self._begin(self.request, user, minor)
         self._connection.trust()
+        self._connection.when_lost, self._connection.when_silent = self._interrupt, self._probe
         self._served.starting.pop(self.pid, None)
         return True
 
@@ -309,10 +331,12 @@ class Session:
     async def _answer_extended(self, message: Message) -> bool:
         """Answer a message of the extended protocol; after an error skip to the next Sync. False: the session ends."""
         self._context.is_canceled = False
+        self._context.statements.interruption.begin(self._context.statements.settings.milliseconds["statement_timeout"])
         try:
             if self._served.is_ending:
                 raise SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
-            self._connection.send(await to_thread(self._extended.answer, message))
+            pieces = self._extended.answer(message)
+            self._connection.send(await to_thread(self._context.send_pieces, pieces))
             return True
         except HeadwaterError as error:
             self._context.failed(error)
@@ -335,6 +359,7 @@ class Session:
         self._context.failed(error)
 
     async def _leave(self) -> None:
+        self._has_left = True
         try:
             if self._begun is not None:
                 await self._begun.leave()

@@ -5,8 +5,9 @@ Lives in the event loop. PostgreSQL: MyWalSnd, WalSndErrorCleanup (walsender.c),
 
 from __future__ import annotations
 
-import time
+import asyncio
 from asyncio import to_thread
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError, SessionError
@@ -21,6 +22,9 @@ from headwater.walsender.operating.timeouts import IdleLimit, idle_limit
 from headwater.walsender.served import Served
 from headwater.walsender.statements import Statements
 
+_MOST_PENDING = 256 << 10
+"""Bytes of answers that are sent together."""
+
 
 @dataclass
 class SessionContext:
@@ -34,8 +38,7 @@ class SessionContext:
         exported: name of the snapshot that the last command has exported; None without one.
         is_canceled: the command that runs is to end with an error.
         reported: settings that the client has been told of, as it was told.
-        deadline: when the statement that runs is to end with an error; None for never.
-        text: what the client has sent last, for the log.
+        text: what the client has sent last, for the log. loop: that the session lives in.
     """
 
     served: Served
@@ -47,14 +50,13 @@ class SessionContext:
     exported: str | None = None
     is_canceled: bool = False
     reported: dict[str, str] = field(default_factory=dict)
-    deadline: float | None = None
     text: str | None = None
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def begin(self, text: str) -> None:
         """Begin with what the client asks for: whatever came before is over."""
         self.is_canceled, self.text = False, text
-        timeout = self.statements.settings.milliseconds["statement_timeout"]
-        self.deadline = time.monotonic() + timeout / 1000 if timeout else None
+        self.statements.interruption.begin(self.statements.settings.milliseconds["statement_timeout"])
         self.activity.begin(text)
 
     def check_canceled(self) -> None:
@@ -72,9 +74,31 @@ class SessionContext:
         Raises:
             SessionError: somebody has cancelled it, or it has taken too long.
         """
-        self.check_canceled()
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise SessionError("canceling statement due to statement timeout", sqlstate=QUERY_CANCELED)
+        self.statements.interruption.check()
+
+    def send_pieces(self, pieces: Iterator[bytes]) -> bytes:
+        """Send an answer, but for its last piece, which is returned; runs in a thread, which waits for the client."""
+        pending = b""
+        try:
+            for piece in pieces:
+                if len(pending) > _MOST_PENDING:
+                    self.send_from_thread(pending)
+                    pending = b""
+                pending += piece
+        except BaseException:
+            if pending:
+                self.send_from_thread(pending)
+            raise
+        return pending
+
+    def send_from_thread(self, data: bytes | memoryview) -> None:
+        """Send bytes, and wait until the client has room for more; called in a thread."""
+
+        async def send() -> None:
+            self.connection.send(data)
+            await self.connection.drained()
+
+        asyncio.run_coroutine_threadsafe(send(), self.loop).result()
 
     def idle_limit(self) -> IdleLimit | None:
         """Return how long the client may say nothing now; None for ever."""

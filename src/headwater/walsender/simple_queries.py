@@ -5,7 +5,6 @@ PostgreSQL: exec_replication_command (walsender.c), exec_simple_query (postgres.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from asyncio import to_thread
 from contextlib import closing
@@ -23,9 +22,6 @@ from headwater.walsender.stream_commands import StreamCommands
 
 log = logging.getLogger("headwater.walsender")
 
-_MOST_PENDING = 256 << 10
-"""Bytes of answers that are sent together."""
-
 
 class SimpleQueries:
     """The simple queries of one session.
@@ -37,7 +33,6 @@ class SimpleQueries:
     def __init__(self, context: SessionContext) -> None:
         self._context = context
         self._commands, self._streams = ReplicationCommands(context), StreamCommands(context)
-        self._loop = asyncio.get_running_loop()
 
     async def answer(self, text: str) -> bool:
         """Answer a simple query; False: the session ends."""
@@ -92,39 +87,17 @@ class SimpleQueries:
         if copy is not None:
             await to_thread(lambda: self._send_copy(copy))
         else:
-            last = await to_thread(lambda: self._send_answers(text))
+            last = await to_thread(lambda: self._context.send_pieces(self._context.statements.answers(text)))
             self._context.connection.send(last or EMPTY_QUERY)
-
-    def _send_answers(self, text: str) -> bytes:
-        """Send what a query is answered, but for the last piece, which is returned; runs in a thread."""
-        pending = b""
-        try:
-            for piece in self._context.statements.answers(text):
-                if len(pending) > _MOST_PENDING:
-                    self._send_from_thread(pending)
-                    pending = b""
-                pending += piece
-        except BaseException:
-            if pending:
-                self._send_from_thread(pending)
-            raise
-        return pending
 
     def _send_copy(self, statement: str) -> None:
         """Send the rows of a COPY; runs in a thread, which waits while the client does not take them."""
         copied = self._context.statements.copied(statement)
-        self._send_from_thread(copy_out_response(copied.column_count, copied.is_binary))
+        self._context.send_from_thread(copy_out_response(copied.column_count, copied.is_binary))
         count = 0
         with closing(copied.pieces) as pieces:
             for piece in pieces:
                 self._context.check_deadline()
-                self._send_from_thread(piece.data)
+                self._context.send_from_thread(piece.data)
                 count += piece.count
-        self._send_from_thread(COPY_DONE + command_complete(f"COPY {count}"))
-
-    def _send_from_thread(self, data: bytes | memoryview) -> None:
-        async def send() -> None:
-            self._context.connection.send(data)
-            await self._context.connection.drained()
-
-        asyncio.run_coroutine_threadsafe(send(), self._loop).result()
+        self._context.send_from_thread(COPY_DONE + command_complete(f"COPY {count}"))

@@ -14,6 +14,7 @@ its settings, no more: what functions did to slots stays, as on a server.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 
 from headwater.errors import SessionError
@@ -66,10 +67,12 @@ from headwater.walsender.queries.session_statements import (
     session_statement,
 )
 from headwater.walsender.queries.value_types import TEXT, TYPES, Printing
+from headwater.walsender.queries.views_as_values import views_read, with_rows
 from headwater.walsender.served import Served
 from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.sessions.clock import now
-from headwater.walsender.sessions.portals import Portal, Portals
+from headwater.walsender.sessions.interruption import Interruption
+from headwater.walsender.sessions.portals import CursorRows, Portal, Portals
 from headwater.walsender.sessions.session_settings import ClientSettings
 from headwater.walsender.sessions.transactions import NO_TRANSACTION, Transaction
 from headwater.walsender.sql.copy_shapes import parse_copy
@@ -92,6 +95,7 @@ class Statements:
     Attributes:
         transaction: of the session.
         portals: its named statements and cursors.
+        interruption: what ends the statement that runs.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Statements:
             settings, lambda name: served.imported_snapshot(name, request.database), now
         )
         self.portals = Portals()
+        self.interruption = Interruption()
         self._known = known(self)
 
     @property
@@ -144,7 +149,8 @@ class Statements:
             self.portals.end_transaction(commits=True)
 
     def close(self) -> None:
-        """Let go of the snapshot of the transaction, if it has one."""
+        """Let go of all that is open: portals, the snapshot of the transaction."""
+        self.portals.drop_all()
         self.transaction.close()
 
     def answers(self, query: str) -> Iterator[bytes]:
@@ -189,6 +195,7 @@ class Statements:
             return self._prepared_cursor(parsed, own, types)
         if own is not None:
             return self._own(parsed, own)
+        self._take_snapshot()
         if parsed.kind == "SelectStmt":
             shape = None if types.highest else self._shape(parsed.text)
             if shape is not None:
@@ -258,20 +265,41 @@ class Statements:
         try:
             if elsewhere is None:
                 raise NotAnsweredError
-            described = elsewhere.describe(parsed.text, types, self._asking())
+            written = self._written(parsed)
+            described = elsewhere.describe(written(False), types, self._asking())
             self._served.counts.answered(Layer.ELSEWHERE)
-            return self._described(parsed.text, elsewhere, described)
+            return self._described(parsed.text, written, elsewhere, described)
         except NotAnsweredError as error:
             raise _refused(parsed.text, error.reason, what) from None
+        except SessionError as error:
+            if views_read(parsed, self._known.view):
+                error.position = None  # It is one in the text that was written.
+            raise
+
+    def _written(self, parsed: ParsedStatement) -> Callable[[bool], str]:
+        """Return what writes a statement for somebody else: our views as their rows, or without any."""
+        reading, version = views_read(parsed, self._known.view), self._served.cluster.version
+        if not reading:
+            return lambda _: parsed.text
+        return lambda has_rows: with_rows(parsed, reading, version, has_rows=has_rows) or parsed.text
 
     def _asking(self) -> AskingSession:
         snapshot, user = self.transaction.snapshot, self.user
         state = None if snapshot is None else snapshot.kept
         timeout = "statement_timeout", self.settings.show("statement_timeout")[1]
         settings = (*self.settings.of_decoding(), timeout)
-        return AskingSession(self._request.database, user.name, settings, state, user.publications)
+        ends = self.transaction.held, self.interruption
+        return AskingSession(self._request.database, user.name, settings, state, user.publications, *ends)
 
-    def _described(self, text: str, elsewhere: Elsewhere, described: Described) -> Prepared:
+    def _take_snapshot(self) -> None:
+        """Let a transaction that is to read by one snapshot take it, if it has none yet."""
+        if self.transaction.wants_snapshot and self._request.database:
+            state = self._served.cluster.state_at_end(self._request.database)
+            self.transaction.snapshot = SessionSnapshot(state, None)
+
+    def _described(
+        self, text: str, written: Callable[[bool], str], elsewhere: Elsewhere, described: Described
+    ) -> Prepared:
         def bind(parameters: Sequence[RawParameter]) -> Run:
             pairs = zip(described.parameters, parameters, strict=True)
             given = [Parameter(type, raw.value, raw.is_binary) for type, raw in pairs]
@@ -279,13 +307,15 @@ class Statements:
             def run(formats: Sequence[int]) -> Outcome:
                 self.transaction.note_read()
                 try:
-                    answer = elsewhere.answer_elsewhere(text, given, formats, self._asking())
+                    answer = elsewhere.answer_elsewhere(written(True), given, formats, self._asking())
                 except NotAnsweredError as error:
                     raise _refused(text, error.reason) from None
-                tag, is_query = answer.tag, answer.columns is not None and answer.tag.startswith("SELECT")
-                tag = "SELECT" if is_query else tag
+                if answer.columns != described.columns:
+                    answer.rows.close()
+                    raise SessionError("cached plan must not change result type", sqlstate=FEATURE_NOT_SUPPORTED)
                 encode = partial(self._sent_elsewhere, tuple(formats))
-                return Outcome(tag, answer.columns, answer.rows, encode, answer.messages, is_query=is_query)
+                source = answer.rows
+                return Outcome("SELECT", answer.columns, (), encode, answer.messages, is_query=True, source=source)
 
             return run
 
@@ -293,7 +323,7 @@ class Statements:
 
     def _sent_elsewhere(self, asked: tuple[int, ...], row: Sequence[Value], formats: Sequence[int]) -> Sequence[Value]:
         """Return a row that has its formats already, with texts in the client's encoding."""
-        if tuple(formats) != asked:
+        if any(format_of(formats, place) != format_of(asked, place) for place in range(len(row))):
             raise SessionError("rows of a cursor are wanted in another format", sqlstate=FEATURE_NOT_SUPPORTED)
         return [value if format_of(asked, place) else self.settings.sent(value) for place, value in enumerate(row)]
 
@@ -362,24 +392,24 @@ class Statements:
             raise SessionError("DECLARE CURSOR can only be used in transaction blocks", sqlstate=NO_TRANSACTION)
         self.portals.check_new_portal(own.name)
         portal = Portal(own.name, prepared, run, is_held=own.is_held)
-        self.portals.portals[own.name] = portal
+        self.portals.add(portal)
         if own.is_held:
-            portal.started()
+            portal.hold()
         return Outcome("DECLARE CURSOR")
 
     def _fetch(self, own: Fetch, formats: Sequence[int]) -> Outcome:
         portal = self.portals.portal(own.name, "cursor")
-        rows = portal.fetched(own.count, formats)
         if own.moves:
-            return Outcome(f"MOVE {len(rows)}")
-        return Outcome(f"FETCH {len(rows)}", portal.columns, rows)
+            return Outcome(f"MOVE {sum(1 for _ in portal.fetched(own.count, formats))}")
+        source = CursorRows(portal, own.count, formats)
+        return Outcome("FETCH", portal.columns, source=source, is_query=True)
 
     def _close_cursor(self, own: CloseCursor) -> Outcome:
         if own.name is None:
-            self.portals.portals.clear()
+            self.portals.drop_all()
             return Outcome("CLOSE CURSOR ALL")
         self.portals.portal(own.name, "cursor")
-        del self.portals.portals[own.name]
+        self.portals.drop(own.name)
         return Outcome("CLOSE CURSOR")
 
     def copy_of(self, query: str) -> str | None:
@@ -394,6 +424,7 @@ class Statements:
             SessionError: it is refused.
         """
         self.check_not_failed()
+        self._take_snapshot()
         self.transaction.note_read()
         if self.user.publications is not None:
             self._check_rights(statement)
@@ -452,13 +483,14 @@ def _sent(outcome: Outcome) -> Iterator[bytes]:
     pending = [outcome.before]
     if outcome.columns is not None:
         pending.append(row_description(outcome.columns))
-    size = 0
-    for row in outcome.rows:
-        message = data_row(outcome.encode(row, ()))
-        pending.append(message)
-        size += len(message)
-        if size >= _PIECE:
-            yield b"".join(pending)
-            pending, size = [], 0
-    tag = f"{outcome.tag} {len(outcome.rows)}" if outcome.is_query else outcome.tag
-    yield b"".join([*pending, command_complete(tag), outcome.after])
+    size, count, rows = 0, 0, outcome.opened()
+    with closing(rows):
+        for row in rows.take(None):
+            message = data_row(outcome.encode(row, ()))
+            pending.append(message)
+            size, count = size + len(message), count + 1
+            if size >= _PIECE:
+                yield b"".join(pending)
+                pending, size = [], 0
+        tag = f"{outcome.tag} {count}" if outcome.is_query else outcome.tag
+        yield b"".join([*pending, rows.notices(), command_complete(tag), outcome.after])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,9 +82,14 @@ def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]
         CatalogError: the directory is no data directory or base backup, or a configuration file is there and cannot be
             read.
     """
+    return read_configured(data_directory, SESSION_SETTINGS)
+
+
+def read_configured(data_directory: str | Path, names: Collection[str]) -> dict[str, ServerSetting]:
+    """Read the values of named settings in a data directory's configuration; as :func:`read_server_settings`."""
     tree = open_tree(Path(data_directory))
     files = [name for name in _FILES if tree.exists(name)]
-    return {name: setting for file in files for name, setting in _settings_in(tree, file) if name in SESSION_SETTINGS}
+    return {name: setting for file in files for name, setting in _settings_in(tree, file) if name in names}
 
 
 def _settings_in(tree: FileTree, file: str, depth: int = 0) -> Iterator[tuple[str, ServerSetting]]:

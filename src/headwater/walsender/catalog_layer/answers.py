@@ -2,55 +2,62 @@
 
 A statement runs in a transaction of its own, read only, as the role of the user's name. Where none may log in, or where
 it is a superuser, ``pg_monitor`` stands in for it, and what depends on who asks is refused. Settings of the client are
-set in that transaction. A connection goes back to a clean state before somebody else gets it.
+set in that transaction. A connection goes back to a clean state before somebody else gets it. A client's transaction
+that reads by one snapshot is one there, too: at the LSN that its rows and its shapes are read at.
 
-A statement is first parsed only. By then it has a lock on each relation that it names: if one of them is a user's, but
-no view, nothing is planned, and the client is told where rows can be had. What a plan reads in addition has no file.
+A statement is first parsed only. What it is about is told by its tree, before anything is planned: if it reads a
+relation of a user that is no view, the client is told where rows can be had. From there on until it is planned nothing
+is replayed, so that what is looked at is what runs.
 
-Known gap: transactions of a client are not ours: each statement sees the end of the log, or the client's snapshot.
-
-PostgreSQL: parse_relation.c (parserOpenTable), md.c (mdopenfork).
+PostgreSQL: postgres.c (exec_parse_message, exec_bind_message), md.c (mdopenfork).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-
-import psycopg
-from psycopg.pq.abc import PGresult
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 
 from headwater.catalog.copy.server_settings import SESSION_SETTINGS
 from headwater.errors import CatalogError, SessionError
 from headwater.local_servers.server_errors import LocalServerError
-from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, UNDEFINED_FILE
-from headwater.protocol.backend_messages import Column, Value
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
+from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, SYNTAX_ERROR, UNDEFINED_FILE
+from headwater.protocol.backend_messages import Column
 from headwater.slots.kept_state import KeptState
+from headwater.walsender.catalog_layer.rows_elsewhere import PortalRows, ReadRows
 from headwater.walsender.catalog_layer.service_functions import with_values
 from headwater.walsender.catalog_layer.table_rows import TableRows, table_rows
-from headwater.walsender.catalog_server.asked_connection import Arguments, AskedConnection
+from headwater.walsender.catalog_server.asked_connection import Arguments, AskedConnection, Parsed
 from headwater.walsender.catalog_server.catalog_servers import CatalogServers
+from headwater.walsender.catalog_server.function_rules import refusal
 from headwater.walsender.catalog_server.stand_in import STAND_IN
 from headwater.walsender.catalog_server.standby import Standby
+from headwater.walsender.catalog_server.statement_facts import facts_of, names_table
+from headwater.walsender.catalog_server.statement_tree import StatementTree, statement_tree
 from headwater.walsender.copying.copied_rows import CopySource
 from headwater.walsender.elsewhere import Answered, AskingSession, Described, NotAnsweredError, Parameter
 
 ROWS_REASON = "of rows only SELECT of columns of one table, named with its schema, is answered here; ask the primary"
 _SELECT = re.compile(r"(?:\s|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/|\()*+(?:SELECT|WITH|VALUES|TABLE)\b", re.I)
-_MAY_DIFFER = re.compile(r"random|uuid|clock_timestamp|timeofday|shuffle|sample", re.I)
-"""A statement is executed once for each format."""
-
 _NOT_SENT = frozenset(("client_encoding", "logical_decoding_work_mem", "debug_logical_replication_streaming"))
 
-_TABLES_LOCKED = b"""
-SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation
-WHERE l.locktype OPERATOR(pg_catalog.=) 'relation'::pg_catalog.text
-AND l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()
-AND l.relation OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid
-AND c.relkind OPERATOR(pg_catalog.<>) 'v'::pg_catalog."char"
-"""
-"""Finds relations of users, but no views, that the statement in hand has named."""
+
+@dataclass(frozen=True)
+class _Asked:
+    """A connection at a standby, in a transaction.
+
+    Attributes:
+        connection, standby: they. stack: gives the connection back.
+        is_marked: the transaction goes on behind the statement, also where that fails.
+    """
+
+    connection: AskedConnection
+    standby: Standby
+    stack: ExitStack
+    is_marked: bool
 
 
 class CatalogAnswers:
@@ -68,61 +75,49 @@ class CatalogAnswers:
 
     def describe(self, sql: str, parameters: Sequence[int], session: AskingSession) -> Described:
         """Describe a statement; see the protocol."""
-        with self._asked(sql, session) as (connection, _):
-            described = connection.prepare(sql, parameters)
-            columns = _columns(described)
-            if _names_table(connection):
-                _rows_of(sql, columns)
-            types = tuple(described.param_type(i) for i in range(described.nparams))
-            return Described(types, columns or None)
+        with self._asked(sql, session) as asked, asked.standby.steadiness.held():
+            parsed, tree = _looked_at(sql, parameters, asked)
+            if names_table(tree, asked.standby.ask):
+                _rows_of(sql, parsed.columns)
+            return Described(parsed.parameters, parsed.columns)
 
     def answer_elsewhere(
         self, sql: str, parameters: Sequence[Parameter], formats: Sequence[int], session: AskingSession
     ) -> Answered:
         """Answer a statement; see the protocol."""
-        with self._asked(sql, session) as (connection, standby):
-            arguments = _arguments(parameters)
-            columns = _columns(connection.prepare(sql, arguments.types))
-            if _names_table(connection):
-                return self._table_rows(_rows_of(sql, columns), formats, session, standby, connection)
-            valued = with_values(sql, standby.feed.end, connection.next_xid())
-            if valued != sql:
-                connection.prepare(valued, arguments.types)
-            asking, rules = standby.asking(session.user, connection), standby.function_rules()
-            # Planning runs functions: the text is looked at before.
-            refusal = rules.refusal(valued, "", asking) or rules.refusal(
-                valued, connection.plan(valued, arguments), asking
+        arguments = _arguments(parameters)
+        with self._asked(sql, session) as asked:
+            connection, standby = asked.connection, asked.standby
+            with standby.steadiness.held():
+                parsed, tree = _looked_at(sql, arguments.types, asked)
+                if names_table(tree, standby.ask):
+                    return self._table_rows(_rows_of(sql, parsed.columns), formats, session, asked)
+                _valued(sql, tree, arguments, asked, session)
+                portal = connection.bind(arguments, formats)
+            translated = partial(_translated, standby.is_stood_in_for(session.user))
+            notices, connection.notices = b"".join(connection.notices), []
+            source = PortalRows(
+                *(connection, portal, session.interruption, asked.stack.pop_all(), translated),
+                is_marked=asked.is_marked,
             )
-            if refusal is not None:
-                raise NotAnsweredError(refusal)
-            if len(set(formats)) > 1 and _MAY_DIFFER.search(valued) is not None:
-                raise NotAnsweredError("values that differ from call to call are told in one format")
-            results = {form: connection.execute(arguments, form) for form in sorted(set(formats) or {0})}
-            return _answered(columns, results, formats, b"".join(connection.messages))
+            return Answered(parsed.columns, source, notices)
 
-    def _table_rows(
-        self,
-        rows: TableRows,
-        formats: Sequence[int],
-        session: AskingSession,
-        standby: Standby,
-        connection: AskedConnection,
-    ) -> Answered:
+    def _table_rows(self, rows: TableRows, formats: Sequence[int], session: AskingSession, asked: _Asked) -> Answered:
         if session.publications is not None:
             raise NotAnsweredError("the user is limited to publications, whose tables COPY gives")
-        if standby.is_stood_in_for(session.user):
+        if asked.standby.is_stood_in_for(session.user):
             raise NotAnsweredError("rows are read by a role of the source that may log in and is no superuser")
-        rows.check_rights(connection)
+        rows.check_rights(asked.connection)
         at = self._state_at_end(session.database) if session.snapshot is None else session.snapshot
         settings = {name: value for name, value in session.settings if name.lower() in SESSION_SETTINGS}
-        return rows.answer(self._rows(), at, formats, settings)
+        return Answered(rows.columns, ReadRows(rows.rows(self._rows(), at, formats, settings), session.interruption))
 
     def close(self) -> None:
         """Stop the standbys."""
         self._servers.close()
 
     @contextmanager
-    def _asked(self, sql: str, session: AskingSession) -> Iterator[tuple[AskedConnection, Standby]]:
+    def _asked(self, sql: str, session: AskingSession) -> Iterator[_Asked]:
         """Open a transaction in which a statement is asked.
 
         Raises:
@@ -130,23 +125,103 @@ class CatalogAnswers:
         """
         if _SELECT.match(sql) is None:
             raise NotAnsweredError
+        with ExitStack() as stack:
+            try:
+                asked = self._held(session) if session.snapshot is not None else self._alone(session, stack)
+            except (LocalServerError, CatalogError) as error:
+                raise NotAnsweredError(str(error)) from error
+            connection = asked.connection
+            is_stood_in_for = asked.standby.is_stood_in_for(session.user)
+            with _translated(is_stood_in_for), session.interruption.ended_by(connection.cancel):
+                if not asked.is_marked:
+                    yield asked
+                    return
+                asked.standby.renew(connection, session.user, _settings(session))
+                with connection.marked():
+                    yield asked
+
+    def _alone(self, session: AskingSession, stack: ExitStack) -> _Asked:
+        """Open a transaction for one statement, at the end of the log."""
+        standby = stack.enter_context(self._servers.lent(session.database, None))
+        connection = stack.enter_context(standby.connection(session.user, _settings(session)))
+        return _Asked(connection, standby, stack, is_marked=False)
+
+    def _held(self, session: AskingSession) -> _Asked:
+        """Return the transaction of a session that reads by one snapshot; it is opened once."""
+        opened = session.held.opened
+        if not isinstance(opened, _Asked):
+            opened = self._opened(session, is_apart=False) or self._opened(session, is_apart=True)
+            assert opened is not None
+            session.held.opened = opened
+            session.held.stack = opened.stack
+        if not opened.connection.is_open:
+            raise SessionError("the catalogs' server has ended the transaction", sqlstate="40001")
+        return replace(opened, stack=ExitStack())
+
+    def _opened(self, session: AskingSession, *, is_apart: bool) -> _Asked | None:
+        """Open a transaction at a standby that stands at the session's snapshot; None if it has gone on meanwhile."""
+        assert session.snapshot is not None
+        with ExitStack() as stack:
+            standby = stack.enter_context(self._servers.lent(session.database, session.snapshot, is_apart=is_apart))
+            with standby.steadiness.held():
+                if not is_apart and standby.feed.end != session.snapshot.state.lsn:
+                    return None
+                connection = stack.enter_context(standby.connection(session.user, _settings(session)))
+                connection.run("SELECT 1")
+            return _Asked(connection, standby, stack.pop_all(), is_marked=True)
+
+
+def _looked_at(sql: str, types: Sequence[int], asked: _Asked) -> tuple[Parsed, StatementTree]:
+    """Parse a statement, and look at what it is about; nobody runs yet what users have made.
+
+    Raises:
+        NotAnsweredError: parsing might do so already.
+    """
+    standby = asked.standby
+    if standby.leading_names().are_in(sql):
+        raise NotAnsweredError("it has a name that leads to a type whose values are read by code of users")
+    parsed = asked.connection.parse(sql, types)
+    tree = statement_tree(parsed.tree)
+    given = {type for type in parsed.parameters if type >= FIRST_NORMAL_OBJECT_ID}
+    return parsed, replace(tree, types=tree.types | given)
+
+
+def _valued(sql: str, tree: StatementTree, arguments: Arguments, asked: _Asked, session: AskingSession) -> None:
+    """Parse a statement with the values of our functions in it, and check that it may be answered.
+
+    Raises:
+        NotAnsweredError: it may not.
+    """
+    valued = with_values(sql, tree, asked.standby.feed.end, asked.connection.next_xid)
+    if valued != sql:
         try:
-            standby = self._servers.standby(session.database, session.snapshot)
-            with standby.connection(session.user, _settings(session)) as connection:
-                yield connection, standby
-        except (LocalServerError, CatalogError, psycopg.Error) as error:
-            raise NotAnsweredError(str(error)) from error
+            _, tree = _looked_at(valued, arguments.types, asked)
         except SessionError as error:
-            if error.sqlstate == UNDEFINED_FILE:
-                raise NotAnsweredError(ROWS_REASON) from error
-            if error.sqlstate == INSUFFICIENT_PRIVILEGE and standby.is_stood_in_for(session.user):
-                raise NotAnsweredError(f"{STAND_IN} stands in for the user: {error.message}") from error
-            raise
+            if error.sqlstate != SYNTAX_ERROR:
+                raise
+            raise NotAnsweredError("it calls a function of the log in FROM") from None
+    is_limited = session.publications is not None
+    asking = asked.standby.asking(session.user, asked.connection, is_limited=is_limited)
+    reason = refusal(valued, tree, facts_of(tree, asked.standby.ask), asking)
+    if reason is not None:
+        raise NotAnsweredError(reason)
 
 
-def _names_table(connection: AskedConnection) -> bool:
-    """Tell whether the statement that was parsed names a table of a user."""
-    return connection.run(_TABLES_LOCKED).ntuples > 0
+@contextmanager
+def _translated(is_stood_in_for: bool) -> Iterator[None]:
+    """Let errors of a standby be what the client is told.
+
+    Raises:
+        NotAnsweredError: the standby lacks what the source has.
+    """
+    try:
+        yield
+    except SessionError as error:
+        if error.sqlstate == UNDEFINED_FILE:
+            raise NotAnsweredError(ROWS_REASON) from error
+        if error.sqlstate == INSUFFICIENT_PRIVILEGE and is_stood_in_for:
+            raise NotAnsweredError(f"{STAND_IN} stands in for the user: {error.message}") from error
+        raise
 
 
 def _rows_of(sql: str, columns: tuple[Column, ...]) -> TableRows:
@@ -171,32 +246,3 @@ def _arguments(parameters: Sequence[Parameter]) -> Arguments:
 
 def _settings(session: AskingSession) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in session.settings if name.lower() not in _NOT_SENT]
-
-
-def _columns(result: PGresult) -> tuple[Column, ...]:
-    return tuple(
-        Column(
-            (result.fname(i) or b"").decode("utf-8", "surrogateescape"),
-            result.ftype(i),
-            result.fsize(i),
-            result.fmod(i),
-            result.ftable(i),
-            result.ftablecol(i),
-        )
-        for i in range(result.nfields)
-    )
-
-
-def _answered(
-    columns: tuple[Column, ...], results: dict[int, PGresult], formats: Sequence[int], messages: bytes
-) -> Answered:
-    """Put an answer together from results that are each in one format."""
-    first = next(iter(results.values()))
-    count = first.nfields
-    forms = list(formats) if len(formats) == count else [formats[0] if formats else 0] * count
-    by_column = [results[form] for form in forms]
-    rows: list[tuple[Value, ...]] = [
-        tuple(by_column[i].get_value(row, i) for i in range(count)) for row in range(first.ntuples)
-    ]
-    tag = (first.command_status or b"").decode()
-    return Answered(columns or None, rows, tag, messages)

@@ -4,14 +4,14 @@ In: a SELECT of columns of one table, perhaps with a condition, that :mod:`headw
 behind ``COPY (``. Out: its rows as values, each in the format that its column is wanted in. Whether the user may read
 the table is asked of the catalogs' server, where the user's role has its rights.
 
-PostgreSQL: copyto.c (CopyAttributeOutText, CopySendInt32). Known gaps: as those of COPY; rows are held in memory.
+PostgreSQL: copyto.c (CopyAttributeOutText, CopySendInt32). Known gaps: as those of COPY.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -22,18 +22,15 @@ from headwater.protocol.backend_messages import Column, Value
 from headwater.slots.kept_state import KeptState
 from headwater.walsender.catalog_server.asked_connection import AskedConnection
 from headwater.walsender.copying.copied_rows import CopySource, copied_rows
-from headwater.walsender.elsewhere import Answered, NotAnsweredError
+from headwater.walsender.elsewhere import NotAnsweredError
 from headwater.walsender.sql.copy_shapes import CopyTable, parse_copy
-
-MOST_BYTES = 256 << 20
-"""Of rows that an answer may have."""
 
 _BINARY_HEADER = 19
 _ESCAPE = re.compile(rb"\\(.)", re.S)
 _ESCAPED = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _STAR = re.compile(r"\s*(?:SELECT\s+\*\s+FROM|TABLE)\s+", re.I)
 
-_RIGHTS = b"""
+_RIGHTS = """
 SELECT pg_catalog.row_security_active(c.oid), pg_catalog.has_table_privilege(c.oid, 'SELECT')
 OR ($4 = '' AND (SELECT pg_catalog.bool_and(pg_catalog.has_column_privilege(c.oid, a, 'SELECT'))
 FROM pg_catalog.unnest($3::pg_catalog.text[]) a))
@@ -69,10 +66,10 @@ class TableRows:
         if is_filtered == b"t":
             raise NotAnsweredError(f'row security of "{copy.schema}.{copy.table}" leaves out rows for this user')
 
-    def answer(
+    def rows(
         self, source: CopySource, at: KeptState, formats: Sequence[int], settings: Mapping[str, str]
-    ) -> Answered:
-        """Read the rows.
+    ) -> Generator[tuple[Value, ...], None, None]:
+        """Read the rows, as they are wanted.
 
         Args:
             source: of rows; at: the state as of which they are wanted.
@@ -80,33 +77,26 @@ class TableRows:
             settings: that values are printed under.
 
         Raises:
-            NotAnsweredError: they are too many.
             HeadwaterError: they cannot be read.
         """
         count = len(self.columns)
         forms = list(formats) if len(formats) == count else [formats[0] if formats else 0] * count
-        results = {form: self._rows(source, at, form, settings) for form in sorted(set(forms)) or [0]}
-        if len(results) == 1:
-            rows = next(iter(results.values()))
-        else:
-            pairs = zip(*results.values(), strict=True)
-            rows = [tuple(both[form][i] for i, form in enumerate(forms)) for both in pairs]
-        return Answered(self.columns, rows, f"SELECT {len(rows)}")
+        places = sorted(set(forms)) or [0]
+        with ExitStack() as stack:
+            each = [stack.enter_context(closing(self._rows(source, at, form, settings))) for form in places]
+            for both in zip(*each, strict=True):
+                yield both[0] if len(both) == 1 else tuple(both[form][i] for i, form in enumerate(forms))
 
     def _rows(
         self, source: CopySource, at: KeptState, form: int, settings: Mapping[str, str]
-    ) -> list[tuple[Value, ...]]:
+    ) -> Generator[tuple[Value, ...], None, None]:
         copy = replace(self.copy, is_binary=bool(form))
-        values = {**settings, "client_encoding": "UTF8"}
-        copied, rows, size = copied_rows(source, at, copy, LocalEngine(), values), list[tuple[Value, ...]](), 0
+        copied = copied_rows(source, at, copy, LocalEngine(), {**settings, "client_encoding": "UTF8"})
         with closing(copied.batches) as batches:
             for batch in batches:
-                data, size = batch.data.tobytes(), size + len(batch.data)
-                if size > MOST_BYTES:
-                    raise NotAnsweredError(f"it has more than {MOST_BYTES >> 20} MB of rows: read them by COPY")
+                data = batch.data.tobytes()
                 payloads = [data[start:stop] for start, stop in pairwise(batch.offsets.tolist())]
-                rows += map(_text_row, payloads) if not form else _binary_rows(payloads)
-        return rows
+                yield from map(_text_row, payloads) if not form else _binary_rows(payloads)
 
 
 def table_rows(sql: str, columns: tuple[Column, ...]) -> TableRows | None:
@@ -115,6 +105,8 @@ def table_rows(sql: str, columns: tuple[Column, ...]) -> TableRows | None:
     Args:
         sql: the statement; columns: of its result.
     """
+    if any(not column.table or column.number < 1 for column in columns):
+        return None  # Such as user, which is a function without parentheses.
     star = _STAR.match(sql)
     if star is not None:
         names = ", ".join('"' + column.name.replace('"', '""') + '"' for column in columns)

@@ -9,23 +9,29 @@ Calls come from several threads; those for one standby take turns.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.copy.server_settings import read_configured
 from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import store_of
+from headwater.local_servers.server_errors import LocalServerError
 from headwater.local_servers.server_programs import ServerPrograms
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
-from headwater.walsender.catalog_server.standby import Standby
+from headwater.walsender.catalog_server.standby import OF_ANSWERS, Standby
 from headwater.walsender.catalog_server.system_files import name_of_superuser, system_files
 
 MOST_PAST = 4
-"""Standbys at past LSNs, of all databases: the one that was not asked for longest goes first."""
+"""Standbys at past LSNs, of all databases: the one that was not asked for longest goes first, if nobody uses it."""
+
+IDLE_SECONDS = 300.0
+"""After which a standby at a past LSN is stopped that nobody uses."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class _Place:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     standby: Standby | None = None
+    users: int = 0
+    since: float = 0.0
 
     def close(self) -> None:
         if self.standby is not None:
@@ -68,6 +76,17 @@ def _closed_on_failure(place: _Place) -> Iterator[None]:
         raise
 
 
+def _stands_at(place: _Place, lsn: int) -> bool:
+    standby = place.standby
+    return standby is not None and standby.feed.end == lsn
+
+
+def _close_all(places: Iterable[_Place]) -> None:
+    for place in places:
+        with place.lock:
+            place.close()
+
+
 class CatalogServers:
     """The standbys.
 
@@ -80,16 +99,29 @@ class CatalogServers:
         self._lock = threading.Lock()
         self._present: dict[str, _Place] = {}
         self._past: OrderedDict[tuple[str, int], _Place] = OrderedDict()
+        self._watch = threading.Event()
+        self._watcher: threading.Thread | None = None
 
-    def standby(self, database: str, snapshot: KeptState | None) -> Standby:
-        """Return a standby of a database that stands at a state, or at the end of the log.
+    @contextmanager
+    def lent(self, database: str, snapshot: KeptState | None, *, is_apart: bool = False) -> Iterator[Standby]:
+        """Lend a standby of a database that stands at a state, or at the end of the log.
+
+        Args:
+            database: its name; snapshot: the state; None for the end of the log.
+            is_apart: a standby that does not go on; else one that does, if it stands there, may be lent.
 
         Raises:
-            LocalServerError: there are no programs, or the server does not start.
+            LocalServerError: there are no programs, the server does not start, or there are too many.
             HeadwaterError: the backup or the WAL cannot be read.
         """
-        place = self._place(database, snapshot)
+        with self._taken(database, snapshot, is_apart) as place:
+            yield self._standing(database, snapshot, place)
+
+    def _standing(self, database: str, snapshot: KeptState | None, place: _Place) -> Standby:
         with place.lock, _closed_on_failure(place):
+            if snapshot is not None and place.standby is not None:
+                place.standby.check_runs()
+                return place.standby
             state = self._source.state_at_end(database) if snapshot is None else snapshot
             if place.standby is not None and place.standby.feed.end >= state.state.lsn:
                 place.standby.check_runs()
@@ -104,34 +136,74 @@ class CatalogServers:
                 place.standby.go_on(self._source.wal(place.standby.feed.end), state.state.lsn)
             return place.standby
 
+    def end_idle(self) -> None:
+        """Stop the standbys at past LSNs that nobody has used for long."""
+        with self._lock:
+            before = time.monotonic() - IDLE_SECONDS
+            keys = [key for key, place in self._past.items() if not place.users and place.since < before]
+            leaving = [self._past.pop(key) for key in keys]
+        _close_all(leaving)
+
     def close(self) -> None:
         """Stop all of them."""
+        self._watch.set()
         with self._lock:
             places = [*self._present.values(), *self._past.values()]
             self._present.clear()
             self._past.clear()
-        for place in places:
-            with place.lock:
-                place.close()
+        _close_all(places)
 
-    def _place(self, database: str, snapshot: KeptState | None) -> _Place:
+    @contextmanager
+    def _taken(self, database: str, snapshot: KeptState | None, is_apart: bool) -> Iterator[_Place]:
+        """Take the place of a standby, which stays as long as somebody uses it."""
         with self._lock:
-            if snapshot is None:
-                return self._present.setdefault(database, _Place())
-            key = database, snapshot.state.lsn
-            place = self._past.setdefault(key, _Place())
-            self._past.move_to_end(key)
-            leaving = [self._past.popitem(last=False)[1] for _ in range(len(self._past) - MOST_PAST)]
-        for old in leaving:
-            with old.lock:
-                old.close()
-        return place
+            place, leaving = self._place(database, snapshot, is_apart)
+            place.users += 1
+        try:
+            _close_all(leaving)
+            yield place
+        finally:
+            with self._lock:
+                place.users -= 1
+                place.since = time.monotonic()
+
+    def _place(self, database: str, snapshot: KeptState | None, is_apart: bool) -> tuple[_Place, list[_Place]]:
+        """Return a place, and those that leave for it.
+
+        Raises:
+            LocalServerError: all are in use.
+        """
+        present = self._present.setdefault(database, _Place())
+        if snapshot is None or (not is_apart and _stands_at(present, snapshot.state.lsn)):
+            return present, []
+        key = database, snapshot.state.lsn
+        leaving = []
+        if key not in self._past and len(self._past) >= MOST_PAST:
+            unused = next((key for key, place in self._past.items() if not place.users), None)
+            if unused is None:
+                raise LocalServerError(f"catalogs are read as of {MOST_PAST} past LSNs already")
+            leaving = [self._past.pop(unused)]
+        place = self._past.setdefault(key, _Place())
+        self._past.move_to_end(key)
+        self._begin_watch()
+        return place, leaving
+
+    def _begin_watch(self) -> None:
+        """Look for idle standbys now and then, from the first one at a past LSN on."""
+        if self._watcher is None:
+            self._watcher = threading.Thread(target=self._look_for_idle, daemon=True, name="idle standbys")
+            self._watcher.start()
+
+    def _look_for_idle(self) -> None:
+        while not self._watch.wait(IDLE_SECONDS / 5):
+            self.end_idle()
 
     def _begin(self, database: str, state: KeptState, files: SystemFiles) -> Standby:
         source, store = self._source, store_of(state.state.catalog)
         backup = DataDirectory(source.backup)
         files |= system_files(open_catalog(source.backup, database))
-        standby = Standby(source.programs(), backup, files, database, name_of_superuser(store), state.server_settings)
+        defaults = {name: setting.value for name, setting in read_configured(source.backup, OF_ANSWERS).items()}
+        standby = Standby(source.programs(), backup, files, database, name_of_superuser(store), defaults)
         try:
             standby.begin(source.wal(backup.start_lsn), state.state.lsn)
         except BaseException:

@@ -13,12 +13,9 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, LiteralString
-
-import psycopg
 
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.server_settings import SESSION_SETTINGS
@@ -29,6 +26,7 @@ from headwater.local_servers.server_programs import ServerPrograms
 from headwater.local_servers.server_user import give_to_server
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
+from headwater.protocol.backend_messages import Value
 from headwater.wal.control import settings_of_standbys
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
@@ -37,8 +35,10 @@ from headwater.wal.segments.timelines import read_history
 from headwater.walsender.catalog_server.asked_connection import AskedConnection
 from headwater.walsender.catalog_server.data_copy import copy_catalogs
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
-from headwater.walsender.catalog_server.function_rules import FUNCTIONS, Asking, FunctionRules
+from headwater.walsender.catalog_server.function_rules import Asking
 from headwater.walsender.catalog_server.stand_in import STAND_IN
+from headwater.walsender.catalog_server.statement_facts import LeadingNames, leading_names
+from headwater.walsender.catalog_server.steadiness import Steadiness
 from headwater.walsender.catalog_server.wal_feed import WalFeed
 
 REPLAY_SECONDS = 600.0
@@ -55,6 +55,7 @@ SETTINGS = {
     "shared_buffers": "32MB",
     "wal_retrieve_retry_interval": "2s",
     "temp_file_limit": "1GB",
+    "max_standby_archive_delay": "5s",
     "wal_recycle": "off",
     "max_replication_slots": "1000",
     "default_transaction_read_only": "on",
@@ -65,24 +66,40 @@ SETTINGS = {
 }
 """Without prefetching: blocks that records name are not there. Many slots, as origins of replication count as such."""
 
+OF_ANSWERS = SESSION_SETTINGS | {
+    *("array_nulls", "backslash_quote", "default_text_search_config", "escape_string_warning", "lc_numeric", "lc_time"),
+    *("quote_all_identifiers", "standard_conforming_strings", "transform_null_equals", "xmlbinary", "xmloption"),
+}
+"""Settings that change what statements mean, or how values are read and printed."""
+
 
 MOST_IDLE = 8
 """Connections of a role that are kept for the next statement."""
 
-_PLAIN_ROLE: LiteralString = """
-SELECT 1 FROM pg_catalog.pg_roles r WHERE rolname = %s AND rolcanlogin AND NOT rolsuper AND NOT EXISTS (
+_PLAIN_ROLE = """
+SELECT 1 FROM pg_catalog.pg_roles r WHERE rolname OPERATOR(pg_catalog.=) $1::pg_catalog.name
+AND rolcanlogin AND NOT rolsuper AND NOT EXISTS (
     SELECT 1 FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c
     WHERE s.setrole = r.oid AND c ~* '^(role|session_authorization)=')
 """
-_CLOSED_SCHEMAS: LiteralString = """
-SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ANY (%s) AND NOT pg_catalog.has_schema_privilege(%s, oid, 'USAGE')
+_CLOSED_SCHEMAS = """
+SELECT 1 FROM pg_catalog.pg_namespace
+WHERE nspname = ANY ($1::pg_catalog.name[]) AND NOT pg_catalog.has_schema_privilege($2, oid, 'USAGE')
 """
 
 
-_OWN_SETTINGS: LiteralString = """
-SELECT unnest(s.setconfig) FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
-LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase
-WHERE r.rolname = %s AND (d.datname = %s OR s.setdatabase = 0) ORDER BY s.setdatabase <> 0
+_LOGINS = """
+SELECT pg_catalog.md5(pg_catalog.concat(
+    (SELECT pg_catalog.array_agg(s ORDER BY s.setdatabase, s.setrole) FROM pg_catalog.pg_db_role_setting s),
+    (SELECT pg_catalog.array_agg(ROW(r.oid, r.rolname, r.rolcanlogin) ORDER BY r.oid) FROM pg_catalog.pg_authid r)))
+"""
+"""Asks for something that is another where a login would begin otherwise: as another role, or with other settings."""
+
+_OWN_SETTINGS = """
+SELECT pg_catalog.unnest(s.setconfig) FROM pg_catalog.pg_db_role_setting s
+JOIN pg_catalog.pg_roles r ON r.oid = s.setrole LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase
+WHERE r.rolname = $1::pg_catalog.name AND (d.datname = $2::pg_catalog.name OR s.setdatabase = 0)
+ORDER BY s.setdatabase <> 0
 """
 
 
@@ -94,11 +111,13 @@ class Standby(LocalServer):
         source: the backup.
         files: the system files of the database, as the backup and the fold's state know them.
         database: the database's name; superuser: that of the role that asks the server where it is.
-        defaults: settings that sessions begin with, names and values, as the source's configuration has them.
+        defaults: settings that sessions begin with, names and values, as the source's configuration has them; those
+            of databases and roles are in the catalogs.
 
     Attributes:
         files: as given; more of them may come.
         feed: the WAL that it was given.
+        steadiness: of what has been replayed: who holds it sees no catalog change.
     """
 
     def __init__(
@@ -108,16 +127,20 @@ class Standby(LocalServer):
         files: SystemFiles,
         database: str,
         superuser: str,
-        defaults: Sequence[tuple[str, str]] = (),
+        defaults: Mapping[str, str],
     ) -> None:
         super().__init__(programs)
         self._defaults = defaults
         self._source, self.files = source, files
         self._database, self._superuser = database, superuser
-        self._watching: psycopg.Connection[Any] | None = None
-        self._lock = threading.Lock()
+        self._watching: AskedConnection | None = None
+        self._lock, self._watching_lock = threading.Lock(), threading.Lock()
         self._idle: dict[str, list[AskedConnection]] = {}
-        self._rules: tuple[int, FunctionRules] | None = None
+        self._leading: tuple[int, LeadingNames] | None = None
+        self._logins: tuple[int, Value] = (0, None)
+        self._stands_at = 0  # What is kept of catalogs is of this LSN; it changes when all up to it is replayed.
+        self._plain: dict[str, tuple[int, bool]] = {}
+        self.steadiness = Steadiness()
         self.make_home()
         self.feed = WalFeed(self.wal_directory, source.start_lsn, source.control.wal_segment_size)
 
@@ -141,28 +164,33 @@ class Standby(LocalServer):
                 self.feed.write(wal, min(until, self.feed.end + STEP_BYTES), self.files)
             time.sleep(0.01)
         self._replay(wal, until)
+        self._stands_at = self.feed.end
 
     def go_on(self, wal: WalDirectory, until: int) -> None:
         """Replay more WAL; as :meth:`begin`."""
         if until <= self.feed.end:
             return
-        self._take_histories(wal)
-        self._replay(wal, until)
+        with self.steadiness.broken():
+            self._take_histories(wal)
+            self._replay(wal, until)
+            self._stands_at = self.feed.end
 
-    def watching(self) -> psycopg.Connection[Any]:
-        """Return the connection of the superuser, which no client gets.
+    def ask(self, query: str, values: Sequence[str] = ()) -> list[tuple[Value, ...]]:
+        """Ask for what is there now, as the superuser, whose session no client gets.
 
         Raises:
             LocalServerError: the server does not let it in.
+            SessionError: the server refuses it.
         """
-        if self._watching is None:
-            # Names that the source's users made must not come before the server's own in a superuser's session.
-            words = {**self.connection_words(self._database, self._superuser), "options": "-c search_path="}
-            try:
-                self._watching = psycopg.connect(**words, autocommit=True)
-            except psycopg.Error as error:
-                raise LocalServerError(f"the server of the catalogs lets nobody in: {error}") from None
-        return self._watching
+        with self._watching_lock:
+            if self._watching is None or not self._watching.is_clean:
+                # Names that the source's users made must not come before the server's own in a superuser's session.
+                self._watching = self._connect(self._superuser, options="-c search_path=")
+            return self._watching.ask(query, values)
+
+    def _connect(self, role: str, **words: str) -> AskedConnection:
+        parameters = {"user": role, "database": self._database, **words}
+        return AskedConnection(self.socket_directory, self.port, parameters)
 
     @contextmanager
     def connection(self, user: str, settings: Sequence[tuple[str, str]]) -> Iterator[AskedConnection]:
@@ -174,40 +202,55 @@ class Standby(LocalServer):
         Raises:
             LocalServerError: the server refuses it.
         """
-        role = user
-        if not self._is_plain_role(user):
-            role, settings = self._stand_in(), [*self._own_settings(user), *settings]
+        role = user if self._is_plain_role(user) else self._stand_in()
         with self._lock:
-            idle = self._idle.setdefault(role, [])
+            idle = self._idle_of(role)
             asked = idle.pop() if idle else None
         if asked is None:
-            asked = AskedConnection(self.connection_words(self._database, role))
+            asked = self._connect(role)
         try:
-            asked.begin(settings)
-            if role != user:
-                asked.stand_in_for(user)
+            asked.begin()
+            self.renew(asked, user, settings)
             yield asked
         finally:
             self._take_back(asked, idle)
+
+    def _idle_of(self, role: str) -> list[AskedConnection]:
+        """Return the connections of a role that nobody has, if one that is made now would be like them."""
+        at = self._stands_at
+        if self._logins[0] != at:
+            before, self._logins = self._logins[1], (at, self.ask(_LOGINS)[0][0])
+            if before != self._logins[1]:
+                for asked in (asked for asked_ones in self._idle.values() for asked in asked_ones):
+                    asked.close()
+                self._idle = {}
+        return self._idle.setdefault(role, [])
+
+    def renew(self, asked: AskedConnection, user: str, settings: Sequence[tuple[str, str]]) -> None:
+        """Let settings be those of the transaction of a connection that was lent."""
+        if self._is_plain_role(user):
+            asked.take_settings(settings)
+        else:
+            asked.take_settings([*self._own_settings(user), *settings])
+            asked.stand_in_for(user)
 
     def is_stood_in_for(self, user: str) -> bool:
         """Tell whether another role than that of a user's name asks for the user."""
         return not self._is_plain_role(user)
 
-    def asking(self, user: str, connection: AskedConnection) -> Asking:
+    def asking(self, user: str, connection: AskedConnection, *, is_limited: bool) -> Asking:
         """Tell how a user asks, by a connection that was lent for that."""
         if self._is_plain_role(user):
-            return Asking(is_stood_in_for=False, is_path_open=True)
-        names = _names(connection.search_path())
-        closed = self._ask(_CLOSED_SCHEMAS, (names, STAND_IN))
-        return Asking(is_stood_in_for=True, is_path_open=not closed)
+            return Asking(is_stood_in_for=False, is_path_open=True, is_limited=is_limited)
+        closed = self.ask(_CLOSED_SCHEMAS, (_array(_names(connection.search_path())), STAND_IN))
+        return Asking(is_stood_in_for=True, is_path_open=not closed, is_limited=is_limited)
 
-    def function_rules(self) -> FunctionRules:
-        """Return the rules for the functions that there are now."""
+    def leading_names(self) -> LeadingNames:
+        """Return the names by which parsing may come to code of users, as they are now."""
         with self._lock:
-            if self._rules is None or self._rules[0] != self.feed.end:
-                self._rules = self.feed.end, FunctionRules(self._watching_rows(FUNCTIONS, ()))
-            return self._rules[1]
+            if self._leading is None or self._leading[0] != self._stands_at:
+                self._leading = self._stands_at, leading_names(self.ask)
+            return self._leading[1]
 
     def _take_back(self, asked: AskedConnection, idle: list[AskedConnection]) -> None:
         try:
@@ -216,19 +259,24 @@ class Standby(LocalServer):
             asked.close()
             return
         with self._lock:
-            if asked.is_clean and len(idle) < MOST_IDLE:
+            if asked.is_clean and len(idle) < MOST_IDLE and any(idle is known for known in self._idle.values()):
                 idle.append(asked)
                 return
         asked.close()
 
     def _own_settings(self, user: str) -> list[tuple[str, str]]:
         """Return the settings of a user's role that change how values are read and printed."""
-        rows = self._ask(_OWN_SETTINGS, (user, self._database))
-        pairs = [text.partition("=") for (text,) in rows]
-        return [(name, value) for name, _, value in pairs if name.lower() in SESSION_SETTINGS]
+        rows = self.ask(_OWN_SETTINGS, (user, self._database))
+        pairs = [(text or b"").decode("utf-8", "surrogateescape").partition("=") for (text,) in rows]
+        return [(name, value) for name, _, value in pairs if name.lower() in OF_ANSWERS]
 
     def _is_plain_role(self, user: str) -> bool:
-        return bool(self._ask(_PLAIN_ROLE, (user,)))
+        at = self._stands_at
+        end, is_plain = self._plain.get(user, (-1, False))
+        if end != at:
+            is_plain = bool(self.ask(_PLAIN_ROLE, (user,)))
+            self._plain[user] = at, is_plain
+        return is_plain
 
     def _stand_in(self) -> str:
         if self.feed.hides_role:
@@ -238,22 +286,11 @@ class Standby(LocalServer):
             )
         return STAND_IN
 
-    def _ask(self, query: LiteralString, values: Sequence[object]) -> list[Any]:
-        with self._lock:
-            return self._watching_rows(query, values)
-
-    def _watching_rows(self, query: LiteralString, values: Sequence[object]) -> list[Any]:
-        return self.watching().execute(query, values).fetchall()
-
     def close(self) -> None:
         """Stop the server and remove its directory."""
         if self._watching is not None:
             self._watching.close()
         super().close()
-
-    def connection_words(self, database: str, user: str) -> dict[str, Any]:
-        """Return what libpq connects with."""
-        return {"host": str(self.socket_directory), "port": str(self.port), "user": user, "dbname": database}
 
     def _replay(self, wal: WalDirectory, until: int) -> None:
         """Give the server WAL, some at a time, and take away what it has replayed."""
@@ -282,10 +319,10 @@ class Standby(LocalServer):
 
     def _replayed(self) -> int:
         try:
-            row = self.watching().execute("SELECT pg_last_wal_replay_lsn()").fetchone()
-        except psycopg.Error:
+            row = self.ask("SELECT pg_catalog.pg_last_wal_replay_lsn()")[0]
+        except (SessionError, LocalServerError):
             return 0
-        return Lsn.parse(row[0]) if row is not None and row[0] is not None else 0
+        return Lsn.parse(row[0].decode()) if row[0] is not None else 0
 
     def _take_histories(self, wal: WalDirectory) -> None:
         """Write the history files of the timelines that the WAL is on."""
@@ -303,7 +340,7 @@ class Standby(LocalServer):
         limits = settings_of_standbys(control, self._source.major)
         settings = {**SETTINGS, **{name: str(value) for name, value in limits.items()}}
         settings["max_connections"] = str(max(limits["max_connections"], MOST_SESSIONS))
-        settings.update((name, value) for name, value in self._defaults if name in SESSION_SETTINGS)
+        settings.update(self._defaults)
         settings["unix_socket_directories"] = str(self.socket_directory)
         settings["port"] = str(self.port)
         if VERSIONS[self._source.major].prefetches_in_recovery:
@@ -331,3 +368,8 @@ def _names(path: str) -> list[str]:
     """Return the names in a search path as the server prints it."""
     parts = re.findall(r'"((?:[^"]|"")*)"|([^,\s"]+)', path)
     return [quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in parts]
+
+
+def _array(names: Sequence[str]) -> str:
+    escaped = (name.replace("\\", "\\\\").replace('"', '\\"') for name in names)
+    return "{" + ",".join(f'"{name}"' for name in escaped) + "}"

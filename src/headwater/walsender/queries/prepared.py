@@ -8,9 +8,9 @@ PostgreSQL: CachedPlanSource, PortalData.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import INVALID_BINARY_REPRESENTATION
@@ -35,6 +35,48 @@ def as_they_are(row: Sequence[Any], _: Sequence[int]) -> Sequence[Value]:
     return row
 
 
+class RowSource(Protocol):
+    """Rows that are fetched as they are wanted, each once."""
+
+    def take(self, limit: int | None) -> Iterator[Sequence[Any]]:
+        """Give the next rows, as many at most; of None all that are left.
+
+        Raises:
+            SessionError: they cannot be had.
+        """
+
+    def notices(self) -> bytes:
+        """Return the messages that have come with rows since they were asked for last."""
+
+    def close(self) -> None:
+        """Let go of what is left."""
+
+
+class ReadyRows:
+    """Rows that are all there.
+
+    Args:
+        rows: they.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._rows, self._position = rows, 0
+
+    def take(self, limit: int | None) -> Iterator[Sequence[Any]]:
+        """Give the next rows; see :class:`RowSource`."""
+        start = self._position
+        self._position = len(self._rows) if limit is None else min(len(self._rows), start + limit)
+        return iter(self._rows[start : self._position])
+
+    def notices(self) -> bytes:
+        """Return no messages."""
+        return b""
+
+    def close(self) -> None:
+        """Let go of what is left."""
+        self._rows = ()
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of running a statement.
@@ -45,6 +87,7 @@ class Outcome:
         rows: values, which ``encode`` makes ready to be sent.
         before, after: whole messages that go before the rows, and after CommandComplete.
         is_query: its rows can be fetched piece by piece.
+        source: gives the rows instead, as they are wanted.
     """
 
     tag: str
@@ -54,6 +97,11 @@ class Outcome:
     before: bytes = b""
     after: bytes = b""
     is_query: bool = False
+    source: RowSource | None = None
+
+    def opened(self) -> RowSource:
+        """Return what gives the rows; to be called once."""
+        return self.source or ReadyRows(self.rows)
 
 
 Run = Callable[[Sequence[int]], Outcome]

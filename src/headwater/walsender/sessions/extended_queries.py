@@ -8,7 +8,7 @@ PostgreSQL: exec_parse_message, exec_bind_message, exec_execute_message, exec_de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from headwater.errors import SessionError
@@ -72,13 +72,16 @@ class ExtendedQueries:
     def __init__(self, preparing: Preparing) -> None:
         self._preparing = preparing
 
-    def answer(self, message: Message) -> bytes:
-        """Answer a message.
+    def answer(self, message: Message) -> Iterator[bytes]:
+        """Answer a message, piece by piece.
 
         Raises:
             SessionError: it is refused.
         """
-        return _ANSWERS[message.kind](self, message.body)
+        if message.kind == EXECUTE:
+            yield from self.execute(message.body)
+        else:
+            yield _ANSWERS[message.kind](self, message.body)
 
     def parse(self, body: bytes) -> bytes:
         """Prepare a statement."""
@@ -105,7 +108,7 @@ class ExtendedQueries:
         portals.check_new_portal(name)
         run = statement.bind(list(self._parameters(message, statement)))
         _check_formats(message.result_formats, statement.columns)
-        portals.portals[name] = Portal(name, statement, run, message.result_formats)
+        portals.add(Portal(name, statement, run, message.result_formats))
         return BIND_COMPLETE
 
     def _parameters(self, message: Bind, statement: Prepared) -> list[RawParameter]:
@@ -131,20 +134,23 @@ class ExtendedQueries:
         self._check_not_failed(is_allowed=portal.columns is None)
         return _described(portal.columns, portal.column_formats())
 
-    def execute(self, body: bytes) -> bytes:
+    def execute(self, body: bytes) -> Iterator[bytes]:
         """Run a portal, or go on with it."""
         message = execute_message(body)
         portal = self._preparing.portals.portal(self._text(message.portal))
         if not portal.statement.kind:
-            return EMPTY_QUERY
+            yield EMPTY_QUERY
+            return
         self._check_not_failed(is_allowed=portal.statement.ends_transaction)
-        return executed(portal, message.row_limit)
+        yield from executed(portal, message.row_limit)
 
     def close(self, body: bytes) -> bytes:
         """Let go of a statement, or a portal; that there is none is no error."""
         message, portals = close_message(body), self._preparing.portals
-        names = portals.statements if message.kind == STATEMENT else portals.portals
-        names.pop(self._text(message.name), None)
+        if message.kind == STATEMENT:
+            portals.statements.pop(self._text(message.name), None)
+        else:
+            portals.drop(self._text(message.name))
         return CLOSE_COMPLETE
 
     def _text(self, data: bytes) -> str:
@@ -162,8 +168,8 @@ _TEXTS = {18, 19, 25, 1043}
 """Types whose binary form is text in the client's encoding."""
 
 
-def executed(portal: Portal, row_limit: int) -> bytes:
-    """Return what executing a portal answers: rows, and that it is done or suspended.
+def executed(portal: Portal, row_limit: int) -> Iterator[bytes]:
+    """Give what executing a portal answers, piece by piece: rows, and that it is done or suspended.
 
     Args:
         portal: it; row_limit: rows at most, 0 for all.
@@ -174,15 +180,19 @@ def executed(portal: Portal, row_limit: int) -> bytes:
     for form in portal.column_formats():
         if form not in (0, 1):
             raise SessionError(f"unsupported format code: {form}", sqlstate=INVALID_PARAMETER_VALUE)
-    rows = portal.fetched(row_limit or None)
-    outcome = portal.outcome
-    assert outcome is not None
-    sent = outcome.before + b"".join(map(data_row, rows))
+    outcome = portal.started()
+    yield outcome.before
+    count = 0
+    for row in portal.fetched(row_limit or None) if outcome.columns is not None else ():
+        count += 1
+        yield data_row(row)
     # Whether there is more is not known as long as no more rows are asked for than there are.
-    if row_limit and len(rows) == row_limit and outcome.columns is not None:
-        return sent + PORTAL_SUSPENDED
-    tag = f"{outcome.tag} {len(rows)}" if outcome.is_query else outcome.tag
-    return sent + command_complete(tag) + outcome.after
+    if row_limit and count == row_limit and outcome.columns is not None:
+        yield PORTAL_SUSPENDED
+        return
+    tag = f"{outcome.tag} {count}" if outcome.is_query else outcome.tag
+    assert portal.rows is not None
+    yield portal.rows.notices() + command_complete(tag) + outcome.after
 
 
 def _described(columns: Sequence[Column] | None, formats: Sequence[int] = ()) -> bytes:
@@ -202,6 +212,5 @@ _ANSWERS: dict[bytes, Callable[[ExtendedQueries, bytes], bytes]] = {
     PARSE: ExtendedQueries.parse,
     BIND: ExtendedQueries.bind,
     DESCRIBE: ExtendedQueries.describe,
-    EXECUTE: ExtendedQueries.execute,
     CLOSE: ExtendedQueries.close,
 }

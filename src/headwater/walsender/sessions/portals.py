@@ -7,8 +7,9 @@ PostgreSQL: portalmem.c, prepare.c, pquery.c (PortalRun, PortalRunFetch).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import (
@@ -17,9 +18,13 @@ from headwater.pg.sqlstates import (
     INVALID_CURSOR_NAME,
     INVALID_STATEMENT_NAME,
     OBJECT_NOT_IN_PREREQUISITE_STATE,
+    PROGRAM_LIMIT_EXCEEDED,
 )
 from headwater.protocol.backend_messages import Column, Value
-from headwater.walsender.queries.prepared import Outcome, Prepared, Run, format_of
+from headwater.walsender.queries.prepared import Outcome, Prepared, ReadyRows, RowSource, Run, format_of
+
+MOST_HELD = 256 << 20
+"""Bytes of a cursor's rows that outlive its transaction."""
 
 
 @dataclass
@@ -29,8 +34,7 @@ class Portal:
     Attributes:
         name: its name; statement: what it is of.
         formats: of its columns.
-        outcome: what running it gave; None before.
-        position: rows that were given.
+        outcome: what running it gave; None before. rows: what is left of that.
         is_held: it outlives its transaction.
     """
 
@@ -39,7 +43,7 @@ class Portal:
     run: Run
     formats: tuple[int, ...] = ()
     outcome: Outcome | None = None
-    position: int = 0
+    rows: RowSource | None = None
     is_held: bool = False
 
     @property
@@ -59,27 +63,73 @@ class Portal:
         """
         if self.outcome is None:
             self.outcome = self.run(self.formats if formats is None else formats)
+            self.rows = self.outcome.opened()
         elif self.outcome.columns is None:
             raise SessionError(f'portal "{self.name}" cannot be run', sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE)
         return self.outcome
 
-    def fetched(self, limit: int | None, formats: Sequence[int] | None = None) -> list[Sequence[Value]]:
+    def fetched(self, limit: int | None, formats: Sequence[int] | None = None) -> Iterator[Sequence[Value]]:
         """Give the next rows, encoded; of None all that are left.
 
         Raises:
             SessionError: as :meth:`started`.
         """
         outcome = self.started(formats)
-        end = len(outcome.rows) if limit is None else min(len(outcome.rows), self.position + limit)
-        rows = outcome.rows[self.position : end]
-        self.position = max(end, self.position)
+        assert self.rows is not None
         chosen = self.formats if formats is None else formats
-        return [outcome.encode(row, chosen) for row in rows]
+        return (outcome.encode(row, chosen) for row in self.rows.take(limit))
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it has no more rows."""
-        return self.outcome is not None and self.position >= len(self.outcome.rows)
+    def hold(self) -> None:
+        """Keep the rows, as the portal outlives its transaction.
+
+        Raises:
+            SessionError: as :meth:`started`, or they are too many.
+        """
+        self.started()
+        assert self.rows is not None
+        rows, size = list[Sequence[Any]](), 0
+        for row in self.rows.take(None):
+            size += sum(map(_size, row))
+            if size > MOST_HELD:
+                raise SessionError("the rows of a cursor that is held are too many", sqlstate=PROGRAM_LIMIT_EXCEEDED)
+            rows.append(row)
+        self.rows = ReadyRows(rows)
+
+    def close(self) -> None:
+        """Let go of its rows."""
+        if self.rows is not None:
+            self.rows.close()
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, bytes | str) else 8
+
+
+class CursorRows:
+    """Rows that FETCH gives; see :class:`headwater.walsender.queries.prepared.RowSource`.
+
+    Args:
+        portal: the cursor; count: of rows at most, None for all that are left; formats: of the columns.
+    """
+
+    def __init__(self, portal: Portal, count: int | None, formats: Sequence[int]) -> None:
+        self._portal, self._count, self._formats = portal, count, formats
+        self._rest: RowSource | None = None
+
+    def take(self, limit: int | None) -> Iterator[Sequence[Any]]:
+        """Give the next rows; where they are wanted in parts, nobody else must wait for the cursor meanwhile."""
+        if limit is None and self._rest is None:
+            return self._portal.fetched(self._count, self._formats)
+        if self._rest is None:
+            self._rest = ReadyRows(list(self._portal.fetched(self._count, self._formats)))
+        return self._rest.take(limit)
+
+    def notices(self) -> bytes:
+        """Return the messages that have come with rows."""
+        return b"" if self._portal.rows is None else self._portal.rows.notices()
+
+    def close(self) -> None:
+        """Let the cursor be."""
 
 
 @dataclass
@@ -110,7 +160,23 @@ class Portals:
     def drop_unnamed(self) -> None:
         """Let go of the statement and the portal that have no name."""
         self.statements.pop("", None)
-        self.portals.pop("", None)
+        self.drop("")
+
+    def add(self, portal: Portal) -> None:
+        """Add a portal, in the place of another one of its name."""
+        self.drop(portal.name)
+        self.portals[portal.name] = portal
+
+    def drop(self, name: str) -> None:
+        """Let go of a portal; that there is none is no error."""
+        portal = self.portals.pop(name, None)
+        if portal is not None:
+            portal.close()
+
+    def drop_all(self, leaves: Callable[[Portal], bool] = lambda _: True) -> None:
+        """Let go of all portals that leave."""
+        for name in [name for name, portal in self.portals.items() if leaves(portal)]:
+            self.drop(name)
 
     def statement(self, name: str) -> Prepared:
         """Return a statement.
@@ -146,4 +212,4 @@ class Portals:
 
     def end_transaction(self, *, commits: bool) -> None:
         """Let go of the portals that go with a transaction."""
-        self.portals = {name: p for name, p in self.portals.items() if p.is_held and commits}
+        self.drop_all(lambda portal: not (portal.is_held and commits))

@@ -25,6 +25,7 @@ from headwater.walsender.queries.session_statements import (
     SetModes,
     SetSetting,
 )
+from headwater.walsender.sessions.held import Held
 from headwater.walsender.sessions.session_settings import ClientSettings, SavedSettings
 
 NO_TRANSACTION = "25P01"
@@ -52,7 +53,7 @@ class Transaction(Generic[S]):
 
     Attributes:
         status: as ReadyForQuery has it.
-        snapshot: what it reads by; None for the present.
+        snapshot: what it reads by; None for the present. held: what it holds open to read by it.
         has_ended: the statement that was run last has ended it.
     """
 
@@ -60,6 +61,7 @@ class Transaction(Generic[S]):
         self._settings, self._imported, self._now = settings, imported, now
         self.status = IDLE
         self.snapshot: S | None = None
+        self.held = Held()
         self.has_ended = False
         self._modes = Modes()
         self._has_read = False
@@ -79,6 +81,11 @@ class Transaction(Generic[S]):
     def block_started(self) -> int | None:
         """When the block began; None outside of one."""
         return None if self.status == IDLE else self.started
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether the next that is read decides what all of it reads by."""
+        return self.status == IN_TRANSACTION and self.snapshot is None and self._is_repeatable
 
     def note_read(self) -> None:
         """Note that something was read."""
@@ -269,6 +276,7 @@ class Transaction(Generic[S]):
 
     def close(self) -> None:
         """Let go of the snapshot, if there is one."""
+        self.held.close()
         snapshot, self.snapshot = self.snapshot, None
         if snapshot is not None:
             snapshot.close()
