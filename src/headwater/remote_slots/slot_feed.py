@@ -1,0 +1,192 @@
+"""The feed of a slot: a thread that reads its stream, answers the server, and has what came ready to be taken.
+
+In: a connection on which the slot streams. Out: pieces of the stream (:class:`Piece`): messages one after the other, as
+kernels take them (:mod:`headwater.remote_slots._message_parts`).
+
+Invariants: the connection is the thread's alone. Confirmed to the server is what :meth:`SlotFeed.confirm` was told,
+never more. The server is answered while nobody takes anything; only then it is not read from any more.
+
+Known gap: libpq gives a message at a time, so each goes through Python once, as bytes.
+
+PostgreSQL: walsender.c (WalSndKeepalive, ProcessStandbyReplyMessage), worker.c (LogicalRepApplyLoop).
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from headwater.errors import ConnectionLostError, HeadwaterError
+from headwater.pg.lsn import Lsn
+from headwater.protocol.replication_messages import Keepalive, parse_message, status_update
+from headwater.receiver.replication_connection import ReplicationConnection
+from headwater.receiver.wal_writing import Wakeup
+from headwater.remote_slots._message_parts import BEGIN, COMMIT
+from headwater.remote_slots.slot_connection import close_quietly
+
+STATUS_SECONDS, TIMEOUT_SECONDS, ASKING_SECONDS = 10.0, 60.0, 0.1
+"""The server is told at least as often how far all is; it is lost if it says nothing for so long; and is asked as
+often for how far it has come, where that is waited for."""
+
+MOST_BYTES = 64 << 20
+"""Bytes that wait to be taken; when there are more the server is not read from."""
+
+_SIZE = struct.Struct(">I")
+_COMMIT = struct.Struct(">cBQQq")
+_AT = 25
+"""Where pgoutput's message begins in one of the stream."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a slot's stream.
+
+    Attributes:
+        data: messages, each after its length in four bytes.
+        is_whole: it ends outside of any transaction.
+        reached: LSN before which all transactions that have committed are in this piece or in those before it, if it
+            is whole.
+        transactions: how many commit in it.
+    """
+
+    data: bytes
+    is_whole: bool
+    reached: int
+    transactions: int
+
+
+class SlotFeed:
+    """A slot's feed; a context manager, whose end lets go of the connection.
+
+    Args:
+        connection: on which the slot streams.
+        reached: LSN from which it does; all before it is confirmed.
+        asks: the server is asked again and again how far it has come.
+    """
+
+    def __init__(self, connection: ReplicationConnection, reached: int, *, asks: bool = False) -> None:
+        self._connection, self._asks = connection, asks
+        self._reached = self._confirmed = reached
+        self._data, self._transactions, self._is_inside = bytearray(), 0, False
+        self._changed, self._wakeup = threading.Condition(), Wakeup()
+        self._error: BaseException | None = None
+        self._is_ending = False
+        self._heard_at, self._told_at, self._told = time.monotonic(), 0.0, -1
+        self._thread = threading.Thread(target=self._run, name="slot feed", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_ending = True
+        self._wakeup.wake()
+        self._thread.join()
+        self._wakeup.close()
+
+    def confirm(self, lsn: int) -> None:
+        """Let the server know that all up to an LSN is durable; it may forget what came before."""
+        self._confirmed = max(self._confirmed, lsn)
+        self._wakeup.wake()
+
+    def take(self, seconds: float) -> Piece:
+        """Take what has come.
+
+        Args:
+            seconds: how long to wait at most until there is anything, or the server has come further.
+
+        Raises:
+            ServerError: the server has ended the stream by an error.
+            ConnectionLostError: the connection is lost.
+        """
+        with self._changed:
+            before = self._reached
+            self._changed.wait_for(lambda: self._data or self._error or self._reached > before, seconds)
+            if self._error is not None and not self._data:
+                raise self._error
+            piece = Piece(bytes(self._data), not self._is_inside, self._reached, self._transactions)
+            self._data, self._transactions = bytearray(), 0
+        self._wakeup.wake()
+        return piece
+
+    def _run(self) -> None:
+        try:
+            while not self._is_ending:
+                self._wakeup.clear()
+                has_room = len(self._data) < MOST_BYTES
+                if has_room:
+                    self._read()
+                if self._connection.has_ended:
+                    self._connection.end_stream()
+                    raise ConnectionLostError("the server has ended the stream, as it shuts down")
+                self._tell_if_due()
+                self._connection.wait(self._patience, [self._wakeup.fileno()], has_room)
+            self._tell(False)
+        except HeadwaterError as error:
+            self._fail(error)
+        finally:
+            close_quietly(self._connection)
+
+    @property
+    def _patience(self) -> float:
+        return ASKING_SECONDS if self._asks else 1.0
+
+    def _fail(self, error: HeadwaterError) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def _read(self) -> None:
+        """Read what is there, up to a bound."""
+        own, transactions, reached, is_inside = bytearray(), 0, self._reached, self._is_inside
+        while len(own) < MOST_BYTES >> 4 and (message := self._connection.message()) is not None:
+            self._heard_at = time.monotonic()
+            if message[0] != 119:
+                end = self._heard(message)
+                reached = reached if is_inside else max(reached, end)
+                continue
+            kind = message[_AT]
+            own += _SIZE.pack(len(message))
+            own += message
+            if kind == BEGIN:
+                is_inside = True
+            elif kind == COMMIT:
+                is_inside = False
+                transactions += 1
+                reached = max(reached, _COMMIT.unpack_from(message, _AT)[3])
+        if own or reached > self._reached:
+            with self._changed:
+                self._data += own
+                self._is_inside = is_inside
+                self._transactions += transactions
+                self._reached = reached
+                self._changed.notify_all()
+
+    def _heard(self, message: bytes) -> int:
+        """Answer a sign of life; return how far the server has come."""
+        sign = parse_message(message)
+        assert isinstance(sign, Keepalive)
+        if sign.wants_reply:
+            self._tell(False)
+        return sign.end
+
+    def _tell_if_due(self) -> None:
+        now = time.monotonic()
+        silence = now - self._heard_at
+        if silence >= TIMEOUT_SECONDS:
+            raise ConnectionLostError(f"the server has said nothing for {TIMEOUT_SECONDS:.0f} s")
+        asks = self._asks or silence >= TIMEOUT_SECONDS / 2
+        due = ASKING_SECONDS if self._asks else 1.0 if asks else STATUS_SECONDS
+        if self._confirmed > self._told or now - self._told_at >= due:
+            self._tell(asks)
+
+    def _tell(self, asks: bool) -> None:
+        confirmed = self._confirmed
+        self._connection.send(status_update(confirmed, Lsn(confirmed), Lsn(confirmed), asks))
+        self._told, self._told_at = confirmed, time.monotonic()

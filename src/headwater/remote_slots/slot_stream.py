@@ -1,0 +1,204 @@
+"""The stream of a slot in windows of whole transactions, over lost connections.
+
+In: a slot's address, and the LSN that the reader has come to. Out: a :class:`SlotWindow` after the other: all that
+commits from one LSN to another. Nothing is confirmed but what the reader says is durable.
+
+A connection that is lost is tried again where the log is followed, each time later; then the stream goes on from the
+end of the last window that was given, as the server sends again what was not confirmed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headwater.errors import ConnectionLostError, ServerError
+from headwater.pg.lsn import Lsn
+from headwater.receiver.replication_connection import ReplicationConnection
+from headwater.receiver.wal_receiver import FIRST_SECONDS, MOST_SECONDS
+from headwater.remote_slots.slot_address import SlotAddress
+from headwater.remote_slots.slot_connection import SlotFacts, close_quietly, open_slot, start_slot
+from headwater.remote_slots.slot_feed import Piece, SlotFeed
+from headwater.remote_slots.spooled_pieces import SpooledPieces
+
+WAIT_SECONDS = 0.2
+"""How long to wait for more, between two looks at whether the run was told to end."""
+
+
+@dataclass(frozen=True)
+class SlotWindow:
+    """A window of a slot's stream.
+
+    Attributes:
+        pieces: the messages of whole transactions.
+        lo, hi: LSNs: all are here that have committed between them.
+        transactions: how many.
+        is_new_session: a connection was made since the window before.
+    """
+
+    pieces: SpooledPieces
+    lo: int
+    hi: int
+    transactions: int
+    is_new_session: bool
+
+
+class SlotStream:
+    """A slot's stream; a context manager.
+
+    Args:
+        address: the slot's.
+        scratch: a directory for what does not stay in memory.
+        begin: LSN up to which the reader has everything; None to begin where the slot is confirmed.
+        follows: it goes on after the end, and lost connections are tried again.
+        end: LSN where it ends otherwise; None for what the server has when it begins.
+        lost: called with the reason when a connection is lost and tried again.
+
+    Attributes:
+        facts: of the slot, as of the last connection.
+        reached: LSN before which all was given.
+        end: see above.
+    """
+
+    def __init__(
+        self,
+        address: SlotAddress,
+        scratch: Path,
+        begin: int | None = None,
+        *,
+        follows: bool = False,
+        end: int | None = None,
+        lost: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._address, self._scratch, self._follows, self._lost = address, scratch, follows, lost
+        self._feeds, self._seconds = ExitStack(), FIRST_SECONDS
+        connection, self.facts = open_slot(address)
+        try:
+            self.reached = self.facts.confirmed if begin is None else begin
+            self._check(self.facts)
+        except BaseException:
+            connection.close()
+            raise
+        self.end = None if follows else self.facts.flushed if end is None else end
+        self._connection: ReplicationConnection | None = connection
+        self._feed: SlotFeed | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._feeds.close()
+        if self._connection is not None:
+            close_quietly(self._connection)
+
+    def confirm(self, lsn: int) -> None:
+        """Let the server know that all up to an LSN is durable."""
+        if self._feed is not None:
+            self._feed.confirm(lsn)
+
+    def window(self, most_bytes: int, is_told: Callable[[], bool]) -> SlotWindow | None:
+        """Wait for the next window.
+
+        Args:
+            most_bytes: it ends with the transaction that goes beyond; tells whether to end without one.
+
+        Returns:
+            the window; None at the end, or if it was told to end.
+
+        Raises:
+            ServerError: the server refuses, or what is needed is gone.
+            ConnectionLostError: the connection is lost, and that is not tried again.
+            LakeError: nothing can be written to the scratch directory.
+        """
+        while not self._is_over(is_told):
+            is_new = self._feed is None
+            pieces = SpooledPieces(self._scratch)
+            try:
+                window = self._filled(pieces, most_bytes, is_told, is_new)
+            except ConnectionLostError as error:
+                pieces.close()
+                self._let_go()
+                self._try_later(error, is_told)
+                continue
+            except BaseException:
+                pieces.close()
+                raise
+            if window is None:
+                pieces.close()
+            return window
+        return None
+
+    def _is_over(self, is_told: Callable[[], bool]) -> bool:
+        return is_told() or (self.end is not None and self.reached >= self.end)
+
+    def _filled(
+        self, pieces: SpooledPieces, most_bytes: int, is_told: Callable[[], bool], is_new: bool
+    ) -> SlotWindow | None:
+        feed, transactions, lo = self._connected(), 0, self.reached
+        while not is_told():
+            piece = feed.take(WAIT_SECONDS)
+            pieces.add(piece.data)
+            transactions += piece.transactions
+            if piece.is_whole and self._ends(piece, pieces.bytes, most_bytes):
+                self._seconds, self.reached = FIRST_SECONDS, max(lo, piece.reached)
+                return SlotWindow(pieces, lo, self.reached, transactions, is_new)
+        return None
+
+    def _ends(self, piece: Piece, size: int, most_bytes: int) -> bool:
+        """Tell whether a window ends with a piece that is whole."""
+        if size >= most_bytes:
+            return True
+        if self.end is not None:
+            return piece.reached >= self.end
+        return size > 0 or piece.reached > self.reached
+
+    def _connected(self) -> SlotFeed:
+        if self._feed is not None:
+            return self._feed
+        if self._connection is None:
+            self._connection, self.facts = open_slot(self._address)
+            self._check(self.facts)
+        connection = self._connection
+        start_slot(connection, self._address, self.reached)
+        self._feed = SlotFeed(connection, self.reached, asks=self.end is not None)
+        self._connection = None
+        self._feeds.enter_context(self._feed)
+        return self._feed
+
+    def _check(self, facts: SlotFacts) -> None:
+        """See that the slot has what the reader lacks.
+
+        Raises:
+            ServerError: it has not, or the server is another one.
+        """
+        if facts.source != self.facts.source:
+            raise ServerError(f"the server is of {facts.source}, expected {self.facts.source} as before")
+        if facts.confirmed > self.reached:
+            raise ServerError(
+                f'replication slot "{self._address.slot}" was confirmed up to {Lsn(facts.confirmed)}, what was read '
+                f"ends at {Lsn(self.reached)}: what is between is not to be had any more",
+                hint="another reader has moved the slot, or it was made anew; begin with another place and slot",
+            )
+
+    def _let_go(self) -> None:
+        self._feeds.close()
+        self._feed = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _try_later(self, error: ConnectionLostError, is_told: Callable[[], bool]) -> None:
+        if not self._follows or is_told():
+            raise error
+        self._lost(f"{error.message}; trying again in {self._seconds:.0f} s")
+        until = time.monotonic() + self._seconds
+        self._seconds = min(2 * self._seconds, MOST_SECONDS)
+        while not is_told() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, WAIT_SECONDS))
