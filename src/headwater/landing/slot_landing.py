@@ -107,11 +107,6 @@ def _check(target: LandingTarget) -> None:
         raise UsageError("a slot has no rows from before it was made", hint="land its changes only (--snapshot never)")
     if target.schema_evolution == SPLIT:
         raise UsageError("--schema-evolution split is of tables that land from WAL")
-    if mode_of(target).mirrors:
-        warn(
-            "mirrors have only rows that came since the slot was made: those that tables had before are missing",
-            hint="make the slot while the tables are empty, or land to --mode changelog",
-        )
 
 
 @dataclass
@@ -142,6 +137,11 @@ class _SlotLanding:
                 f"the tables that land are {known.as_text}, not {asked.as_text}: a slot has not what came before",
                 file=str(self.lake.target.place),
                 hint="go on with these --tables and --exclude, or land to another place with another slot",
+            )
+        if self.mode.mirrors and self.progress.reached is None:
+            warn(
+                "mirrors have only rows that came since the slot was made: those that tables had before are missing",
+                hint="make the slot while the tables are empty, or land to --mode changelog",
             )
         self.progress.begin(self.stream.reached)
         self.lake.registry.choose(asked)
