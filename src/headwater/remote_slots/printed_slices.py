@@ -198,11 +198,8 @@ class _Piece:
         wrong = np.flatnonzero(self.end[chosen] - starts != _m.BEGIN_BYTES)
         if len(wrong):
             raise self._malformed(int(chosen[wrong[0]]))
-        lsn, time, xid = (
-            np.empty(len(chosen), np.int64),
-            np.empty(len(chosen), np.int64),
-            np.empty(len(chosen), np.uint32),
-        )
+        count = len(chosen)
+        lsn, time, xid = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint32)
         _m.take_begins(self.data, starts, lsn, time, xid)
         before = self.reader.open
         if before is None:

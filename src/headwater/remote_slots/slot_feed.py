@@ -16,9 +16,10 @@ from __future__ import annotations
 import struct
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from headwater.errors import ConnectionLostError, HeadwaterError
 from headwater.pg.lsn import Lsn
@@ -36,7 +37,7 @@ MOST_BYTES = 64 << 20
 """Bytes that wait to be taken; when there are more the server is not read from."""
 
 _SIZE = struct.Struct(">I")
-_COMMIT = struct.Struct(">cBQQq")
+_BEGIN, _COMMIT = struct.Struct(">cQqI"), struct.Struct(">cBQQq")
 _AT = 25
 """Where pgoutput's message begins in one of the stream."""
 
@@ -59,6 +60,18 @@ class Piece:
     transactions: int
 
 
+class _Mark(NamedTuple):
+    """The beginning of a transaction with the START of its commit record, or its end with that record's END.
+
+    Attributes:
+        at: bytes of the stream before the beginning, or up to the end; lsn: the LSN; is_end: which of both.
+    """
+
+    at: int
+    lsn: int
+    is_end: bool
+
+
 class SlotFeed:
     """A slot's feed; a context manager, whose end lets go of the connection.
 
@@ -66,12 +79,16 @@ class SlotFeed:
         connection: on which the slot streams.
         reached: LSN from which it does; all before it is confirmed.
         asks: the server is asked again and again how far it has come.
+
+    Attributes:
+        asks: see above; may be changed.
     """
 
     def __init__(self, connection: ReplicationConnection, reached: int, *, asks: bool = False) -> None:
-        self._connection, self._asks = connection, asks
-        self._reached = self._confirmed = reached
-        self._data, self._transactions, self._is_inside = bytearray(), 0, False
+        self._connection, self.asks = connection, asks
+        self._reached = self._given = self._confirmed = reached
+        self._data, self._is_inside = bytearray(), False
+        self._marks, self._begin = deque[_Mark](), 0
         self._changed, self._wakeup = threading.Condition(), Wakeup()
         self._error: BaseException | None = None
         self._is_ending = False
@@ -95,25 +112,47 @@ class SlotFeed:
         self._confirmed = max(self._confirmed, lsn)
         self._wakeup.wake()
 
-    def take(self, seconds: float) -> Piece:
-        """Take what has come.
+    def take(self, seconds: float, most_bytes: int = MOST_BYTES, stop: int | None = None) -> Piece:
+        """Take what has come, or the first transactions of it.
 
         Args:
             seconds: how long to wait at most until there is anything, or the server has come further.
+            most_bytes: it ends with the transaction that goes beyond.
+            stop: LSN before whose commit records it ends; None for none.
 
         Raises:
             ServerError: the server has ended the stream by an error.
             ConnectionLostError: the connection is lost.
         """
         with self._changed:
-            before = self._reached
-            self._changed.wait_for(lambda: self._data or self._error or self._reached > before, seconds)
+            self._changed.wait_for(lambda: self._data or self._error or self._reached > self._given, seconds)
             if self._error is not None and not self._data:
                 raise self._error
-            piece = Piece(bytes(self._data), not self._is_inside, self._reached, self._transactions)
-            self._data, self._transactions = bytearray(), 0
+            piece = self._cut(most_bytes, stop)
+            self._given = max(self._given, piece.reached)
         self._wakeup.wake()
         return piece
+
+    def _cut(self, most_bytes: int, stop: int | None) -> Piece:
+        """Take the first transactions, or all that there is."""
+        transactions, size, reached, is_whole = 0, len(self._data), self._reached, not self._is_inside
+        while self._marks:
+            mark = self._marks[0]
+            at = mark.at - self._begin
+            if not mark.is_end and stop is not None and mark.lsn >= stop:
+                size, reached, is_whole = at, max(stop, self._given), True
+                break
+            self._marks.popleft()
+            transactions += mark.is_end
+            if mark.is_end and at >= most_bytes:
+                # Behind the last one the server may have come further still.
+                if at < size:
+                    size, reached, is_whole = at, mark.lsn, True
+                break
+        data = bytes(memoryview(self._data)[:size])
+        del self._data[:size]
+        self._begin += size
+        return Piece(data, is_whole, reached, transactions)
 
     def _run(self) -> None:
         try:
@@ -135,7 +174,7 @@ class SlotFeed:
 
     @property
     def _patience(self) -> float:
-        return ASKING_SECONDS if self._asks else 1.0
+        return ASKING_SECONDS if self.asks else 1.0
 
     def _fail(self, error: HeadwaterError) -> None:
         with self._changed:
@@ -144,7 +183,8 @@ class SlotFeed:
 
     def _read(self) -> None:
         """Read what is there, up to a bound."""
-        own, transactions, reached, is_inside = bytearray(), 0, self._reached, self._is_inside
+        own, marks, reached, is_inside = bytearray(), list[_Mark](), self._reached, self._is_inside
+        begin = self._begin + len(self._data)
         while len(own) < MOST_BYTES >> 4 and (message := self._connection.message()) is not None:
             self._heard_at = time.monotonic()
             if message[0] != 119:
@@ -156,15 +196,17 @@ class SlotFeed:
             own += message
             if kind == BEGIN:
                 is_inside = True
+                at = begin + len(own) - len(message) - _SIZE.size
+                marks.append(_Mark(at, _BEGIN.unpack_from(message, _AT)[1], False))
             elif kind == COMMIT:
                 is_inside = False
-                transactions += 1
                 reached = max(reached, _COMMIT.unpack_from(message, _AT)[3])
+                marks.append(_Mark(begin + len(own), reached, True))
         if own or reached > self._reached:
             with self._changed:
                 self._data += own
                 self._is_inside = is_inside
-                self._transactions += transactions
+                self._marks += marks
                 self._reached = reached
                 self._changed.notify_all()
 
@@ -181,8 +223,8 @@ class SlotFeed:
         silence = now - self._heard_at
         if silence >= TIMEOUT_SECONDS:
             raise ConnectionLostError(f"the server has said nothing for {TIMEOUT_SECONDS:.0f} s")
-        asks = self._asks or silence >= TIMEOUT_SECONDS / 2
-        due = ASKING_SECONDS if self._asks else 1.0 if asks else STATUS_SECONDS
+        asks = self.asks or silence >= TIMEOUT_SECONDS / 2
+        due = ASKING_SECONDS if self.asks else 1.0 if asks else STATUS_SECONDS
         if self._confirmed > self._told or now - self._told_at >= due:
             self._tell(asks)
 

@@ -22,12 +22,35 @@ from headwater.pg.lsn import Lsn
 from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.receiver.wal_receiver import FIRST_SECONDS, MOST_SECONDS
 from headwater.remote_slots.slot_address import SlotAddress
-from headwater.remote_slots.slot_connection import SlotFacts, close_quietly, open_slot, start_slot
-from headwater.remote_slots.slot_feed import Piece, SlotFeed
+from headwater.remote_slots.slot_connection import SlotFacts, open_slot, start_slot
+from headwater.remote_slots.slot_feed import MOST_BYTES, Piece, SlotFeed
 from headwater.remote_slots.spooled_pieces import SpooledPieces
 
 WAIT_SECONDS = 0.2
 """How long to wait for more, between two looks at whether the run was told to end."""
+
+
+@dataclass
+class _Partial:
+    """A window that is not whole yet.
+
+    Attributes:
+        pieces: what there is; lo: see :class:`SlotWindow`.
+        transactions: how many; is_new_session: see there.
+        reached, is_whole: as of the last piece.
+    """
+
+    pieces: SpooledPieces
+    lo: int
+    is_new_session: bool
+    transactions: int = 0
+    reached: int = 0
+    is_whole: bool = False
+
+    def add(self, piece: Piece) -> None:
+        self.pieces.add(piece.data)
+        self.transactions += piece.transactions
+        self.reached, self.is_whole = max(self.lo, piece.reached), piece.is_whole
 
 
 @dataclass(frozen=True)
@@ -85,8 +108,10 @@ class SlotStream:
             connection.close()
             raise
         self.end = None if follows else self.facts.flushed if end is None else end
+        self._hurries = self.end is not None
         self._connection: ReplicationConnection | None = connection
         self._feed: SlotFeed | None = None
+        self._partial: _Partial | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -94,9 +119,7 @@ class SlotStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._feeds.close()
-        if self._connection is not None:
-            close_quietly(self._connection)
+        self._let_go()
 
     def confirm(self, lsn: int) -> None:
         """Let the server know that all up to an LSN is durable."""
@@ -117,47 +140,55 @@ class SlotStream:
             ConnectionLostError: the connection is lost, and that is not tried again.
             LakeError: nothing can be written to the scratch directory.
         """
+        return self._next(is_told, lambda partial: self._ends(partial, most_bytes), most_bytes)
+
+    def window_to(self, lsn: int, is_told: Callable[[], bool]) -> SlotWindow | None:
+        """Wait for the window that ends at an LSN; as :meth:`window`."""
+        self.hurry()
+        return self._next(is_told, lambda partial: partial.reached >= lsn, MOST_BYTES, lsn)
+
+    def hurry(self) -> None:
+        """Ask the server again and again how far it has come, from here on."""
+        self._hurries = True
+        if self._feed is not None:
+            self._feed.asks = True
+
+    def _next(
+        self, is_told: Callable[[], bool], ends: Callable[[_Partial], bool], most_bytes: int, stop: int | None = None
+    ) -> SlotWindow | None:
         while not self._is_over(is_told):
-            is_new = self._feed is None
-            pieces = SpooledPieces(self._scratch)
             try:
-                window = self._filled(pieces, most_bytes, is_told, is_new)
+                return self._filled(is_told, ends, most_bytes, stop)
             except ConnectionLostError as error:
-                pieces.close()
                 self._let_go()
                 self._try_later(error, is_told)
-                continue
-            except BaseException:
-                pieces.close()
-                raise
-            if window is None:
-                pieces.close()
-            return window
         return None
 
     def _is_over(self, is_told: Callable[[], bool]) -> bool:
         return is_told() or (self.end is not None and self.reached >= self.end)
 
     def _filled(
-        self, pieces: SpooledPieces, most_bytes: int, is_told: Callable[[], bool], is_new: bool
+        self, is_told: Callable[[], bool], ends: Callable[[_Partial], bool], most_bytes: int, stop: int | None
     ) -> SlotWindow | None:
-        feed, transactions, lo = self._connected(), 0, self.reached
-        while not is_told():
-            piece = feed.take(WAIT_SECONDS)
-            pieces.add(piece.data)
-            transactions += piece.transactions
-            if piece.is_whole and self._ends(piece, pieces.bytes, most_bytes):
-                self._seconds, self.reached = FIRST_SECONDS, max(lo, piece.reached)
-                return SlotWindow(pieces, lo, self.reached, transactions, is_new)
-        return None
+        is_new = self._feed is None
+        feed = self._connected()
+        if self._partial is None:
+            self._partial = _Partial(SpooledPieces(self._scratch), self.reached, is_new)
+        partial = self._partial
+        while not (partial.is_whole and ends(partial)):
+            if is_told():
+                return None
+            partial.add(feed.take(WAIT_SECONDS, max(1, most_bytes - partial.pieces.bytes), stop))
+        self._seconds, self.reached, self._partial = FIRST_SECONDS, partial.reached, None
+        return SlotWindow(partial.pieces, partial.lo, self.reached, partial.transactions, partial.is_new_session)
 
-    def _ends(self, piece: Piece, size: int, most_bytes: int) -> bool:
-        """Tell whether a window ends with a piece that is whole."""
-        if size >= most_bytes:
+    def _ends(self, partial: _Partial, most_bytes: int) -> bool:
+        """Tell whether a window ends that is whole."""
+        if partial.pieces.bytes >= most_bytes:
             return True
         if self.end is not None:
-            return piece.reached >= self.end
-        return size > 0 or piece.reached > self.reached
+            return partial.reached >= self.end
+        return partial.pieces.bytes > 0 or partial.reached > partial.lo
 
     def _connected(self) -> SlotFeed:
         if self._feed is not None:
@@ -167,7 +198,7 @@ class SlotStream:
             self._check(self.facts)
         connection = self._connection
         start_slot(connection, self._address, self.reached)
-        self._feed = SlotFeed(connection, self.reached, asks=self.end is not None)
+        self._feed = SlotFeed(connection, self.reached, asks=self._hurries)
         self._connection = None
         self._feeds.enter_context(self._feed)
         return self._feed
@@ -188,6 +219,10 @@ class SlotStream:
             )
 
     def _let_go(self) -> None:
+        """Let go of the connection, and of what is not whole, which is sent again."""
+        if self._partial is not None:
+            self._partial.pieces.close()
+            self._partial = None
         self._feeds.close()
         self._feed = None
         if self._connection is not None:
