@@ -73,12 +73,12 @@ def rows(target: LandingTarget, table: str) -> list[tuple[Any, ...]]:
     place = target.place / f"public.{table}"
     if not has_landed(place, target.format):
         return []
-    found: pa.Table = read_table(place, target.format)
+    read: pa.Table = read_table(place, target.format)
     if target.mode == CHANGELOG:
-        found = found.sort_by(ORDER).select([*(name for name, _ in ORDER), *found.column_names[-2:]])
+        read = read.sort_by(ORDER).select([*(name for name, _ in ORDER), *read.column_names[-2:]])
     else:
-        found = found.select(found.column_names[-2:]).sort_by("id")
-    return [tuple(row.values()) for row in found.to_pylist()]
+        read = read.select(read.column_names[-2:]).sort_by("id")
+    return [tuple(row.values()) for row in read.to_pylist()]
 
 
 def has(target: LandingTarget, table: str, count: int) -> bool:

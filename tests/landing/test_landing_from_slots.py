@@ -1,4 +1,4 @@
-"""What lands from a slot of a server is what lands from its WAL: rows, places, times, types, mirrors."""
+"""Tables that land from a slot of a server are those that land from its WAL: rows, places, times, types, mirrors."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def _change(
 @borrowing_kernel
 def count_cells(
     data: Bytes,
-    found: tuple[NDArray[np.uint8], Int64s, Int64s],
+    messages: tuple[NDArray[np.uint8], Int64s, Int64s],
     announced: Int32s,
     current: tuple[Int64s, Int32s],
     natts: Int32s,
@@ -181,14 +181,14 @@ def count_cells(
     """Count the cells that tuples of changes have at most; (a message of a relation that is not known or DONE, cells).
 
     Args:
-        data: uint8[]; found: kinds, starts, ends of messages.
+        data: uint8[]; messages: kinds, starts, ends of messages.
         announced: int32[k] the version that a message announces.
         current: int64[r] OIDs, ascending, and int32[r] the version that each has, -1 for none; it is brought up to
             date.
         natts: int32[v] cells of a tuple of each version; -1 for one that nobody wants.
         used: bool[v] gets which versions have changes.
     """
-    kind, start, end = found
+    kind, start, end = messages
     oids, versions = current
     cells = np.int64(0)
     for number in range(len(kind)):
@@ -217,7 +217,7 @@ def _announce(version: Int, oid: Int, oids: Int64s, versions: Int32s) -> None:
 @borrowing_kernel
 def take_changes(
     data: Bytes,
-    found: tuple[NDArray[np.uint8], Int64s, Int64s, Int64s],
+    messages: tuple[NDArray[np.uint8], Int64s, Int64s, Int64s],
     announced: Int32s,
     current: tuple[Int64s, Int32s],
     versions: tuple[Int32s, Int32s, Int32s, Int32s],
@@ -229,10 +229,10 @@ def take_changes(
     """Take the changes of messages apart.
 
     Args:
-        data: uint8[]; found: kinds, starts, ends, LSNs of messages.
+        data: uint8[]; messages: kinds, starts, ends, LSNs of messages.
         announced, current: see :func:`count_cells`.
         versions: int32[v] where the columns of each begin among all places, how many they are, how many cells a tuple
-            has (-1 for one that nobody wants); int32[] all places.
+            has. That is -1 for one that nobody wants. Then int32[] all places.
         transaction: int32[k] the one that each message is of.
         literal: int32[k] the literal that a message gives, -1 for none.
         items: gets kind, transaction, LSN, layout, flags, first cells of the new and the old tuple.
@@ -241,7 +241,7 @@ def take_changes(
     Returns:
         DONE or the message that is malformed, how many items there are, how many cells.
     """
-    kind, start, end, lsn = found
+    kind, start, end, lsn = messages
     oids, present = current
     begins, columns, natts, places = versions
     item, cell = 0, 0

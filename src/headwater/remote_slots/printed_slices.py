@@ -269,8 +269,8 @@ class _Piece:
     def _counted(self, oids: NDArray[np.int64], versions: NDArray[np.int32]) -> tuple[int, NDArray[np.bool_]]:
         """Count cells; which versions have changes."""
         used = np.zeros(len(self._natts), np.bool_)
-        found, current = (self.kind, self.start, self.end), (oids, versions.copy())
-        wrong, room = _m.count_cells(self.data, found, self.announced, current, self._natts, used)
+        messages, current = (self.kind, self.start, self.end), (oids, versions.copy())
+        wrong, room = _m.count_cells(self.data, messages, self.announced, current, self._natts, used)
         if wrong != _m.DONE:
             oid = int.from_bytes(self._message(int(wrong))[1:5], "big")
             raise unannounced(oid, int(self.lsn[wrong]))
@@ -285,9 +285,9 @@ class _Piece:
         shapes = begins, np.diff(begins).astype(np.int32), self._natts, places
         items = _item_room(len(self.kind))
         cells = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int32)
-        found = self.kind, self.start, self.end, self.lsn
+        messages = self.kind, self.start, self.end, self.lsn
         wrong, made, used = _m.take_changes(
-            self.data, found, self.announced, (oids, versions), shapes, transaction, self.literal, items, cells
+            self.data, messages, self.announced, (oids, versions), shapes, transaction, self.literal, items, cells
         )
         if wrong != _m.DONE:
             raise self._malformed(int(wrong))

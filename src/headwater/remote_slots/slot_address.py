@@ -66,8 +66,8 @@ def is_server_address(address: str) -> bool:
 def _slot(values: list[str]) -> str:
     names = [unquote(value) for value in values]
     if len(names) != 1 or not names[0]:
-        found = f"{len(names)} slots" if len(names) > 1 else "no slot"
-        raise UsageError(f"the server's address names {found}", hint="add slot=NAME to its parameters, once")
+        count = f"{len(names)} slots" if len(names) > 1 else "no slot"
+        raise UsageError(f"the server's address names {count}", hint="add slot=NAME to its parameters, once")
     if not _NAME.fullmatch(names[0]):
         raise UsageError(
             f'replication slot name "{names[0]}" is invalid',

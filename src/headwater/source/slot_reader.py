@@ -308,7 +308,7 @@ def _require_place(stands: int, asked: int) -> None:
 
 
 class _Held:
-    """What a stream's reader holds; of a pickled one nothing is."""
+    """The things that a stream's reader holds; of a pickled one nothing is."""
 
     def __init__(self) -> None:
         self.reading: _Reading | None = None
