@@ -227,10 +227,22 @@ class _Piece:
             elif kind == _m.TRUNCATE:
                 self._truncate(number)
             elif kind == _m.ORIGIN:
+                name = self._origin(number)
                 if of is not None:
-                    of[0].origin[int(of[1][number])] = self._message(number)[9:].rstrip(b"\0")
+                    of[0].origin[int(of[1][number])] = name
             else:
                 raise self._malformed(number)
+
+    def _origin(self, number: int) -> bytes:
+        """Return the name of an origin, which is UTF-8."""
+        name, *rest = self._message(number)[9:].split(b"\0")
+        try:
+            name.decode()
+        except UnicodeDecodeError:
+            raise self._malformed(number) from None
+        if rest != [b""]:
+            raise self._malformed(number)
+        return name
 
     def _truncate(self, number: int) -> None:
         message = self._message(number)

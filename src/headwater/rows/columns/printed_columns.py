@@ -145,11 +145,19 @@ class _Reading:
 def _scalar(read: _Reading) -> pa.Array[Any]:
     texts = read.strings
     if pa.types.is_floating(read.column.arrow):
-        numbers: pa.Array[Any] = texts.cast(read.column.arrow)
-        return numbers
+        return _floats(read, texts, read.column.arrow)
     if pa.types.is_binary(read.column.arrow) and read.column.is_text:
         return read.texts
     return read_back(texts, read.column, read.asked.with_null, read.where)
+
+
+def _floats(read: _Reading, texts: pa.StringArray, type: pa.DataType) -> pa.Array[Any]:
+    try:
+        numbers: pa.Array[Any] = texts.cast(type)
+    except pa.ArrowInvalid:
+        at = first_refused(texts, lambda part: part.cast(type))
+        read.malformed(at if len(texts) == len(read) else 0)
+    return numbers
 
 
 def _time(read: _Reading) -> pa.Array[Any]:
@@ -257,14 +265,18 @@ def _list(read: _Reading) -> pa.Array[Any]:
 
 def _vector(read: _Reading) -> pa.Array[Any]:
     text, starts, ends = read.spans()
+    if (ends - starts < 2).any():
+        read.malformed(int(np.flatnonzero(read.is_there)[np.argmax(ends - starts < 2)]))
     data = text.copy()
     data[starts], data[ends - 1] = ord("{"), ord("}")
     _, offsets, _ = read.texts.buffers()
     first = read.texts.offset
     ends32 = buffer_numbers(offsets, np.int32)[first : first + len(read) + 1]
     texts = binary_array(bitmap(read.is_there), np.ascontiguousarray(ends32), data)
-    counted, _ = _take_apart(replace(read, texts=texts), _parts.ARRAY)
-    inner = as_strings(counted.texts).cast(pa.float32())
+    counted, statuses = _take_apart(replace(read, texts=texts), _parts.ARRAY)
+    if (statuses != _parts.FITS).any():
+        read.malformed(int(np.flatnonzero(read.is_there)[np.argmax(statuses != _parts.FITS)]))
+    inner = _floats(read, as_strings(counted.texts), pa.float32())
     return _listed(read, read.is_there, read.spread(counted.counts), inner)
 
 
