@@ -25,7 +25,7 @@ def slot_uri(server: LocalServer, slot: str, *more: str, publication: str = PUBL
     return f"postgresql://postgres@/postgres?{query}"
 
 
-def landed_from(server: LocalServer, slot: str, target: LandingTarget, window_bytes: int = 1 << 30) -> LandingResult:
+def landed_from(server: LocalServer, slot: str, target: LandingTarget, window_bytes: int = 1 << 27) -> LandingResult:
     """Land what a slot has."""
     request = SlotRequest(SlotAddress.parse(slot_uri(server, slot)), window_bytes=window_bytes)
     with without_warnings(target):

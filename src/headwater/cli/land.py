@@ -261,7 +261,7 @@ def _land_slot(flags: LandFlags) -> int:
     from headwater.cli.process.landing_progress import landing_progress
     from headwater.cli.process.signals import heeding_first
     from headwater.landing.landing_watch import SeveralWatch
-    from headwater.landing.slot_landing import SlotRequest, land_slot
+    from headwater.landing.slot_landing import MOST_BYTES, SlotRequest, land_slot
     from headwater.pipeline.windows.following import Stopping
     from headwater.plugins.table_patterns import TablePatterns
     from headwater.remote_slots.slot_address import SlotAddress
@@ -279,7 +279,7 @@ def _land_slot(flags: LandFlags) -> int:
             SlotAddress.parse(flags.source.wal[0]),
             TablePatterns.parse(flags.tables, flags.exclude),
             parsed_lsn(flags.source.end),
-            flags.window_bytes,
+            min(flags.window_bytes, MOST_BYTES),
             stopping,
         )
         result = land_slot(request, flags.target, SeveralWatch([watch, metrics]))

@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from headwater.pipeline.windows.following import Stopping
 
 
+MOST_BYTES = 128 << 20
+"""Of a slot's stream that are committed at a time: while a window lands, the next one is received."""
+
+
 @dataclass(frozen=True)
 class SlotRequest:
     """A request to land from a slot.
@@ -68,7 +72,7 @@ class SlotRequest:
     address: SlotAddress
     tables: TablePatterns = EVERY_TABLE
     end: int | None = None
-    window_bytes: int = 1 << 30
+    window_bytes: int = MOST_BYTES
     stopping: Stopping | None = None
 
 
