@@ -11,6 +11,7 @@ PostgreSQL: walsender.c, pgoutput.c (pgoutput_startup), pg_replication_slots.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ _SETTINGS = (
     "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c bytea_output=hex "
     '-c lc_monetary=C -c search_path="$user",public -c statement_timeout=0'
 )
+ENDING_SECONDS = 2.0
+"""How long a server may take to end a stream that is left."""
+
 _SLOT = """
 SELECT slot_type, plugin, database, coalesce(two_phase::text, 'f'), wal_status, confirmed_flush_lsn::text
 FROM pg_catalog.pg_replication_slots WHERE slot_name = {}
@@ -178,9 +182,18 @@ def start_slot(connection: ReplicationConnection, address: SlotAddress, lsn: int
 
 
 def close_quietly(connection: ReplicationConnection) -> None:
-    """End a stream's connection, whatever has become of it."""
+    """End a stream's connection, whatever has become of it.
+
+    The server is given a moment to end the stream itself: then the slot is free when this returns.
+    """
+    until = time.monotonic() + ENDING_SECONDS
     with suppress(ServerError):
         connection.leave_stream()
+        while not connection.has_ended and time.monotonic() < until:
+            if connection.message() is None and not connection.has_ended:
+                connection.wait(until - time.monotonic())
+        if connection.has_ended:
+            connection.end_stream()
     connection.close()
 
 

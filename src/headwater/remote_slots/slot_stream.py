@@ -30,6 +30,12 @@ WAIT_SECONDS = 0.2
 """How long to wait for more, between two looks at whether the run was told to end."""
 
 
+PATIENCE_SECONDS = 5.0
+"""How long a slot may be another's at first: the server notices late that a reader was killed."""
+
+_IN_USE = "55006"
+
+
 @dataclass
 class _Partial:
     """A window that is not whole yet.
@@ -197,11 +203,23 @@ class SlotStream:
             self._connection, self.facts = open_slot(self._address)
             self._check(self.facts)
         connection = self._connection
-        start_slot(connection, self._address, self.reached)
+        self._start(connection)
         self._feed = SlotFeed(connection, self.reached, asks=self._hurries)
         self._connection = None
         self._feeds.enter_context(self._feed)
         return self._feed
+
+    def _start(self, connection: ReplicationConnection) -> None:
+        """Begin the stream, once who has read the slot before is gone."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                start_slot(connection, self._address, self.reached)
+                return
+            except ConnectionLostError as error:
+                if error.sqlstate != _IN_USE or time.monotonic() >= until:
+                    raise
+            time.sleep(WAIT_SECONDS)
 
     def _check(self, facts: SlotFacts) -> None:
         """See that the slot has what the reader lacks.

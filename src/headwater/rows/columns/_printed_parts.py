@@ -16,8 +16,8 @@ from headwater.rows._text_bytes import Bytes, Int
 ARRAY, ROW, RANGE, MULTIRANGE = 0, 1, 2, 3
 """Forms of text."""
 
-FITS, MALFORMED, ODD = 0, 1, 2
-"""Statuses of values; ODD is an array of several dimensions, or with bounds."""
+FITS, MALFORMED, DIMENSIONS, BOUNDS = 0, 1, 2, 3
+"""Statuses of values; the last two are arrays of several dimensions, and such as do not begin with 1."""
 
 EMPTY, LOWER_INC, UPPER_INC = 1, 2, 4
 """Flags of a range."""
@@ -123,14 +123,16 @@ def _array(
     at, end = span
     number, o = place
     if at < end and text[at] == _SQUARE_OPEN:
-        return ODD, number, o
+        while at < end and text[at] != _SQUARE_CLOSE:
+            at += 1
+        return (DIMENSIONS if at + 1 < end and text[at + 1] == _SQUARE_OPEN else BOUNDS), number, o
     if end - at < 2 or text[at] != _OPEN:
         return MALFORMED, number, o
     if end - at == 2 and text[at + 1] == _CLOSE:
         return FITS, number, o
     stop, parts, o = _parts(text, (at + 1, end), ARRAY, delimiter, arena, place, out)
     if stop == -2:
-        return ODD, number, o
+        return DIMENSIONS, number, o
     return (FITS if stop == end - 1 else MALFORMED), parts, o
 
 

@@ -11,7 +11,7 @@ Known gaps: jsonb as VARIANT and amounts of money as decimals are refused. So ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, cast
@@ -118,20 +118,20 @@ class _Reading:
         place, lsn = self.where(at)
         raise DecodingError(f"a value of {place} does not fit type {self.column.name}", lsn=lsn)
 
-    def fitting(self, wrong: NDArray[np.bool_], reason: str) -> NDArray[np.bool_]:
+    def fitting(self, wrong: NDArray[np.integer | np.bool_], reasons: Mapping[int, str]) -> NDArray[np.bool_]:
         """Tell which values are there and fit.
 
         Args:
-            wrong: bool[values that are there]; reason: what these are.
+            wrong: [values that are there] 0 for those that fit; reasons: what the others are.
 
         Raises:
             DecodingError: one does not, and that is an error.
         """
         valid = self.is_there.copy()
         if wrong.any():
-            at = np.flatnonzero(self.is_there)[wrong]
+            at = np.flatnonzero(self.is_there)[wrong != 0]
             if not self.asked.with_null:
-                self.misfit(int(at[0]), reason)
+                self.misfit(int(at[0]), reasons[int(wrong[wrong != 0][0])])
             valid[at] = False
         return valid
 
@@ -166,7 +166,7 @@ def _time(read: _Reading) -> pa.Array[Any]:
     _parts.parse_times(text, (spans[0], spans[1]), micros)
     if (micros < 0).any():
         read.malformed(int(np.flatnonzero(read.is_there)[np.argmax(micros < 0)]))
-    valid = read.fitting(micros >= _DAY, "24:00:00")
+    valid = read.fitting(micros >= _DAY, {1: "24:00:00"})
     times: pa.Array[Any] = pa.array(read.spread(micros), mask=~valid).view(read.column.arrow)
     return times
 
@@ -177,7 +177,7 @@ def _interval(read: _Reading) -> pa.Array[Any]:
     months, days, fits = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.uint8)
     micros = np.empty(count, np.int64)
     _parts.parse_intervals(text, (spans[0], spans[1]), months, days, micros, fits)
-    valid = read.fitting(fits == 0, "infinity")
+    valid = read.fitting(fits == 0, {1: "infinity"})
     arrays = [pa.array(read.spread(part)) for part in (months, days, micros)]
     fields = list(cast("pa.StructType", read.column.arrow))
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~valid))
@@ -257,10 +257,13 @@ def _list(read: _Reading) -> pa.Array[Any]:
     parts, statuses = _take_apart(read, _parts.ARRAY)
     if (statuses == _parts.MALFORMED).any():
         read.malformed(int(np.flatnonzero(read.is_there)[np.argmax(statuses == _parts.MALFORMED)]))
-    valid = read.fitting(statuses == _parts.ODD, "an array of several dimensions, or with bounds")
+    valid = read.fitting(statuses, _ODD)
     rows = np.repeat(read.rows[read.is_there], parts.counts)
     inner = _inner(read, read.column.parts[0], parts.texts, rows)
     return _listed(read, valid, read.spread(parts.counts), inner)
+
+
+_ODD = {_parts.DIMENSIONS: "an array of several dimensions", _parts.BOUNDS: "an array with bounds"}
 
 
 def _vector(read: _Reading) -> pa.Array[Any]:
