@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from headwater.landing.landing_modes import CHANGELOG, CURRENT
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
+from headwater.remote_slots.slot_address import SlotAddress
+from headwater.remote_slots.slot_stream import SlotStream
 from landing.following import end
 from landing.killed_landing import DRIVER
 from landing.killed_landing import NEVER as NO_STEP
@@ -151,3 +154,41 @@ def is_killed(server: EmbeddedPostgres, target: LandingTarget, directory: Path, 
 
 def _ended(process: Running) -> tuple[str, int]:
     return process.standard_error(), process.process.wait()
+
+
+def test_a_reader_that_confirms_nothing_holds_up_no_shutdown(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    make_slot(server, "unconfirmed")
+    lost: list[str] = []
+    address = SlotAddress.parse(slot_uri(server, "unconfirmed"))
+    with SlotStream(address, tmp_path, follows=True, lost=lost.append) as stream:
+        run(server, "INSERT INTO b VALUES (77, 1)")
+        first = stream.window(1 << 20, lambda: False)
+        assert first is not None
+        assert first.transactions == 1
+        thread = Thread(target=server.stop)
+        thread.start()
+        assert stream.window(1 << 20, lambda: not thread.is_alive()) is None
+        thread.join()
+        server.start()  # in a thread it would end with that
+        run(server, "DELETE FROM b WHERE id = 77")
+        again = stream.window(1 << 20, lambda: False)
+        assert again is not None
+        assert (again.lo, again.is_new_session, again.transactions) == (first.hi, True, 1)
+        assert lost
+        for window in (first, again):
+            window.pieces.close()
+
+
+def test_a_slot_goes_on_where_nothing_of_it_is_written(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """Else the server would keep WAL for it."""
+    run(server, "CREATE TABLE unpublished (id int);\nCREATE PUBLICATION of_a FOR TABLE a;\n")
+    make_slot(server, "quiet")
+    before = confirmed(server, "quiet")
+    target = LandingTarget(tmp_path / "lake", snapshot=NEVER)
+    words = ["land", "--wal", slot_uri(server, "quiet", publication="of_a"), "--to", target.place, "--snapshot", NEVER]
+    with running(*words, "--follow", directory=tmp_path) as process:
+        process.until(lambda: own_directory(target.place).joinpath("slot.json").exists())
+        run(server, "INSERT INTO unpublished SELECT generate_series(1, 100);\n")
+        process.until(lambda: confirmed(server, "quiet") > before)
+        end(process)
+    assert confirmed(server, "quiet") <= reached(target)

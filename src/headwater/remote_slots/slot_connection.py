@@ -25,8 +25,8 @@ _SETTINGS = (
     "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c bytea_output=hex "
     '-c lc_monetary=C -c search_path="$user",public -c statement_timeout=0'
 )
-ENDING_SECONDS = 2.0
-"""How long a server may take to end a stream that is left."""
+ENDING_SECONDS, RELEASING_SECONDS = 2.0, 0.1
+"""How long a server may take to end a stream that is left, and to let go of the slot then."""
 
 _SLOT = """
 SELECT slot_type, plugin, database, coalesce(two_phase::text, 'f'), wal_status, confirmed_flush_lsn::text
@@ -193,7 +193,7 @@ def close_quietly(connection: ReplicationConnection) -> None:
             if connection.message() is None and not connection.has_ended:
                 connection.wait(until - time.monotonic())
         if connection.has_ended:
-            connection.end_stream()
+            connection.wait(RELEASING_SECONDS)  # what the server says next it says once it has let go of the slot
     connection.close()
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from headwater.errors import ConnectionLostError, HeadwaterError
+from headwater.errors import ConnectionLostError
 from headwater.pg.lsn import Lsn
 from headwater.protocol.replication_messages import Keepalive, parse_message, status_update
 from headwater.receiver.replication_connection import ReplicationConnection
@@ -32,6 +32,9 @@ from headwater.remote_slots.slot_connection import close_quietly
 STATUS_SECONDS, TIMEOUT_SECONDS, ASKING_SECONDS = 10.0, 60.0, 0.1
 """The server is told at least as often how far all is; it is lost if it says nothing for so long; and is asked as
 often for how far it has come, where that is waited for."""
+
+MANY_TIMES, SHUTDOWN_SECONDS = 20, 3.0
+"""A server that asks so often in so long for what is durable, without having come further, shuts down."""
 
 MOST_BYTES = 64 << 20
 """Bytes that wait to be taken; when there are more the server is not read from."""
@@ -90,8 +93,9 @@ class SlotFeed:
         self._data, self._is_inside = bytearray(), False
         self._marks, self._begin = deque[_Mark](), 0
         self._changed, self._wakeup = threading.Condition(), Wakeup()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._is_ending = False
+        self._asked_for, self._asked_at, self._asked = -1, 0.0, 0
         self._heard_at, self._told_at, self._told = time.monotonic(), 0.0, -1
         self._thread = threading.Thread(target=self._run, name="slot feed", daemon=True)
 
@@ -167,7 +171,7 @@ class SlotFeed:
                 self._tell_if_due()
                 self._connection.wait(self._patience, [self._wakeup.fileno()], has_room)
             self._tell(False)
-        except HeadwaterError as error:
+        except Exception as error:  # whatever it is, who takes pieces has to hear of it
             self._fail(error)
         finally:
             close_quietly(self._connection)
@@ -176,7 +180,7 @@ class SlotFeed:
     def _patience(self) -> float:
         return ASKING_SECONDS if self.asks else 1.0
 
-    def _fail(self, error: HeadwaterError) -> None:
+    def _fail(self, error: Exception) -> None:
         with self._changed:
             self._error = error
             self._changed.notify_all()
@@ -215,8 +219,22 @@ class SlotFeed:
         sign = parse_message(message)
         assert isinstance(sign, Keepalive)
         if sign.wants_reply:
+            self._note_asked(sign.end)
             self._tell(False)
         return sign.end
+
+    def _note_asked(self, end: int) -> None:
+        """Let go of a server that shuts down: it asks again and again until all is confirmed that it has sent.
+
+        Raises:
+            ConnectionLostError: it has asked for so long, and that may take long still.
+        """
+        now = time.monotonic()
+        if end != self._asked_for:
+            self._asked_for, self._asked_at, self._asked = end, now, 0
+        self._asked += 1
+        if self._asked >= MANY_TIMES and now - self._asked_at >= SHUTDOWN_SECONDS and self._confirmed < end:
+            raise ConnectionLostError("the server shuts down, and waits for what is not durable yet")
 
     def _tell_if_due(self) -> None:
         now = time.monotonic()

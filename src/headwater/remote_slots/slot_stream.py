@@ -30,6 +30,9 @@ WAIT_SECONDS = 0.2
 """How long to wait for more, between two looks at whether the run was told to end."""
 
 
+QUIET_SECONDS = 1.0
+"""How often windows end at most that have no transaction."""
+
 PATIENCE_SECONDS = 5.0
 """How long a slot may be another's at first: the server notices late that a reader was killed."""
 
@@ -87,6 +90,7 @@ class SlotStream:
         follows: it goes on after the end, and lost connections are tried again.
         end: LSN where it ends otherwise; None for what the server has when it begins.
         lost: called with the reason when a connection is lost and tried again.
+        quiet_bytes: WAL that the server goes on by without a transaction of the slot's before a window ends with none.
 
     Attributes:
         facts: of the slot, as of the last connection.
@@ -103,7 +107,9 @@ class SlotStream:
         follows: bool = False,
         end: int | None = None,
         lost: Callable[[str], None] = lambda _: None,
+        quiet_bytes: int = 1,
     ) -> None:
+        self._quiet_bytes, self._ended_at = quiet_bytes, 0.0
         self._address, self._scratch, self._follows, self._lost = address, scratch, follows, lost
         self._feeds, self._seconds = ExitStack(), FIRST_SECONDS
         connection, self.facts = open_slot(address)
@@ -132,11 +138,12 @@ class SlotStream:
         if self._feed is not None:
             self._feed.confirm(lsn)
 
-    def window(self, most_bytes: int, is_told: Callable[[], bool]) -> SlotWindow | None:
+    def window(self, most_bytes: int, is_told: Callable[[], bool], present: int | None = None) -> SlotWindow | None:
         """Wait for the next window.
 
         Args:
             most_bytes: it ends with the transaction that goes beyond; tells whether to end without one.
+            present: LSN at which it ends at the latest, also without a transaction; None for none.
 
         Returns:
             the window; None at the end, or if it was told to end.
@@ -146,7 +153,7 @@ class SlotStream:
             ConnectionLostError: the connection is lost, and that is not tried again.
             LakeError: nothing can be written to the scratch directory.
         """
-        return self._next(is_told, lambda partial: self._ends(partial, most_bytes), most_bytes)
+        return self._next(is_told, lambda partial: self._ends(partial, most_bytes, present), most_bytes)
 
     def window_to(self, lsn: int, is_told: Callable[[], bool]) -> SlotWindow | None:
         """Wait for the window that ends at an LSN; as :meth:`window`."""
@@ -186,15 +193,20 @@ class SlotStream:
                 return None
             partial.add(feed.take(WAIT_SECONDS, max(1, most_bytes - partial.pieces.bytes), stop))
         self._seconds, self.reached, self._partial = FIRST_SECONDS, partial.reached, None
+        self._ended_at = time.monotonic()
         return SlotWindow(partial.pieces, partial.lo, self.reached, partial.transactions, partial.is_new_session)
 
-    def _ends(self, partial: _Partial, most_bytes: int) -> bool:
+    def _ends(self, partial: _Partial, most_bytes: int, present: int | None) -> bool:
         """Tell whether a window ends that is whole."""
-        if partial.pieces.bytes >= most_bytes:
+        if partial.pieces.bytes >= most_bytes or (present is not None and partial.reached >= present):
             return True
         if self.end is not None:
             return partial.reached >= self.end
-        return partial.pieces.bytes > 0 or partial.reached > partial.lo
+        if partial.pieces.bytes > 0:
+            return True
+        # Signs of life come often: each is not worth a note of how far the server is.
+        is_due = time.monotonic() - self._ended_at >= QUIET_SECONDS
+        return is_due and partial.reached - partial.lo >= self._quiet_bytes
 
     def _connected(self) -> SlotFeed:
         if self._feed is not None:

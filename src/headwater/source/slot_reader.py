@@ -45,6 +45,9 @@ except ImportError:  # Spark 4.1
 POLL_SECONDS = 0.05
 """How long Spark waits at most for an answer that nothing has come."""
 
+QUIET_BYTES = 16 << 20
+"""WAL without a transaction of the slot's after which a batch without rows lets the server remove it."""
+
 Json = dict[str, Any]
 
 
@@ -74,7 +77,7 @@ class _Reading:
         self._options, self._form, self._stack = options, form, ExitStack()
         with ExitStack() as stack:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-slot-"))
-            stream = SlotStream(options.address, Path(scratch), begin, follows=follows)
+            stream = SlotStream(options.address, Path(scratch), begin, follows=follows, quiet_bytes=QUIET_BYTES)
             self.stream = stack.enter_context(stream)
             self._stack = stack.pop_all()
         facts, self.begin = self.stream.facts, self.stream.reached
@@ -241,6 +244,7 @@ class SlotStreamReader(PickledByValue, DataSourceStreamReader, SupportsTriggerAv
         window = session.stream.window(
             getattr(limit, "max_bytes", None) or self._options.max_bytes,
             lambda: end is None and time.monotonic() >= until,
+            end,
         )
         if window is None:
             return begin.as_json()
