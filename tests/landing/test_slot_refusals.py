@@ -17,6 +17,7 @@ from headwater.landing.landing_modes import CURRENT
 from headwater.landing.slot_landing import SlotRequest, land_slot
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.remote_slots import spooled_pieces
@@ -192,3 +193,18 @@ def test_somebody_else_reads_the_slot(server: EmbeddedPostgres, tmp_path: Path) 
         window.pieces.close()
         with pytest.raises(HeadwaterError, match='slot "busy" is active for PID'):
             land_slot(request(server, "busy"), target(tmp_path))
+
+
+def test_an_end_is_where_the_server_ends(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    make(server, "ends")
+    lsns = []
+    with server.connect() as connection:
+        for number in range(4):
+            connection.execute("INSERT INTO b VALUES (%s, 1)", [1000 + number])
+            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+            assert row is not None
+            lsns.append(int(Lsn.parse(row[0])))
+    address = request(server, "ends").address
+    for end, count in ((lsns[0], 1), (lsns[0], 0), (lsns[2] - 8, 2), (lsns[3] + (1 << 40), 1)):
+        result = land_slot(SlotRequest(address, end=end), target(tmp_path))
+        assert sum(result.rows.values()) == count

@@ -88,7 +88,7 @@ class SlotStream:
         scratch: a directory for what does not stay in memory.
         begin: LSN up to which the reader has everything; None to begin where the slot is confirmed.
         follows: it goes on after the end, and lost connections are tried again.
-        end: LSN where it ends otherwise; None for what the server has when it begins.
+        end: LSN before whose commit records it ends otherwise; None for what the server has when it begins.
         lost: called with the reason when a connection is lost and tried again.
         quiet_bytes: WAL that the server goes on by without a transaction of the slot's before a window ends with none.
 
@@ -119,7 +119,9 @@ class SlotStream:
         except BaseException:
             connection.close()
             raise
-        self.end = None if follows else self.facts.flushed if end is None else end
+        # What commits behind an end that was asked for is left to a later run; without one it comes as it came.
+        self._stop = end
+        self.end = None if follows else min(self.facts.flushed, self.facts.flushed if end is None else end)
         self._hurries = self.end is not None
         self._connection: ReplicationConnection | None = connection
         self._feed: SlotFeed | None = None
@@ -153,7 +155,7 @@ class SlotStream:
             ConnectionLostError: the connection is lost, and that is not tried again.
             LakeError: nothing can be written to the scratch directory.
         """
-        return self._next(is_told, lambda partial: self._ends(partial, most_bytes, present), most_bytes)
+        return self._next(is_told, lambda partial: self._ends(partial, most_bytes, present), most_bytes, self._stop)
 
     def window_to(self, lsn: int, is_told: Callable[[], bool]) -> SlotWindow | None:
         """Wait for the window that ends at an LSN; as :meth:`window`."""
