@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -104,3 +105,32 @@ def _told(run: Any) -> tuple[type[HeadwaterError], str, int | None] | None:
     except HeadwaterError as error:
         return type(error), error.message, error.lsn
     return None
+
+
+def test_text_of_another_encoding_and_a_role_with_a_password(tmp_path: Path) -> None:
+    slot, wal = (LandingTarget(tmp_path / place, snapshot=NEVER) for place in ("slot", "wal"))
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1, loopback=True) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+            connection.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'a secret/?'")
+        with server.connect("latin") as connection:
+            connection.execute("CREATE TABLE größe (id int PRIMARY KEY, été text)")
+            connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        hba = server.data_directory / "pg_hba.conf"
+        hba.write_text("local all postgres trust\nhost all reader 127.0.0.1/32 scram-sha-256\n")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect("latin") as connection:
+            connection.execute("SELECT pg_create_logical_replication_slot('latin', 'pgoutput')")
+            connection.execute("INSERT INTO größe VALUES (1, 'déjà'), (2, 'ÿ')")
+        place = f"127.0.0.1:{server.port}/latin?slot=latin&publication=everything"
+        with pytest.raises(HeadwaterError, match="password authentication failed") as raised:
+            land_slot(SlotRequest(SlotAddress.parse(f"postgresql://reader:wrong-secret@{place}")), slot)
+        assert "wrong-secret" not in str(raised.value)
+        password = quote("a secret/?", safe="")
+        land_slot(SlotRequest(SlotAddress.parse(f"postgresql://reader:{password}@{place}")), slot)
+        land(LocalEngine(), DecodeRequest(str(server.wal_directory), str(backup), "latin"), wal)
+    ours, theirs = (_rows(target, "größe") for target in (slot, wal))
+    assert ours.equals(theirs)
+    assert ours["été"].to_pylist() == ["déjà", "ÿ"]

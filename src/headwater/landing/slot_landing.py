@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from headwater.pipeline.windows.following import Stopping
 
 
+PATIENCE_SECONDS = 60.0
+"""How long a server is waited for that is to be asked for types, where its slot is followed."""
+
 MOST_BYTES = 128 << 20
 """Of a slot's stream that are committed at a time: while a window lands, the next one is received."""
 
@@ -149,7 +152,8 @@ class _SlotLanding:
             )
         self.progress.begin(self.stream.reached)
         self.lake.registry.choose(asked)
-        types = ServerTypes(conninfo_of(self.request.address)[0])
+        patience = 0.0 if self.request.stopping is None else PATIENCE_SECONDS
+        types = ServerTypes(conninfo_of(self.request.address)[0], patience)
         relations = AnnouncedRelations(types.of, self._numbers)
         session = SessionSettings(major=self.facts.major, encoding=self.facts.encoding)
         self.reader = SliceReader(relations, self._wants, session)

@@ -8,6 +8,7 @@ PostgreSQL: pg_type, pg_range, pg_attribute, pg_proc.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,9 @@ _ATTRIBUTES = """
 SELECT attrelid::int8, attnum::int, attname::text, atttypid::int8, atttypmod, attlen::int, attalign::text
 FROM pg_catalog.pg_attribute WHERE attrelid = ANY(%s::int8[]) AND attnum > 0 AND NOT attisdropped ORDER BY 1, 2
 """
+
+AGAIN_SECONDS = 1.0
+"""A server that could not be reached is asked again after so long."""
 
 _Attribute = tuple[int, str, int, int, int, str]
 
@@ -70,10 +74,11 @@ class ServerTypes:
 
     Args:
         conninfo: libpq's connection string.
+        patience: seconds for which a server is waited for that cannot be reached.
     """
 
-    def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
+    def __init__(self, conninfo: str, patience: float = 0.0) -> None:
+        self._conninfo, self._patience = conninfo, patience
         self._rows: dict[int, _Row] = {}
         self._known: dict[int, TypeInfo] = {}
 
@@ -89,8 +94,15 @@ class ServerTypes:
         """
         wanted = list(oids)
         waiting = set(wanted) - self._rows.keys()
-        if waiting:
-            self._ask(waiting)
+        until = time.monotonic() + self._patience
+        while waiting:
+            try:
+                self._ask(waiting)
+                break
+            except ConnectionLostError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(AGAIN_SECONDS)
         return [self._type(oid) for oid in wanted]
 
     def _ask(self, waiting: set[int]) -> None:
