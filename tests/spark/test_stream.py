@@ -319,7 +319,9 @@ def test_one_table_with_its_columns_through_a_change_of_schema(spark: Any, live:
 
 
 def reader(**options: str) -> HeadwaterStreamReader:
-    return HeadwaterDataSource(options).streamReader(StructType())
+    made = HeadwaterDataSource(options).streamReader(StructType())
+    assert isinstance(made, HeadwaterStreamReader)
+    return made
 
 
 def data_of(made: HeadwaterStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:

@@ -21,14 +21,24 @@ ROOMS += ["reorder", "reorder/commits", "reorder/slices", "reorder/announcing"]
 ROOMS += ["rows", "rows/text", "rows/send", "rows/tuples", "rows/collect", "rows/columns"]
 ROOMS += ["definitions", "filters", "plugins", "plugins/callbacks", "plugins/test_decoding", "plugins/pgoutput"]
 ROOMS += ["plugins/wal2json", "plugins/debezium", "plugins/rows", "slots", "jobs", "spark", "protocol", "receiver"]
-ROOMS += ["pipeline/requests", "pipeline/windows", "pipeline/slices", "pipeline", "existing", "source", "lakes"]
+ROOMS += [
+    "pipeline/requests",
+    "pipeline/windows",
+    "pipeline/slices",
+    "pipeline",
+    "existing",
+    "remote_slots",
+    "source",
+    "lakes",
+]
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer", "apply"]
 ROOMS += ["cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
-WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"] + ["existing"]
+WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"]
+WITHOUT_SPARK += ["existing", "remote_slots"]
 """Rooms that are imported without loading Spark."""
 
 ENGINES = {"jobs", "spark"}

@@ -20,6 +20,7 @@ from headwater.cli.shared_flags import (
     EngineFlags,
     SourceFlags,
     exclude_flag,
+    parsed_lsn,
     session_settings,
     tables_flag,
     window_flag,
@@ -117,7 +118,7 @@ landing_window_flag = partial(window_flag, help="WAL that is committed at a time
 class LandFlags:
     """The flags of ``headwater land``."""
 
-    source: SourceFlags = from_flags(SourceFlags, without=("start",))
+    source: SourceFlags = from_flags(SourceFlags, without=("start",), optional=("catalog",))
     tables: Sequence[str] = tables_flag(help="Only these tables.")
     exclude: Sequence[str] = exclude_flag()
     to: str = from_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
@@ -208,12 +209,7 @@ class LandFlags:
 @command("land", LandFlags)
 def land_command(flags: LandFlags) -> int:
     """Land the changes of WAL in typed tables, each once, from where the last run has come to."""
-    from headwater.cli.process.land_metrics import serve_metrics
-    from headwater.cli.process.landing_progress import landing_progress
-    from headwater.landing.landing import land
-    from headwater.landing.landing_watch import SeveralWatch
-    from headwater.pipeline.windows.run_index import WindowBounds
-    from headwater.plugins.table_patterns import TablePatterns
+    from headwater.remote_slots.slot_address import is_server_address
 
     if flags.follow and flags.source.end is not None:
         raise UsageError("--follow goes on for ever, --end ends", hint="leave one of them out")
@@ -223,6 +219,22 @@ def land_command(flags: LandFlags) -> int:
         )
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
+    if any(map(is_server_address, flags.source.wal)):
+        return _land_slot(flags)
+    if flags.source.catalog is None:
+        raise UsageError("missing option --catalog", hint="only a slot's address (--wal postgresql://...) needs none")
+    return _land_wal(flags)
+
+
+def _land_wal(flags: LandFlags) -> int:
+    """Land WAL, and return the exit status."""
+    from headwater.cli.process.land_metrics import serve_metrics
+    from headwater.cli.process.landing_progress import landing_progress
+    from headwater.landing.landing import land
+    from headwater.landing.landing_watch import SeveralWatch
+    from headwater.pipeline.windows.run_index import WindowBounds
+    from headwater.plugins.table_patterns import TablePatterns
+
     request = flags.source.request(
         session_settings((), flags.rules.client_encoding, flags.source.server_version),
         tables=TablePatterns.parse(flags.tables, flags.exclude),
@@ -240,10 +252,76 @@ def land_command(flags: LandFlags) -> int:
         started = time.perf_counter()
         watches, bounds = SeveralWatch([watch, metrics]), WindowBounds(flags.window_bytes)
         result = land(engine, request, target, progress, bounds, following, watches, flags.rules.on_table_error)
+    startup = started - began + engine.startup_seconds
+    return _told(flags, result, startup, time.perf_counter() - began - startup)
+
+
+def _land_slot(flags: LandFlags) -> int:
+    """Land the changes of a slot, and return the exit status."""
+    from headwater.cli.process.land_metrics import serve_metrics
+    from headwater.cli.process.landing_progress import landing_progress
+    from headwater.cli.process.signals import heeding_first
+    from headwater.landing.landing_watch import SeveralWatch
+    from headwater.landing.slot_landing import MOST_BYTES, SlotRequest, land_slot
+    from headwater.pipeline.windows.following import Stopping
+    from headwater.plugins.table_patterns import TablePatterns
+    from headwater.remote_slots.slot_address import SlotAddress
+
+    _check_slot(flags)
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        stack.enter_context(printing_aside())
+        _, watch = stack.enter_context(landing_progress("none" if flags.quiet else flags.progress, flags.follow))
+        metrics = stack.enter_context(serve_metrics(flags.metrics))
+        stopping = stack.enter_context(Stopping()) if flags.follow else None
+        if stopping is not None:
+            stack.enter_context(heeding_first(stopping.tell))
+        request = SlotRequest(
+            SlotAddress.parse(flags.source.wal[0]),
+            TablePatterns.parse(flags.tables, flags.exclude),
+            parsed_lsn(flags.source.end),
+            min(flags.window_bytes, MOST_BYTES),
+            stopping,
+        )
+        result = land_slot(request, flags.target, SeveralWatch([watch, metrics]))
+    return _told(flags, result, 0.0, time.perf_counter() - began)
+
+
+def _check_slot(flags: LandFlags) -> None:
+    """See that no flag is given that a slot has no use for.
+
+    Raises:
+        UsageError: one is.
+    """
+    from headwater.landing.paused_tables import PAUSE
+
+    if len(flags.source.wal) > 1:
+        raise UsageError("a slot's address is the only --wal", hint="WAL and slots land to places of their own")
+    refused = {
+        "--catalog": flags.source.catalog,
+        "--database": flags.source.database,
+        "--timeline": flags.source.timeline,
+        "--server-version": flags.source.server_version,
+        "--storage-option": flags.source.storage_options,
+        "--from": flags.server,
+        "--client-encoding": flags.rules.client_encoding,
+        "--engine spark": flags.tasks.engine == "spark",
+        "--master": flags.tasks.master,
+        "--catalog-impl spark": flags.catalog_impl == "spark",
+        "--on-table-error pause": flags.rules.on_table_error == PAUSE,
+        "--on-table-replaced new": flags.rules.on_table_replaced == "new",
+        "--follow-oid": flags.rules.follow_oid,
+    }
+    given = [name for name, value in refused.items() if value]
+    if given:
+        raise UsageError(f"{given[0]} is of landing from WAL, not from a slot", hint="leave it out")
+    _check_catalog(flags)
+
+
+def _told(flags: LandFlags, result: LandingResult, startup: float, seconds: float) -> int:
+    """Say what has landed, and return the exit status."""
     if flags.stats_json:
-        startup = started - began + engine.startup_seconds
-        seconds = startup, time.perf_counter() - began - startup
-        sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
+        sys.stdout.write(f"{json.dumps(_figures(result, startup, seconds))}\n")
     elif not flags.quiet:
         sys.stderr.write(f"{summary(result)}\n")
     return exit_status(result)

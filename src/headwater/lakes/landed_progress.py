@@ -81,6 +81,14 @@ class LandedProgress:
                 if other != path:
                     other.unlink(missing_ok=True)
 
+    def note_resolved(self, lsn: int, commit_time: datetime | None) -> None:
+        """Note that all tables have everything up to an LSN, where no state says how to go on from there.
+
+        Args:
+            lsn: it; commit_time: the latest since the call before, if that is known.
+        """
+        self._note(lsn, commit_time)
+
     def note_versions(self) -> None:
         """Note that open tables have other versions of what they had: their files were rewritten."""
         if self._log.last.tables:

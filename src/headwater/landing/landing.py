@@ -67,6 +67,7 @@ from headwater.landing.paused_tables import (
     waiting,
 )
 from headwater.landing.replaced_tables import take_back
+from headwater.landing.slot_progress import require_no_slot
 from headwater.landing.tables.window_cuts import CrowdedWindowError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import engine_of
@@ -116,6 +117,7 @@ def land(
         HeadwaterError: any reason not to decode. What was committed stays.
     """
     pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
+    require_no_slot(target)
     with Lake(target) as lake:
         kept_state = lake.progress.kept_state()
         if kept_state is not None:

@@ -190,7 +190,7 @@ class Handing:
         settings = settings_together(output.opened for output in plan.outputs)
         times = assembly.plan.units.commit_time[~assembly.plan.units.is_bare]
         # Not the last one's: an origin gives its own time, and a clock may be put back.
-        latest = _moment(int(times.max())) if len(times) else None
+        latest = moment(int(times.max())) if len(times) else None
         return Part(
             slices=[self.hand(slice) for slice in slices],
             size=sum(slice.size for slice in slices),
@@ -238,7 +238,7 @@ class Handing:
         return existing_rows(window.behind.store, plan.opened.plugin, lsn)
 
 
-def _moment(micros: int) -> datetime:
+def moment(micros: int) -> datetime:
     """Return a commit's time, which counts from 2000; Python's first or last moment for one that it has not."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
@@ -248,7 +248,7 @@ def _moment(micros: int) -> datetime:
 
 def _earlier(micros: int) -> datetime | None:
     """Return the time of a commit before, of which rows changed; None for none."""
-    return None if micros == NO_TIME else _moment(micros)
+    return None if micros == NO_TIME else moment(micros)
 
 
 @dataclass

@@ -228,7 +228,7 @@ class ReplicationConnection:
             ConnectionLostError: the connection is lost.
         """
         status = self._psycopg.pq.ExecStatus
-        self._connection.nonblocking = 0
+        self._guarded(setattr, self._connection, "nonblocking", 0)
         result = self._guarded(self._connection.get_result)
         if result is not None and result.status in (status.COPY_IN, status.COPY_BOTH):
             self._guarded(self._connection.put_copy_end)

@@ -37,6 +37,8 @@ from headwater.source.pushed_filters import column_of, pushed
 from headwater.source.record_rows import SPARK_COLUMNS
 from headwater.source.record_view import RecordOptions, RecordReader, shows_records
 from headwater.source.slice_partition import SlicePartition, partitions_of, read_slice
+from headwater.source.slot_options import SlotOptions, reads_slot
+from headwater.source.slot_reader import SlotReader, SlotStreamReader
 from headwater.source.source_plan import SourcePlan, form_of_slot, kept_of, open_source, plan_source, rows_of_changes
 from headwater.source.stream_reader import HeadwaterStreamReader
 from headwater.spark.plain_errors import plain_errors
@@ -65,6 +67,9 @@ class HeadwaterDataSource(DataSource):
     @plain_errors()
     def schema(self) -> str:
         """Return the columns: of records; of messages with ``plugin``; else of changes, or of a single table."""
+        if reads_slot(self.options):
+            self._form = SlotOptions.parse(self.options).form()
+            return self._form.spark_columns
         if shows_records(self.options):
             return SPARK_COLUMNS
         options = SourceOptions.parse(self.options)
@@ -82,8 +87,11 @@ class HeadwaterDataSource(DataSource):
 
     @plain_errors()
     @override
-    def reader(self, schema: StructType) -> HeadwaterReader | RecordReader:
+    def reader(self, schema: StructType) -> HeadwaterReader | RecordReader | SlotReader:
         """Return a reader of these options."""
+        if reads_slot(self.options):
+            slot = SlotOptions.parse(self.options)
+            return SlotReader(slot, self._form or slot.form())
         if shows_records(self.options):
             return RecordReader(RecordOptions.parse(self.options))
         options = SourceOptions.parse(self.options)
@@ -93,8 +101,11 @@ class HeadwaterDataSource(DataSource):
 
     @plain_errors()
     @override
-    def streamReader(self, schema: StructType) -> HeadwaterStreamReader:
+    def streamReader(self, schema: StructType) -> HeadwaterStreamReader | SlotStreamReader:
         """Return a reader of these options that goes on."""
+        if reads_slot(self.options):
+            slot = SlotOptions.parse(self.options)
+            return SlotStreamReader(slot, self._form or slot.form())
         if shows_records(self.options):
             raise UsageError('the view "records" is no stream', hint="use spark.read")
         options = SourceOptions.parse(self.options)

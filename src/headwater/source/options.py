@@ -127,31 +127,31 @@ class SourceOptions:
                     hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*, {STORAGE}*",
                 )
         slot = given.get("slot")
-        if slot is not None and _switch(given, "fromReplicaLevel"):
+        if slot is not None and parse_switch(given, "fromReplicaLevel"):
             raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
         if slot is not None and "twophase" in given:
             raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
         if slot is not None and "publish" in given:
             raise UsageError("publish cannot be given with slot", hint="no slot is made for it")
-        if slot is not None and _switch(given, "ddl"):
+        if slot is not None and parse_switch(given, "ddl"):
             raise UsageError("ddl cannot be given with slot", hint="no slot follows definitions")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
-        request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
+        request = replace(request, on_level_gap=parse_choice(given, "onLevelGap", ON_LEVEL_GAP))
         if given.get("failondataloss", "true").lower() != "true":
             raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
         parsed = cls(
             request,
             tuple(publications),
             parse_partition_bytes(given),
-            _choice(given, "onUnrepresentable", ON_UNREPRESENTABLE),
-            _choice(given, "onTableReplaced", ON_TABLE_REPLACED),
-            _switch(given, "images"),
-            _switch(given, "pushFilters"),
+            parse_choice(given, "onUnrepresentable", ON_UNREPRESENTABLE),
+            parse_choice(given, "onTableReplaced", ON_TABLE_REPLACED),
+            parse_switch(given, "images"),
+            parse_switch(given, "pushFilters"),
             None if slot is None else local_path(slot),
-            _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
-            _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
-            _choice(given, "jsonb", JSONB),
+            parse_bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
+            parse_bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
+            parse_choice(given, "jsonb", JSONB),
         )
         if request.publish and parsed.single_table is not None and not request.plugin:
             raise UsageError(
@@ -220,9 +220,9 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         catalog=given["catalog"],
         database=given.get("database"),
         user=given.get("user"),
-        from_replica_level=_switch(given, "fromReplicaLevel"),
-        two_phase=_switch(given, "twoPhase"),
-        with_ddl=_switch(given, "ddl") if "ddl" in given else _has_place_for_ddl(given),
+        from_replica_level=parse_switch(given, "fromReplicaLevel"),
+        two_phase=parse_switch(given, "twoPhase"),
+        with_ddl=parse_switch(given, "ddl") if "ddl" in given else _has_place_for_ddl(given),
         ddl_where_possible="ddl" not in given,
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
@@ -244,8 +244,9 @@ def _settings(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _has_place_for_ddl(given: Mapping[str, str]) -> bool:
     """Tell whether DDL can be reported without being asked for: among rows of any tables, at commits, all of them."""
-    is_of_one = _tables(given).single_name is not None and not _switch(given, "images")
-    return not (given.get("plugin") or is_of_one or _switch(given, "pushFilters") or _switch(given, "twoPhase"))
+    is_of_one = _tables(given).single_name is not None and not parse_switch(given, "images")
+    others = parse_switch(given, "pushFilters") or parse_switch(given, "twoPhase")
+    return not (given.get("plugin") or is_of_one or others)
 
 
 def _tables(given: Mapping[str, str]) -> TablePatterns:
@@ -267,7 +268,7 @@ def view_of(options: Mapping[str, str]) -> str:
         UsageError: it is neither.
     """
     given = {name.lower(): value for name, value in options.items()}
-    return _choice(given, "view", (VIEW_CHANGES, VIEW_RECORDS))
+    return parse_choice(given, "view", (VIEW_CHANGES, VIEW_RECORDS))
 
 
 def _list(text: str) -> list[str]:
@@ -278,7 +279,7 @@ def _lsn(text: str | None) -> int | None:
     return None if text is None else Lsn.parse(text)
 
 
-def _choice(given: Mapping[str, str], option: str, choices: tuple[str, ...]) -> str:
+def parse_choice(given: Mapping[str, str], option: str, choices: tuple[str, ...]) -> str:
     """Return the value of an option that takes one of some words, the first if it is not given."""
     value = given.get(option.lower(), choices[0])
     for choice in choices:
@@ -287,8 +288,8 @@ def _choice(given: Mapping[str, str], option: str, choices: tuple[str, ...]) -> 
     raise UsageError(f'invalid {option} "{value}", expected {", ".join(choices[:-1])} or {choices[-1]}')
 
 
-def _switch(given: Mapping[str, str], option: str) -> bool:
-    return _choice(given, option, ("false", "true")) == "true"
+def parse_switch(given: Mapping[str, str], option: str) -> bool:
+    return parse_choice(given, option, ("false", "true")) == "true"
 
 
 def parse_partition_bytes(given: Mapping[str, str]) -> int:
@@ -297,10 +298,10 @@ def parse_partition_bytes(given: Mapping[str, str]) -> int:
     Raises:
         UsageError: it is no number of bytes.
     """
-    return _bytes(given, "partitionBytes", PARTITION_BYTES)
+    return parse_bytes(given, "partitionBytes", PARTITION_BYTES)
 
 
-def _bytes(given: Mapping[str, str], option: str, default: int = 0) -> int:
+def parse_bytes(given: Mapping[str, str], option: str, default: int = 0) -> int:
     text = given.get(option.lower(), str(default))
     size = decimal(text) if text.isascii() and text.isdigit() else 0
     if size < 1:

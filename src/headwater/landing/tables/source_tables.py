@@ -126,7 +126,7 @@ def _of_table(
     _require_names(last, versions, window)
     dropped = frozenset(column.number for column in last.columns if column.is_dropped)
     first = min(lsn for lsn, _ in touched)
-    yield SourceTable(_with_dropped(last, versions), versions, dropped=dropped, first=first)
+    yield SourceTable(with_dropped(last, versions), versions, dropped=dropped, first=first)
 
 
 @dataclass
@@ -170,7 +170,7 @@ def _of_shape(stage: _Stage, window: CatalogWindow) -> SourceTable:
     versions = tuple(dict.fromkeys(version for _, version in stage.touched))
     _require_names(stage.root, versions, window)
     apart = Apart(frozenset(versions), frozenset(lsn for lsn, _ in stage.touched))
-    return SourceTable(_with_dropped(stage.root, versions), versions, shape=stage.shape, apart=apart)
+    return SourceTable(with_dropped(stage.root, versions), versions, shape=stage.shape, apart=apart)
 
 
 def mirrored_tables(
@@ -280,7 +280,7 @@ def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], window: Catal
     return schema
 
 
-def _with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> RelationSchema:
+def with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> RelationSchema:
     """Return a relation with the columns that it had in the window and has no more."""
     columns = {column.number: column for column in last.columns}
     for version in versions:

@@ -33,11 +33,12 @@ from headwater.rows.columns.arrow import NAMES, Rows, change_rows, is_shown
 from headwater.rows.columns.column_types import ERROR, NULL, SPARK, STRING, ColumnType, Form, Target, column_type
 from headwater.rows.columns.columns import Asked, Values, arrow_array
 from headwater.rows.columns.parsed_columns import read_back
+from headwater.rows.columns.printed_columns import printed_array
 from headwater.rows.columns.text_columns import printed_column
 from headwater.rows.items import Items
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import base_type
-from headwater.rows.tuples.render import Located
+from headwater.rows.tuples.render import Located, PrintedTuples
 
 _NUMERIC = 1700
 
@@ -255,7 +256,7 @@ class _Reader:
         columns = [self.table.column_in(column, version) for version in self.versions]
         types = [type if older is None or older is column else self.table.type_of(older) for older in columns]
         if all(older_type == type for older_type in types):
-            return arrow_array(type, self._values(picks), self._asked(column))
+            return self._read(type, picks, column)
         if column.number in self.replaced:
             is_older = np.array([older_type != type for older_type in types])[self.layout]
             lost = self.replaced[column.number] & is_older
@@ -280,21 +281,35 @@ class _Reader:
         """Read the values of rows in which the column had a certain type, or of no rows."""
         source_type = type if source is None or source is column else self.table.type_of(source)
         if source_type == type or (source_type.arrow == type.arrow and self._reads(source, column, type)):
-            return arrow_array(source_type, self._values(picks), self._asked(column))
+            return self._read(source_type, picks, column)
         assert source is not None
         assert source.type is not None
         if source_type.arrow == pa.float32() and type.arrow == pa.float64():
-            return arrow_array(source_type, self._values(picks), self._asked(column)).cast(type.arrow)
+            return self._read(source_type, picks, column).cast(type.arrow)
         # No text is read as a struct or a list: a composite type has other attributes now, an array other elements.
         if pa.types.is_nested(type.arrow) or not self._reads(source, column, type):
             raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))
         misfit, where = partial(self._misfit, column, type), self._where(column)
         if type.is_text:
             older = replace(type, form=Form.PRINTED, type=base_type(source.type))
-            return arrow_array(older, self._values(picks), self._asked(column))
-        stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
-        printed = printed_column(stored, base_type(source.type), self.session, where, exact=is_exact)
+            return self._read(older, picks, column)
+        if isinstance(self.located, PrintedTuples):
+            printed = self._texts(picks, type, column)
+        else:
+            stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
+            printed = printed_column(stored, base_type(source.type), self.session, where, exact=is_exact)
         return read_back(as_strings(printed), type, self.table.on_unrepresentable == NULL, where, misfit)
+
+    def _read(self, type: ColumnType, picks: Picks, column: Column) -> pa.Array[Any]:
+        """Read values of one type, as they are stored or printed."""
+        if isinstance(self.located, PrintedTuples):
+            return printed_array(type, self._texts(picks, type, column), self.numbers, self._asked(column))
+        return arrow_array(type, self._values(picks), self._asked(column))
+
+    def _texts(self, picks: Picks, type: ColumnType, column: Column) -> pa.BinaryArray:
+        """Return values that are text already."""
+        as_bytes = replace(type, form=Form.BYTES, arrow=pa.binary())
+        return cast("pa.BinaryArray", arrow_array(as_bytes, self._values(picks), self._asked(column)))
 
     def _reads(self, source: Column | None, column: Column, type: ColumnType) -> bool:
         """Tell whether values of another type that the column had can be read as its own."""

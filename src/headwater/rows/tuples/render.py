@@ -75,6 +75,12 @@ class Located(NamedTuple):
     arena: NDArray[np.uint8]
 
 
+class PrintedTuples(Located):
+    """Tuples of a source that has values as text, in UTF8: payloads are these texts."""
+
+    __slots__ = ()
+
+
 def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
     """Turn the tuples of a slice's items into text cells, or binary ones as the layouts say.
 

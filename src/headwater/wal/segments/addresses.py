@@ -14,6 +14,7 @@ from headwater.option_names import option
 from headwater.wal.segments.local_path import local_path
 from headwater.wal.segments.place import Place, WalSource
 
+_SERVERS = ("postgresql", "postgres")
 _STORE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -46,4 +47,10 @@ def _place(address: str, options: tuple[tuple[str, str], ...]) -> Place:
     store = _STORE.match(address)
     if store is None or store[1].lower() == "file":
         return Place(local_path(address))
+    if store[1].lower() in _SERVERS:
+        # Nothing of the address is said: it may have a password.
+        raise UsageError(
+            "the address of a server is no place of WAL",
+            hint="headwater receive brings a server's WAL; headwater land and Spark read a logical slot of it",
+        )
     return Place(address, store[1].lower(), options)
