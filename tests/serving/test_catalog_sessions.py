@@ -20,6 +20,7 @@ from serving.service import wait_until
 pytestmark = pytest.mark.server
 
 LONG = b"SELECT pg_sleep(1000), relname FROM pg_class"
+LARGE = "SELECT repeat('x', 100000) FROM pg_attribute, generate_series(1, 10) LIMIT 4000"
 MOST_GROWTH = 100 << 20
 STARTUP = {"user": "reader", "database": "postgres"}
 
@@ -71,6 +72,11 @@ def test_a_client_goes(pair: Pair) -> None:
             active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
             wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
         wait_until(lambda: not watching.execute(active.encode()).fetchall())
+        with raw_connection(ours, STARTUP) as client:
+            client.connection.sendall(parse(LARGE) + bind() + execute() + SYNC)
+            client.connection.recv(1000)
+        wait_until(lambda: watching.execute("SELECT count(*) FROM pg_stat_activity").fetchone() == (1,))
+    assert "Traceback" not in pair.serving.log.read_text()
 
 
 def peak_of(pid: int) -> int:
@@ -81,15 +87,14 @@ def peak_of(pid: int) -> int:
 
 
 def test_a_large_result_costs_little_memory(pair: Pair) -> None:
-    large = b"SELECT repeat('x', 100000) FROM pg_attribute, generate_series(1, 10) LIMIT 4000"
     with connected(pair.places("reader")[1]) as asking:
         asking.execute("SELECT relname FROM pg_class ORDER BY 1").fetchall()
         before = peak_of(pair.serving.pid)
         with asking.cursor() as cursor:
-            assert sum(len(row[0]) for row in cursor.stream(large)) == 400_000_000
+            assert sum(len(row[0]) for row in cursor.stream(LARGE.encode())) == 400_000_000
         assert peak_of(pair.serving.pid) - before < MOST_GROWTH
         with asking.transaction(), asking.cursor("few") as cursor:
-            cursor.execute(large)
+            cursor.execute(LARGE.encode())
             assert len(cursor.fetchmany(3)) == 3
             with asking.cursor() as rest:
                 assert sum(1 for _ in rest.stream("FETCH ALL FROM few")) == 3997
