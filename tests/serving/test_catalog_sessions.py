@@ -350,3 +350,17 @@ def test_the_number_of_a_transaction(pair: Pair) -> None:
         for refused in ("SELECT pg_current_xact_id()::text", "SELECT txid_current(), relname FROM pg_class"):
             with pytest.raises(psycopg.Error):
                 service.execute(refused.encode())
+
+
+def test_texts_in_the_clients_encoding(pair: Pair) -> None:
+    """Whatever their format."""
+    listed = "SELECT obj_description(oid), relname, oid FROM pg_class WHERE relname = 'accents'"
+    run(pair.server, "CREATE TABLE public.accents (a int)", "COMMENT ON TABLE public.accents IS 'd\u00e9j\u00e0 vu'")
+    theirs, ours = pair.places("reader")
+    startup = {**STARTUP, "client_encoding": "LATIN1"}
+    with raw_connection(theirs, startup) as server, raw_connection(ours, startup) as service:
+        for form in (0, 1):
+            sent = parse(listed), bind(results=(form,)), execute(), SYNC
+            answers = service.answers(*sent)
+            assert answers == server.answers(*sent)
+            assert "d\u00e9j\u00e0 vu".encode("latin-1") in [row[0] for kind, row in answers if kind == "D"]  # type: ignore[index]
