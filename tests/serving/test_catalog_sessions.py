@@ -20,6 +20,7 @@ from serving.service import wait_until
 pytestmark = pytest.mark.server
 
 LONG = b"SELECT pg_sleep(1000), relname FROM pg_class"
+LARGE = "SELECT repeat('x', 100000) FROM pg_attribute, generate_series(1, 10) LIMIT 4000"
 MOST_GROWTH = 100 << 20
 STARTUP = {"user": "reader", "database": "postgres"}
 
@@ -71,6 +72,11 @@ def test_a_client_goes(pair: Pair) -> None:
             active = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(1000)%'"
             wait_until(lambda: bool(watching.execute(active.encode()).fetchall()))
         wait_until(lambda: not watching.execute(active.encode()).fetchall())
+        with raw_connection(ours, STARTUP) as client:
+            client.connection.sendall(parse(LARGE) + bind() + execute() + SYNC)
+            client.connection.recv(1000)
+        wait_until(lambda: watching.execute("SELECT count(*) FROM pg_stat_activity").fetchone() == (1,))
+    assert "Traceback" not in pair.serving.log.read_text()
 
 
 def peak_of(pid: int) -> int:
@@ -81,15 +87,14 @@ def peak_of(pid: int) -> int:
 
 
 def test_a_large_result_costs_little_memory(pair: Pair) -> None:
-    large = b"SELECT repeat('x', 100000) FROM pg_attribute, generate_series(1, 10) LIMIT 4000"
     with connected(pair.places("reader")[1]) as asking:
         asking.execute("SELECT relname FROM pg_class ORDER BY 1").fetchall()
         before = peak_of(pair.serving.pid)
         with asking.cursor() as cursor:
-            assert sum(len(row[0]) for row in cursor.stream(large)) == 400_000_000
+            assert sum(len(row[0]) for row in cursor.stream(LARGE.encode())) == 400_000_000
         assert peak_of(pair.serving.pid) - before < MOST_GROWTH
         with asking.transaction(), asking.cursor("few") as cursor:
-            cursor.execute(large)
+            cursor.execute(LARGE.encode())
             assert len(cursor.fetchmany(3)) == 3
             with asking.cursor() as rest:
                 assert sum(1 for _ in rest.stream("FETCH ALL FROM few")) == 3997
@@ -345,3 +350,17 @@ def test_the_number_of_a_transaction(pair: Pair) -> None:
         for refused in ("SELECT pg_current_xact_id()::text", "SELECT txid_current(), relname FROM pg_class"):
             with pytest.raises(psycopg.Error):
                 service.execute(refused.encode())
+
+
+def test_texts_in_the_clients_encoding(pair: Pair) -> None:
+    """Whatever their format."""
+    listed = "SELECT obj_description(oid), relname, oid FROM pg_class WHERE relname = 'accents'"
+    run(pair.server, "CREATE TABLE public.accents (a int)", "COMMENT ON TABLE public.accents IS 'd\u00e9j\u00e0 vu'")
+    theirs, ours = pair.places("reader")
+    startup = {**STARTUP, "client_encoding": "LATIN1"}
+    with raw_connection(theirs, startup) as server, raw_connection(ours, startup) as service:
+        for form in (0, 1):
+            sent = parse(listed), bind(results=(form,)), execute(), SYNC
+            answers = service.answers(*sent)
+            assert answers == server.answers(*sent)
+            assert "d\u00e9j\u00e0 vu".encode("latin-1") in [row[0] for kind, row in answers if kind == "D"]  # type: ignore[index]

@@ -341,6 +341,8 @@ class Session:
         except HeadwaterError as error:
             self._context.failed(error)
             await self._context.drop_temporary()
+        except ConnectionClosedError:
+            raise
         except Exception as error:
             log.exception("a message has failed")
             self._context.failed(unforeseen("answering", error))

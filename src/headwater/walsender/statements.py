@@ -79,6 +79,9 @@ from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
 from headwater.walsender.sql.results import Result
 
+_TEXTS = frozenset((18, 19, 25, 114, 705, 1042, 1043))
+"""Types whose binary form is text in the client's encoding."""
+
 _PIECE = 256 << 10
 """Bytes of an answer that are sent at a time."""
 
@@ -313,7 +316,7 @@ class Statements:
                 if answer.columns != described.columns:
                     answer.rows.close()
                     raise SessionError("cached plan must not change result type", sqlstate=FEATURE_NOT_SUPPORTED)
-                encode = partial(self._sent_elsewhere, tuple(formats))
+                encode = partial(self._sent_elsewhere, tuple(formats), answer.columns)
                 source = answer.rows
                 return Outcome("SELECT", answer.columns, (), encode, answer.messages, is_query=True, source=source)
 
@@ -321,11 +324,16 @@ class Statements:
 
         return Prepared(text, described.parameters, described.columns, bind)
 
-    def _sent_elsewhere(self, asked: tuple[int, ...], row: Sequence[Value], formats: Sequence[int]) -> Sequence[Value]:
+    def _sent_elsewhere(
+        self, asked: tuple[int, ...], columns: Sequence[Column], row: Sequence[Value], formats: Sequence[int]
+    ) -> Sequence[Value]:
         """Return a row that has its formats already, with texts in the client's encoding."""
         if any(format_of(formats, place) != format_of(asked, place) for place in range(len(row))):
             raise SessionError("rows of a cursor are wanted in another format", sqlstate=FEATURE_NOT_SUPPORTED)
-        return [value if format_of(asked, place) else self.settings.sent(value) for place, value in enumerate(row)]
+        return [
+            value if format_of(asked, place) and columns[place].type not in _TEXTS else self.settings.sent(value)
+            for place, value in enumerate(row)
+        ]
 
     def _own(self, parsed: ParsedStatement, own: SessionStatement) -> Prepared:
         """Prepare a statement about the session."""

@@ -23,6 +23,7 @@ from headwater.protocol.backend_messages import IDLE, IN_FAILED_TRANSACTION, Col
 from headwater.walsender.catalog_server import asking_messages as messages
 
 _STATEMENT, _BUSY = b"asked", b"?"
+_FOR_CLIENTS = ("INFO", "NOTICE", "WARNING")
 _READ_BYTES = 64 << 10
 _TREE = "rewritten parse tree"
 _SHOW_TREE = """SELECT pg_catalog.set_config('client_min_messages', 'log', true),
@@ -306,7 +307,7 @@ class AskedConnection:
 
     def _take_notice(self, body: bytes) -> None:
         notice = messages.report(body)
-        if notice.severity != "LOG":
+        if notice.severity in _FOR_CLIENTS:
             self.notices.append(notice.as_bytes())
         elif notice.message.startswith(_TREE):
             self._trees.append(notice.detail or "")
