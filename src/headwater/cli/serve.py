@@ -20,6 +20,7 @@ from headwater.errors import UsageError
 
 if TYPE_CHECKING:
     from headwater.receiver.wal_receiver import Reached
+    from headwater.slots.shelf_budget import ShelfBudget
     from headwater.walsender.access.access_files import AccessFiles
     from headwater.walsender.operating.limits import Limits
     from headwater.walsender.service import Address
@@ -51,6 +52,39 @@ class LimitFlags:
         from headwater.walsender.operating.limits import Limits
 
         return Limits(self.max_connections, self.max_wal_senders, self.max_slots, self.authentication_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShelfFlags:
+    """The room of the states that outlive a service."""
+
+    size: str = from_flag(
+        "--shelf-size",
+        default="1GB",
+        show_default=True,
+        metavar="SIZE",
+        help="Room of the states below --slots, from which a restart goes on; of each database the newest is kept in "
+        "any case.",
+    )
+    age: str = from_flag(
+        "--shelf-age", default="7d", show_default=True, metavar="TIME", help="States that are older are removed."
+    )
+
+    def budget(self) -> ShelfBudget:
+        """Return the room.
+
+        Raises:
+            UsageError: it is no size, or no span of time.
+        """
+        from headwater.base.quantities import bytes_of, seconds_of
+        from headwater.slots.shelf_budget import ShelfBudget
+
+        size, seconds = bytes_of(self.size), seconds_of(self.age)
+        if size is None:
+            raise UsageError(f'invalid value for --shelf-size: "{self.size}"', hint="such as 500MB or 10GB")
+        if seconds is None:
+            raise UsageError(f'invalid value for --shelf-age: "{self.age}"', hint="such as 12h or 7d")
+        return ShelfBudget(size, seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +159,7 @@ class ServeFlags:
         metavar="HOST:PORT",
         help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
     )
+    shelf: ShelfFlags = from_flags(ShelfFlags)
     limits: LimitFlags = from_flags(LimitFlags)
     config: str | None = config_flag()
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
@@ -176,7 +211,10 @@ def serve_command(flags: ServeFlags) -> None:
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
     _begin_log(flags.is_verbose)
-    source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version, flags.upstream)
+    slots_directory, budget = Path(flags.slots), flags.shelf.budget()
+    source = ClusterSource(
+        flags.place.source(), flags.catalog, flags.server_version, flags.upstream, slots_directory, budget
+    )
     addresses = flags.addresses()
     stopping = Stopping()
     with ExitStack() as stack:
@@ -188,10 +226,11 @@ def serve_command(flags: ServeFlags) -> None:
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
+            stack.callback(cluster.close)
             access = LiveAccess(flags.access_files(), cluster.version)
             limits = flags.limits.limits()
             setting = shown_setting("max_replication_slots", cluster.version)
-            slots = ServedSlots(Path(flags.slots), limits.slots, setting)
+            slots = ServedSlots(slots_directory, limits.slots, setting)
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
             served = Served(cluster, slots, access, answers, limits=limits)
 

@@ -11,23 +11,19 @@ Known gap: slots are not invalidated for taking too much room (``max_slot_wal_ke
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.base.quantities import BYTES, SECONDS, bytes_of, seconds_of
 from headwater.base.system_errors import errors_as
 from headwater.errors import SegmentError, SlotError, UsageError, warn
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
 from headwater.slots.slot_directory import is_slot, read_slot
 from headwater.wal.segments.segment_forms import PLAIN, parse_name
-
-_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
-_LIMIT = re.compile(r"(\d+)\s*([A-Za-z]+)")
 
 
 @dataclass(frozen=True)
@@ -50,12 +46,10 @@ class Retention:
         Raises:
             UsageError: it is neither a size nor a time.
         """
-        match = _LIMIT.fullmatch(text.strip())
-        if match is not None and match[2] in _BYTES:
-            return cls(size=int(match[1]) * _BYTES[match[2]], slots=tuple(slots))
-        if match is not None and match[2] in _SECONDS:
-            return cls(seconds=int(match[1]) * _SECONDS[match[2]], slots=tuple(slots))
-        units = ", ".join((*_BYTES, *_SECONDS))
+        size, seconds = bytes_of(text), seconds_of(text)
+        if size is not None or seconds is not None:
+            return cls(size, seconds, tuple(slots))
+        units = ", ".join((*BYTES, *SECONDS))
         raise UsageError(f'invalid value for {option("keep")}: "{text}"', hint=f"such as 10GB or 7d; units are {units}")
 
 

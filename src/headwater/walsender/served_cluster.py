@@ -7,10 +7,14 @@ Known gap: databases are those of the catalog; one that was made later in the WA
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
 
+from headwater.catalog.copy.server_settings import session_settings_of
 from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
@@ -20,12 +24,16 @@ from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
+from headwater.pipeline.requests.named_catalog import taken_at
+from headwater.pipeline.requests.open_request import server_settings
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.slot_request import request_of_slot
 from headwater.pipeline.slot_moves import kept_at
 from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
 from headwater.slots.kept_state import KeptState
+from headwater.slots.shelf_budget import ShelfBudget
+from headwater.slots.shelf_directory import CopiedDatabase
 from headwater.slots.slot import Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
@@ -36,8 +44,11 @@ from headwater.wal.segments.timelines import read_history
 from headwater.walsender.copying.copied_rows import CopySource, check_for_primary, copied_rows
 from headwater.walsender.copying.copy_stream import CopyStream, stream_of
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
+from headwater.walsender.folds.lasting_states import LastingStates, StateWriter
 from headwater.walsender.folds.shelf import Shelf
 from headwater.walsender.sql.copy_shapes import CopyTable
+
+log = logging.getLogger("headwater.walsender")
 
 
 @dataclass(frozen=True)
@@ -49,12 +60,16 @@ class ClusterSource:
         catalog: a data directory or base backup, for what no state is kept of.
         server_version: the release that is announced, such as ``16.9``; None for the newest that is known.
         upstream: connection string of the primary, which has the rows that are copied; None without it.
+        slots: directory of slots, where states outlive the service; None for none that do.
+        budget: room of these.
     """
 
     wal: WalSource
     catalog: str
     server_version: str | None = None
     upstream: str | None = None
+    slots: Path | None = None
+    budget: ShelfBudget = field(default_factory=ShelfBudget)
 
 
 WAIT_SECONDS = 30.0
@@ -115,8 +130,38 @@ class ServedCluster:
         self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
         self._end = 0
         self._databases = {row.name: row for row in list_databases(source.catalog)}
-        self.shelves = {name: Shelf() for name in self._databases}
+        self._writer: StateWriter | None = None
+        self.shelves = {name: Shelf(lasting=states) for name, states in self._lasting_states().items()}
         self._tails = {name: _Tail() for name in self._databases}
+
+    def close(self) -> None:
+        """Let states that outlive the service be written."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _lasting_states(self) -> dict[str, LastingStates | None]:
+        """Open the states of each database that outlive the service."""
+        if self.source.slots is None:
+            return dict.fromkeys(self._databases)
+        place = self.system_identifier, *taken_at(self.source.catalog)
+        writer = self._writer = StateWriter(self.source.slots, self.source.budget, self.lineage)
+        return {
+            name: LastingStates(name, CopiedDatabase(*place, row.oid), writer, cache(partial(self._settings, name)))
+            for name, row in self._databases.items()
+        }
+
+    def _settings(self, database: str) -> tuple[tuple[str, str], ...]:
+        """Read the settings that sessions of a database begin with."""
+        of_sessions = session_settings_of(self.source.catalog, self._databases[database].oid, None)
+        return server_settings(self.request(database), of_sessions, self.major)
+
+    def lineage(self) -> tuple[tuple[int, int | None], ...]:
+        """Return the timelines of the WAL, oldest first, each with the LSN where it was left, None for the last.
+
+        Raises:
+            SegmentError: it cannot be read.
+        """
+        return self.look(self._end or None).lineage
 
     def database(self, name: str) -> DatabaseRow:
         """Return the row of a database.
@@ -254,7 +299,11 @@ class ServedCluster:
         passed = self.shelves[database].nearest(lsn)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
             kept_state = passed
-        return kept_at(self.request(database), kept_state, lsn)
+        if kept_state is None:
+            log.info('database "%s" is followed from the copy of the cluster on', database)
+        reached = kept_at(self.request(database), kept_state, lsn)
+        self.shelves[database].put(replace(reached, state=replace(reached.state, outputs=())))
+        return reached
 
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.
