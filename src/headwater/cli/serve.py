@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,15 @@ from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
 
+log = logging.getLogger("headwater.walsender")
+
 if TYPE_CHECKING:
+    from headwater.receiver.retention import Keeper
     from headwater.receiver.wal_receiver import Reached
     from headwater.slots.shelf_budget import ShelfBudget
     from headwater.walsender.access.access_files import AccessFiles
     from headwater.walsender.operating.limits import Limits
+    from headwater.walsender.served_cluster import ServedCluster
     from headwater.walsender.service import Address
 
 
@@ -122,6 +126,12 @@ class ServeFlags:
     receive_slot: str | None = from_flag(
         "--receive-slot", metavar="NAME", help="Physical slot of that server, made if it is missing."
     )
+    keep: str | None = from_flag(
+        "--keep",
+        metavar="SIZE|TIME",
+        help="With --from: remove segments that are further back than so much WAL, such as 10GB, or older than so "
+        "long, such as 7d, and that neither slots nor kept states need; default: none.",
+    )
     upstream: str | None = from_flag(
         "--upstream",
         metavar="CONNINFO",
@@ -201,7 +211,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.catalog_layer.joined import catalog_answers
     from headwater.walsender.operating.limits import shown_setting
     from headwater.walsender.served import Served
-    from headwater.walsender.served_cluster import ClusterSource, ServedCluster
+    from headwater.walsender.served_cluster import WHERE_WAL_IS_MISSING, ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
     from headwater.walsender.service_status import status_of
@@ -210,6 +220,8 @@ def serve_command(flags: ServeFlags) -> None:
         raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
+    if flags.keep is not None and flags.server is None:
+        raise UsageError("--keep is for WAL that --from receives", hint="headwater receive has --keep, too")
     _begin_log(flags.is_verbose)
     slots_directory, budget = Path(flags.slots), flags.shelf.budget()
     source = ClusterSource(
@@ -219,7 +231,7 @@ def serve_command(flags: ServeFlags) -> None:
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
-        shown, received = stack.enter_context(serve_status(flags.http)), _Received()
+        shown, received = stack.enter_context(serve_status(flags.http)), _Received(flags.keep)
         if flags.server is not None:
             request = receive_request(flags.server, source.wal, source.catalog, flags.receive_slot)
             stack.enter_context(received_beside(request, stopping.tell, received.report))
@@ -227,6 +239,9 @@ def serve_command(flags: ServeFlags) -> None:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
             stack.callback(cluster.close)
+            for database in cluster.uncovered():
+                log.warning('database "%s" cannot be followed: %s', database, WHERE_WAL_IS_MISSING)
+            received.keep_for(cluster)
             access = LiveAccess(flags.access_files(), cluster.version)
             limits = flags.limits.limits()
             setting = shown_setting("max_replication_slots", cluster.version)
@@ -243,14 +258,36 @@ def serve_command(flags: ServeFlags) -> None:
 
 
 class _Received:
-    """The place up to which WAL was received; None while none was."""
+    """The WAL that is received: the place up to which it was, None while none was, and what is kept of it.
 
-    def __init__(self) -> None:
+    Args:
+        keep: as ``--keep``.
+
+    Raises:
+        UsageError: it is neither a size nor a time.
+    """
+
+    def __init__(self, keep: str | None) -> None:
+        from headwater.receiver.retention import Retention
+
         self.lsn: int | None = None
+        self._retention = None if keep is None else Retention.parse(keep, [])
+        self._keeper: Keeper | None = None
 
     def report(self, reached: Reached) -> None:
         """Note how far it is."""
         self.lsn = reached.position.lsn
+        if self._keeper is not None:
+            self._keeper.reached(self.lsn)
+
+    def keep_for(self, cluster: ServedCluster) -> None:
+        """Remove from now on what neither the slots of a cluster nor its states need."""
+        from headwater.receiver.retention import Keeper
+
+        source = cluster.source
+        if self._retention is not None and source.slots is not None:
+            retention = replace(self._retention, slots=(source.slots,), states=cluster.needed_wal)
+            self._keeper = Keeper(Path(source.wal.places[0].address), retention)
 
 
 def _begin_log(is_verbose: bool) -> None:

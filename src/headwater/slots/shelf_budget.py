@@ -1,8 +1,8 @@
-"""Which kept states of a shelf are worth their room: near the end of the log many, further back fewer. Pure.
+"""The kept states of a shelf that are worth their room: near the end of the log many, further back fewer. Pure.
 
 Of states that lie so far back, one stays in each stretch of WAL of an eighth to a quarter of that. So the way from a
-state to any place after it is short beside the way from there to the end, and a terabyte of WAL has about a hundred
-states. Stretches begin at multiples of their size, and only ever double: of two neighbours never both go.
+state to a place after it is short. A terabyte of WAL has about a hundred states. Stretches begin at multiples of their
+size, and only ever double: of two neighbours never both go.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from headwater.base.system_errors import errors_as
@@ -119,12 +120,12 @@ class ShelfDirectory:
 
     def files(self, lineage: Lineage) -> list[ShelvedFile]:
         """List the files of a history, in the order of their LSNs; those that were refused are left out."""
-        found = []
+        listed: list[ShelvedFile] = []
         for number, (_, left) in enumerate(lineage):
             folder = self.directory / _timeline_folder(lineage[: number + 1])
             files = (file for file in _files_in(folder) if left is None or file.lsn <= left)
-            found += [file for file in files if file.path not in self._refused]
-        return sorted(found, key=lambda file: file.lsn)
+            listed += [file for file in files if file.path not in self._refused]
+        return sorted(listed, key=lambda file: file.lsn)
 
     def nearest(self, lsn: int, lineage: Lineage, above: int = 0) -> KeptState | None:
         """Return the last state at or before an LSN; None if there is none after ``above``."""
@@ -150,6 +151,16 @@ class ShelfDirectory:
             raise SlotError("it is of another database, or of another copy of the cluster")
         if (state.timeline, state.lsn, state.outputs) != (file.timeline, file.lsn, ()):
             raise SlotError("it is not of the place that its name says")
+
+
+@lru_cache(maxsize=1024)
+def restart_lsn(file: ShelvedFile) -> int:
+    """Return the LSN from which on the state of a file needs WAL.
+
+    Raises:
+        SlotError: it is damaged, or not there.
+    """
+    return load_value(file.path, KeptState).state.restart_lsn
 
 
 def all_files(slots: Path) -> list[ShelvedFile]:

@@ -8,6 +8,7 @@ Known gap: databases are those of the catalog; one that was made later in the WA
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
-from headwater.errors import SessionError
+from headwater.errors import AwaitedSegmentError, SegmentError, SessionError
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
@@ -71,6 +72,11 @@ class ClusterSource:
     slots: Path | None = None
     budget: ShelfBudget = field(default_factory=ShelfBudget)
 
+
+MOST_BYTES_BEHIND = 64 << 20
+"""Of a database's last state behind WAL that is to be removed."""
+
+WHERE_WAL_IS_MISSING = "restore the WAL since the backup, or give --catalog a newer one: no kept state covers it"
 
 WAIT_SECONDS = 30.0
 """For WAL that the primary has written."""
@@ -139,6 +145,41 @@ class ServedCluster:
         if self._writer is not None:
             self._writer.close()
 
+    def needed_wal(self, lsn: int) -> int:
+        """Return the LSN from which on WAL is needed, so that each database can be followed to an LSN and further.
+
+        A database whose last state lies far before is followed to there now: it would hold the WAL of all.
+
+        Raises:
+            HeadwaterError: one cannot be followed.
+        """
+        return min((self._needed_by(row.name, lsn) for row in self._connectable()), default=lsn)
+
+    def _needed_by(self, database: str, lsn: int) -> int:
+        states = self.shelves[database].lasting
+        base = None if states is None else states.base(lsn)
+        if states is None or base is None or base[0] < lsn - MOST_BYTES_BEHIND:
+            reached = self._kept_at(database, None, lsn)
+            if states is not None:
+                states.write(_of_no_output(reached))
+            base = reached.state.lsn, reached.state.restart_lsn
+        return min(lsn, base[1])
+
+    def _connectable(self) -> list[DatabaseRow]:
+        return [row for row in self._databases.values() if row.allows_connections]
+
+    def uncovered(self) -> list[str]:
+        """Name the databases that can be followed neither from the copy of the cluster on, nor from a kept state.
+
+        Raises:
+            HeadwaterError: the WAL, or the copy, cannot be read.
+        """
+        directory, (_, start) = self.look(), taken_at(self.source.catalog)
+        if directory.segment_at(start) is not None:
+            return []
+        shelves = {row.name: self.shelves[row.name].lasting for row in self._connectable()}
+        return [name for name, states in shelves.items() if states is None or states.base(sys.maxsize) is None]
+
     def _lasting_states(self) -> dict[str, LastingStates | None]:
         """Open the states of each database that outlive the service."""
         if self.source.slots is None:
@@ -161,7 +202,7 @@ class ServedCluster:
         Raises:
             SegmentError: it cannot be read.
         """
-        return self.look(self._end or None).lineage
+        return self.look(self.end()[1]).lineage
 
     def database(self, name: str) -> DatabaseRow:
         """Return the row of a database.
@@ -299,11 +340,21 @@ class ServedCluster:
         passed = self.shelves[database].nearest(lsn)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
             kept_state = passed
-        if kept_state is None:
-            log.info('database "%s" is followed from the copy of the cluster on', database)
-        reached = kept_at(self.request(database), kept_state, lsn)
-        self.shelves[database].put(replace(reached, state=replace(reached.state, outputs=())))
+        reached = (
+            self._followed(database, lsn) if kept_state is None else kept_at(self.request(database), kept_state, lsn)
+        )
+        self.shelves[database].put(_of_no_output(reached))
         return reached
+
+    def _followed(self, database: str, lsn: int) -> KeptState:
+        """Return the state at an LSN, from the copy of the cluster on."""
+        log.info('database "%s" is followed from the copy of the cluster on', database)
+        try:
+            return kept_at(self.request(database), None, lsn)
+        except AwaitedSegmentError:
+            raise
+        except SegmentError as error:
+            raise SegmentError(error.message, lsn=error.lsn, file=error.file, hint=WHERE_WAL_IS_MISSING) from None
 
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.
@@ -362,3 +413,7 @@ class ServedCluster:
 
     def _copy_source(self) -> CopySource:
         return CopySource(self.source.catalog, self.look(), self.version)
+
+
+def _of_no_output(kept_state: KeptState) -> KeptState:
+    return replace(kept_state, state=replace(kept_state.state, outputs=()))

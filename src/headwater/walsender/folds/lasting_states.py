@@ -12,10 +12,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, SlotError
 from headwater.pg.lsn import Lsn
 from headwater.slots.kept_state import KeptState
 from headwater.slots.shelf_budget import SPACING, ShelfBudget, unneeded
@@ -27,6 +28,7 @@ from headwater.slots.shelf_directory import (
     all_files,
     remove_files,
     remove_unfinished,
+    restart_lsn,
 )
 
 log = logging.getLogger("headwater.walsender")
@@ -119,15 +121,6 @@ class StateWriter:
             waiting = self._waiting[directory]
             waiting.written, waiting.written_at = kept_state.state.lsn, time.monotonic()
 
-    def forget_before(self, directory: ShelfDirectory, lsn: int) -> None:
-        """Remove a database's states before an LSN.
-
-        Raises:
-            HeadwaterError: one does not go, or the history of the WAL cannot be read.
-        """
-        with self._writing:
-            remove_files([file for file in directory.files(self.lineage()) if file.lsn < lsn])
-
     def close(self) -> None:
         """End, with all written."""
         with self._changed:
@@ -199,14 +192,6 @@ class LastingStates:
         """
         self._writer.write(self.directory, kept_state)
 
-    def forget_before(self, lsn: int) -> None:
-        """Remove the states before an LSN.
-
-        Raises:
-            HeadwaterError: one does not go.
-        """
-        self._writer.forget_before(self.directory, lsn)
-
     def files(self) -> list[ShelvedFile]:
         """List the files that the present history of the WAL has, by LSN.
 
@@ -214,6 +199,18 @@ class LastingStates:
             HeadwaterError: the history cannot be read.
         """
         return self.directory.files(self._writer.lineage())
+
+    def base(self, lsn: int) -> tuple[int, int] | None:
+        """Return the LSN of the last state at or before another, and from where on it needs WAL; None for none.
+
+        Raises:
+            HeadwaterError: the history of the WAL cannot be read.
+        """
+        for file in reversed(self.files()):
+            if file.lsn <= lsn:
+                with suppress(SlotError):
+                    return file.lsn, restart_lsn(file)
+        return None
 
     def nearest(self, lsn: int, above: int = 0) -> KeptState | None:
         """Return the last state at or before an LSN; None if there is none after ``above``.
