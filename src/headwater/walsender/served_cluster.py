@@ -2,7 +2,9 @@
 
 Calls come from several threads; those that fold a database forward take turns.
 
-Known gap: databases are those of the catalog; one that was made later in the WAL cannot be connected to.
+A database that the WAL has created since the copy of the cluster is taken in when somebody connects to it.
+
+Known gap: what becomes of databases later, such as another name, is not heeded.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
-from headwater.errors import AwaitedSegmentError, SegmentError, SessionError
+from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, SessionError
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
-from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
+from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
+from headwater.pipeline.created_databases import created_state, databases_of
 from headwater.pipeline.requests.named_catalog import taken_at
 from headwater.pipeline.requests.open_request import server_settings
 from headwater.pipeline.requests.request import DecodeRequest
@@ -137,7 +140,9 @@ class ServedCluster:
         self._end = 0
         self._databases = {row.name: row for row in list_databases(source.catalog)}
         self._writer: StateWriter | None = None
-        self.shelves = {name: Shelf(lasting=states) for name, states in self._lasting_states().items()}
+        self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
+        self._taking_in = threading.Lock()
+        self._looked_for_databases = 0
         self._tails = {name: _Tail() for name in self._databases}
 
     def close(self) -> None:
@@ -153,7 +158,17 @@ class ServedCluster:
         Raises:
             HeadwaterError: one cannot be followed.
         """
+        if lsn > self._looked_for_databases:
+            self._take_in_all()
+            self._looked_for_databases = lsn
         return min((self._needed_by(row.name, lsn) for row in self._connectable()), default=lsn)
+
+    def _take_in_all(self) -> None:
+        """Take in all that were created, while the WAL is here that has them."""
+        known = {row.oid for row in self._databases.values()}
+        for row in databases_of(self.state_at_end(self._connectable()[0].name)):
+            if row.allows_connections and row.oid not in known:
+                self.take_in(row.name)
 
     def _needed_by(self, database: str, lsn: int) -> int:
         states = self.shelves[database].lasting
@@ -180,21 +195,52 @@ class ServedCluster:
         shelves = {row.name: self.shelves[row.name].lasting for row in self._connectable()}
         return [name for name, states in shelves.items() if states is None or states.base(sys.maxsize) is None]
 
-    def _lasting_states(self) -> dict[str, LastingStates | None]:
-        """Open the states of each database that outlive the service."""
-        if self.source.slots is None:
-            return dict.fromkeys(self._databases)
-        place = self.system_identifier, *taken_at(self.source.catalog)
-        writer = self._writer = StateWriter(self.source.slots, self.source.budget, self.lineage)
-        return {
-            name: LastingStates(name, CopiedDatabase(*place, row.oid), writer, cache(partial(self._settings, name)))
-            for name, row in self._databases.items()
-        }
+    def take_in(self, name: str) -> bool:
+        """Take in a database that the WAL has created; False: there is none of this name, or it is here already.
 
-    def _settings(self, database: str) -> tuple[tuple[str, str], ...]:
+        Raises:
+            SessionError: there is one that cannot be followed.
+            HeadwaterError: the WAL cannot be followed.
+        """
+        with self._taking_in:
+            if name in self._databases:
+                return False
+            present = self.state_at_end(self._connectable()[0].name)
+            known = {row.oid: row.name for row in self._databases.values()}
+            row = next((row for row in databases_of(present) if row.name == name), None)
+            if row is None:
+                return False
+            if row.oid in known:
+                raise _not_served(name, f'It is served as "{known[row.oid]}", which was its name in the backup.')
+            self._take_in(row, present.state.lsn)
+            return True
+
+    def _take_in(self, row: DatabaseRow, lsn: int) -> None:
+        shelf = Shelf(lasting=self._lasting(row))
+        kept_state = shelf.nearest(lsn)
+        if kept_state is None:
+            log.info('database "%s" was created after the backup', row.name)
+            try:
+                kept_state = created_state(self.request(row.name), row, lsn)
+            except (CatalogError, SegmentError) as error:
+                raise _not_served(row.name, f"It was created after the backup, and {error.one_line()}.") from None
+            shelf.put(kept_state)
+        self._tails[row.name], self.shelves[row.name] = _Tail(kept=kept_state), shelf
+        self._databases[row.name] = row
+
+    def _lasting(self, row: DatabaseRow) -> LastingStates | None:
+        """Open the states of a database that outlive the service."""
+        if self.source.slots is None:
+            return None
+        if self._writer is None:
+            self._writer = StateWriter(self.source.slots, self.source.budget, self.lineage)
+        copied = CopiedDatabase(self.system_identifier, *taken_at(self.source.catalog), row.oid)
+        return LastingStates(row.name, copied, self._writer, cache(partial(self._settings, row)))
+
+    def _settings(self, row: DatabaseRow) -> tuple[tuple[str, str], ...]:
         """Read the settings that sessions of a database begin with."""
-        of_sessions = session_settings_of(self.source.catalog, self._databases[database].oid, None)
-        return server_settings(self.request(database), of_sessions, self.major)
+        of_sessions = session_settings_of(self.source.catalog, row.oid, None)
+        return server_settings(self.request(row.name), of_sessions, self.major)
 
     def lineage(self) -> tuple[tuple[int, int | None], ...]:
         """Return the timelines of the WAL, oldest first, each with the LSN where it was left, None for the last.
@@ -413,6 +459,15 @@ class ServedCluster:
 
     def _copy_source(self) -> CopySource:
         return CopySource(self.source.catalog, self.look(), self.version)
+
+
+def _not_served(database: str, why: str) -> SessionError:
+    return SessionError(
+        f'database "{database}" cannot be served',
+        sqlstate=FEATURE_NOT_SUPPORTED,
+        detail=why,
+        hint="Give --catalog a backup that was taken later.",
+    )
 
 
 def _of_no_output(kept_state: KeptState) -> KeptState:

@@ -51,13 +51,7 @@ class Shelf:
             except HeadwaterError as error:
                 log.warning("a state is not kept: %s", error.one_line())
                 return
-        lsn, now = kept_state.state.lsn, time.monotonic()
-        with self._lock:
-            if lsn in self._states:
-                return
-            self._states[lsn] = kept_state, size_of(kept_state), now
-            self._drop(now)
-        if self.lasting is not None:
+        if self._remember(kept_state) and self.lasting is not None:
             self.lasting.offer(kept_state)
 
     def nearest(self, lsn: int) -> KeptState | None:
@@ -70,11 +64,24 @@ class Shelf:
             at = max((place for place in self._states if place <= lsn), default=0)
             near = self._states[at][0] if at in self._states else None
         if self.lasting is not None and (near is None or lsn - at > NEAR_BYTES):
-            return self.lasting.nearest(lsn, at) or near
+            kept_state = self.lasting.nearest(lsn, at)
+            if kept_state is not None:
+                self._remember(kept_state)
+                return kept_state
         return near
 
     def __len__(self) -> int:
         return len(self._states)
+
+    def _remember(self, kept_state: KeptState) -> bool:
+        """Keep a state here; False: it is here already."""
+        lsn, now = kept_state.state.lsn, time.monotonic()
+        with self._lock:
+            if lsn in self._states:
+                return False
+            self._states[lsn] = kept_state, size_of(kept_state), now
+            self._drop(now)
+        return True
 
     def _drop(self, now: float) -> None:
         """Drop what is too old, too close to a later one, or too much."""

@@ -78,9 +78,15 @@ class Folds:
 
     def __init__(self, wal: ServedWal, source: WalSource, shelves: Mapping[str, Shelf]) -> None:
         self.counts = Counts()
-        self._around = {
-            name: Surroundings(wal, source, Places(), shelf, self.counts) for name, shelf in shelves.items()
-        }
+        self._wal, self._source = wal, source
+        self._around: dict[str, Surroundings] = {}
+        for name, shelf in shelves.items():
+            self.meet(name, shelf)
+
+    def meet(self, database: str, shelf: Shelf) -> None:
+        """Take a database that is served from now on, unless it is here."""
+        around = Surroundings(self._wal, self._source, Places(), shelf, self.counts)
+        self._around.setdefault(database, around)
 
     def subscription(
         self, request: DecodeRequest, kept_state: KeptState | None, wake: Callable[[], None]
