@@ -42,7 +42,7 @@ END_CONNECTION = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication WHER
 
 @dataclass
 class Report:
-    """What has happened.
+    """The report of a run.
 
     Attributes:
         kills: of the service; ended_connections: of its receiver.

@@ -1,7 +1,7 @@
 """Twenty subscribers of a service: stock subscriptions, and pg_recvlogical with plugins that write text.
 
-A stock subscription has, in the end, the rows of its publication. A client that writes a file has each transaction
-once, in the order of their commits, if what came again after a lost connection is left out.
+A stock subscription has, in the end, the rows of its publication. A client that writes a file has each transaction, in
+the order of their commits. What came again after a lost connection is the same, and is left out.
 """
 
 from __future__ import annotations

@@ -250,9 +250,9 @@ def serve_command(flags: ServeFlags) -> None:
             served = Served(cluster, slots, access, answers, limits=limits)
 
             def listening(addresses: Sequence[Address]) -> None:
-                _print_addresses(addresses)
                 if shown is not None:
                     shown.status = lambda: status_of(served, received.lsn)
+                _print_addresses(addresses)
 
             serve_until(stopping, served, addresses, listening)
 
