@@ -23,6 +23,15 @@ def connected(serving: Serving, database: str) -> psycopg.Connection[object]:
     return psycopg.connect(host="127.0.0.1", port=serving.port, user="postgres", dbname=database, autocommit=True)
 
 
+def copied(serving: Serving, database: str) -> bytes:
+    """Return what COPY gives of the table that the template had."""
+    with (
+        connected(serving, database) as connection,
+        connection.cursor().copy("COPY public.t (id, name, z) TO STDOUT") as rows,
+    ):
+        return b"".join(bytes(piece) for piece in rows)
+
+
 def check_streams(server: EmbeddedPostgres, serving: Serving, database: str, directory: Path) -> None:
     """Check that a slot that is made now says what the server's says."""
     environments = (server.client_environment(), serving.environment())
@@ -52,6 +61,9 @@ def test_both_strategies(tmp_path: Path) -> None:
                 run(server, f"CREATE DATABASE {strategy} TEMPLATE model STRATEGY {strategy}")
                 run(server, "CREATE TABLE u (id int PRIMARY KEY, n text)", database=strategy)
                 check_streams(server, serving, strategy, tmp_path)
+            assert copied(serving, "wal_log").splitlines()[::2] == [b"1\ttemplate\t\\N"]
+            with pytest.raises(psycopg.InternalError, match="take a base backup behind that"):
+                copied(serving, "file_copy")
             with pytest.raises(psycopg.OperationalError, match='database "none" does not exist'):
                 connected(serving, "none")
             run(server, "ALTER DATABASE model RENAME TO renamed")
