@@ -23,6 +23,7 @@
     ├── ServerError            a PostgreSQL server refuses what it is asked
     │   └── ConnectionLostError      it cannot be reached, or does not answer any more
     ├── SessionError           a client that is served is refused, as the server would
+    │   └── OffHistoryError    it is at a place of a timeline that the log has left before
     ├── AccessError            a service's file of users, rules or keys cannot be used
     ├── SparkError             Spark does not start, or loses a task
     ├── LakeError              a table in the lake cannot be read or written
@@ -275,6 +276,16 @@ class SessionError(HeadwaterError):
         self.sqlstate = sqlstate
         self.detail = detail
         self.position = position
+
+
+class OffHistoryError(SessionError):
+    """A client that is served is at a place which is not of the WAL's history, as its timeline was left before.
+
+    Attributes:
+        timeline: that it is on.
+    """
+
+    timeline = 0
 
 
 class AccessError(HeadwaterError):

@@ -224,20 +224,16 @@ def test_who_asks_for_what_is_not_there_ends_alone(tmp_path: Path) -> None:
         make_slot_by_client(serving.environment(), 16, "all_lacking", "pgoutput")
         clients.start()
         wait_until(lambda: b"3 subscribers share a fold" in content(serving.log))
-        lacking = Streaming(
-            serving.environment(),
-            16,
-            "--slot",
-            "all_lacking",
-            "-f",
-            str(tmp_path / "lacking"),
-            "--no-loop",
-            *pgoutput("everything,missing"),
-        )
+        flags = ("--slot", "all_lacking", "-f", str(tmp_path / "lacking"), "--no-loop", *pgoutput("everything,missing"))
+        lacking = Streaming(serving.environment(), 16, *flags)
         wait_until(lambda: b"4 subscribers share a fold" in content(serving.log))
         run(server, "UPDATE quiet SET v = 'new' WHERE id < 10")
         assert lacking.wait() == 1
         assert 'publication "missing" does not exist' in lacking.errors
+        again = Streaming(serving.environment(), 16, *flags)
+        assert again.wait() == 1
+        assert 'publication "missing" does not exist' in again.errors
+        assert content(serving.log).count(b"4 subscribers share a fold") == 1
         run(server, "UPDATE quiet SET v = 'newer' WHERE id < 10")
         clients.compare()
         clients.end()

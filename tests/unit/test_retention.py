@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.base.locks import lock
 from headwater.errors import HeadwaterWarning, UsageError
 from headwater.receiver.retention import Retention, needed_by_slots, remove_unneeded
 from headwater.slots.slot import Slot, SlotRequest
@@ -68,3 +69,26 @@ def test_what_slots_need_stays(tmp_path: Path) -> None:
 def test_refused(text: str) -> None:
     with pytest.raises(UsageError, match="invalid value for --keep"):
         Retention.parse(text, [])
+
+
+def test_no_slot_is_made_while_wal_is_removed(tmp_path: Path) -> None:
+    """Who makes one looks whether its WAL is there, which is not removed before the slot is there, too.
+
+    What may go is looked for twice: without the lock, as databases may be followed then, and with it.
+    """
+    place, slots, locked = tmp_path / "wal", tmp_path / "slots", list[bool]()
+    place.mkdir()
+    segments(place, 3)
+
+    def lock_slots(*, is_shared: bool) -> None:
+        descriptor = os.open(slots, os.O_RDONLY)
+        locked.append(lock(descriptor, is_shared=is_shared))
+        os.close(descriptor)
+
+    def now() -> float:
+        lock_slots(is_shared=True)
+        return 8600.0
+
+    create_slot(slots / "new", Slot(SlotRequest((), "", "", ""), SIZE, None), lambda: lock_slots(is_shared=False))
+    assert remove_unneeded(place, 10 * SIZE, Retention(seconds=1.0, slots=(slots,)), now) == 2
+    assert locked == [False, True, False]

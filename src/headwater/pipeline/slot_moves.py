@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.errors import SlotError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.commit_times import first_commit_at
@@ -107,23 +108,28 @@ def _beginning_of(kept_state: KeptState) -> Beginning:
     return Beginning(state.lsn, state, state.catalog.origin.database_name, kept_state.server_settings)
 
 
-def state_at(request: DecodeRequest, kept_state: KeptState | None, lsn: int) -> State:
+def state_at(
+    request: DecodeRequest, kept_state: KeptState | None, lsn: int, directory: WalDirectory | None = None
+) -> State:
     """Return the state after the last record that starts before an LSN, as a session would leave it that stops there.
 
     Args:
         request: what is decoded.
         kept_state: where to begin, None for the catalog.
         lsn: ``upto_lsn``.
+        directory: the WAL as it was just found, such as where it grows; None to look.
 
     Raises:
         HeadwaterError: the WAL cannot be followed up to there.
     """
-    return kept_at(request, kept_state, lsn).state
+    return kept_at(request, kept_state, lsn, directory).state
 
 
-def kept_at(request: DecodeRequest, kept_state: KeptState | None, lsn: int) -> KeptState:
+def kept_at(
+    request: DecodeRequest, kept_state: KeptState | None, lsn: int, directory: WalDirectory | None = None
+) -> KeptState:
     """Return the same with the settings of the server's configuration; as :func:`state_at`."""
-    opened = _open(replace(request, end=lsn), kept_state)
+    opened = _open(replace(request, end=lsn), kept_state, directory)
     return KeptState(_last_state(opened), opened.server_settings)
 
 
@@ -168,12 +174,16 @@ def _last_state(opened: OpenRequest) -> State:
     return plans.state_behind(last)
 
 
-def _open(request: DecodeRequest, kept_state: KeptState | None) -> OpenRequest:
+def _open(request: DecodeRequest, kept_state: KeptState | None, directory: WalDirectory | None = None) -> OpenRequest:
     # Nothing is output: WAL of a low wal_level is reported, no more.
     request = replace(request, on_level_gap=SKIP_GAP)
     if request.plugin != RowChanges.name:
-        return open_request(request, kept_state=kept_state)
-    return open_request(request, lambda store: RowChanges(TableChoice(request.tables), (), store.major), kept_state)
+        return open_request(request, None, kept_state, directory)
+
+    def made(store: CatalogStore) -> RowChanges:
+        return RowChanges(TableChoice(request.tables), (), store.major)
+
+    return open_request(request, made, kept_state, directory)
 
 
 def _windows(opened: OpenRequest) -> tuple[PlanWindows, Iterator[PlannedWindow]]:

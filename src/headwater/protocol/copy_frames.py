@@ -35,7 +35,7 @@ class Piece:
 
 
 def framed(lsn: Int64s, offsets: Int64s, data: NDArray[np.uint8]) -> Iterator[Piece]:
-    """Give messages in CopyData, some at a time; none is cut.
+    """Give messages in CopyData, some at a time; none is cut. A piece has memory of its own, however long it waits.
 
     Args:
         lsn: int64[k] as they are sent.
@@ -45,12 +45,12 @@ def framed(lsn: Int64s, offsets: Int64s, data: NDArray[np.uint8]) -> Iterator[Pi
     if not count:
         return
     ends = offsets - offsets[0] + FRAME_BYTES * np.arange(count + 1)
-    out = np.empty(int(ends[-1]), np.uint8)
-    frame_messages(lsn, offsets, data, present(), out)
-    frames, start = memoryview(out.data), 0
+    start = 0
     while start < count:
         stop = max(int(np.searchsorted(ends, ends[start] + PIECE_BYTES, "right")) - 1, start + 1)
-        yield Piece(frames[int(ends[start]) : int(ends[stop])], stop - start, int(lsn[start:stop].max()))
+        out = np.empty(int(ends[stop] - ends[start]), np.uint8)
+        frame_messages(lsn[start:stop], offsets[start : stop + 1], data, present(), out)
+        yield Piece(memoryview(out.data), stop - start, int(lsn[start:stop].max()))
         start = stop
 
 

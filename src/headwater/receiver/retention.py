@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -27,7 +27,7 @@ from headwater.errors import HeadwaterError, SegmentError, SlotError, UsageError
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
 from headwater.slots.shelf_directory import ShelvedFile, all_files, restart_lsn
-from headwater.slots.slot_directory import is_slot, read_slot
+from headwater.slots.slot_directory import is_slot, read_slot, slots_locked
 from headwater.wal.segments.segment_forms import PLAIN, parse_name
 
 
@@ -113,31 +113,55 @@ def remove_unneeded(directory: Path, reached: int, retention: Retention, now: Ca
     Raises:
         SegmentError: a segment cannot be removed.
     """
-    limit = reached if retention.size is None else reached - retention.size
-    oldest = None if retention.seconds is None else now() - retention.seconds
-    with errors_as(SegmentError, "remove WAL segments", directory):
-        removable = [
-            (path, end)
-            for path, end, written in list(_segments(directory))[:-1]
-            if end <= limit and (oldest is None or written <= oldest)
-        ]
-        needed = _needed(retention, removable[-1][1]) if removable else 0
-        unneeded = [path for path, end in removable if end <= needed]
-        for path in unneeded:
-            path.unlink()
-    return len(unneeded)
-
-
-def _needed(retention: Retention, lsn: int) -> int:
-    """Return the LSN from which on WAL stays, where that before another LSN may go."""
+    removable = _removable(directory, reached, retention, now)
+    if not removable:
+        return 0
     try:
-        by_slots = needed_by_slots(retention.slots)
-        states = retention.states or partial(needed_by_states, retention.slots)
-        needed = lsn if by_slots is None else min(lsn, by_slots)
-        return min(needed, states(needed)) if needed else 0
+        needed = _needed(retention, removable[-1][1])
     except HeadwaterError as error:
         warn(f"no WAL is removed: {error.one_line()}")
         return 0
+    with ExitStack() as stack:
+        try:
+            # Who makes a slot meanwhile waits, and looks whether WAL that it needs is there.
+            for slots in retention.slots:
+                if slots.exists():
+                    stack.enter_context(slots_locked(slots))
+            by_slots = needed_by_slots(retention.slots)
+        except SlotError as error:
+            warn(f"no WAL is removed: {error.one_line()}")
+            return 0
+        needed = needed if by_slots is None else min(needed, by_slots)
+        unneeded = [path for path, end in _removable(directory, reached, retention, now) if end <= needed]
+        return _remove(directory, unneeded)
+
+
+def _remove(directory: Path, segments: Sequence[Path]) -> int:
+    with errors_as(SegmentError, "remove WAL segments", directory):
+        for path in segments:
+            path.unlink()
+    return len(segments)
+
+
+def _removable(directory: Path, reached: int, retention: Retention, now: Callable[[], float]) -> list[tuple[Path, int]]:
+    """List the segments that are old enough, with their ends."""
+    limit = reached if retention.size is None else reached - retention.size
+    oldest = None if retention.seconds is None else now() - retention.seconds
+    with errors_as(SegmentError, "look for WAL segments", directory):
+        segments = list(_segments(directory))[:-1]
+    return [(path, end) for path, end, written in segments if end <= limit and (oldest is None or written <= oldest)]
+
+
+def _needed(retention: Retention, lsn: int) -> int:
+    """Return the LSN from which on WAL stays, where that before another LSN may go; takes its time.
+
+    Raises:
+        HeadwaterError: a slot cannot be read, or a database not be followed.
+    """
+    by_slots = needed_by_slots(retention.slots)
+    states = retention.states or partial(needed_by_states, retention.slots)
+    needed = lsn if by_slots is None else min(lsn, by_slots)
+    return min(needed, states(needed)) if needed else 0
 
 
 def _segments(directory: Path) -> Iterator[tuple[Path, int, float]]:

@@ -8,11 +8,12 @@ something to be finished: nothing is lost, nothing comes twice.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,14 +31,25 @@ _SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
 _PATIENCE_SECONDS = 1.0
 
 
-def create_slot(path: Path, slot: Slot) -> None:
+def create_slot(path: Path, slot: Slot, check: Callable[[], object] = lambda: None) -> None:
     """Make a slot's directory.
+
+    Args:
+        path: it; slot: as it is at first.
+        check: raises why it cannot be made; from that on until it is there no WAL is removed that slots do not need.
 
     Raises:
         SlotError: there is something already, or it cannot be made.
     """
-    try:
+    with errors_as(SlotError, "make the slot", path):
         path.parent.mkdir(parents=True, exist_ok=True)
+    with slots_locked(path.parent, is_shared=True):
+        check()
+        _make(path, slot)
+
+
+def _make(path: Path, slot: Slot) -> None:
+    try:
         path.mkdir(mode=0o700)
     except FileExistsError:
         raise SlotError(f'replication slot "{path.name}" already exists', file=str(path)) from None
@@ -50,6 +62,23 @@ def create_slot(path: Path, slot: Slot) -> None:
     except BaseException:
         remove_directory(path)
         raise
+
+
+@contextmanager
+def slots_locked(directory: Path, *, is_shared: bool = False) -> Iterator[None]:
+    """Lock a directory of slots; who makes one shares the lock, who removes WAL that none of them needs has it alone.
+
+    Raises:
+        SlotError: it cannot be locked.
+    """
+    with errors_as(SlotError, "lock the directory of slots", directory):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with errors_as(SlotError, "lock the directory of slots", directory):
+            fcntl.flock(descriptor, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_slot(path: Path) -> bool:

@@ -55,10 +55,13 @@ class ReplicationCommands:
         if isinstance(command, CreateReplicationSlot):
             return await self._create(command)
         if isinstance(command, AlterReplicationSlot):
-            await to_thread(lambda: alter_slot(slots, command, cluster.version, self._context.pid))
+            await to_thread(
+                lambda: alter_slot(slots, command, cluster.version, self._context.pid, self._context.check_canceled)
+            )
             return command_complete("ALTER_REPLICATION_SLOT")
         if isinstance(command, DropReplicationSlot):
-            await to_thread(lambda: slots.drop(command.slot, self._context.pid, command.waits))
+            waits = self._context.check_canceled if command.waits else None
+            await to_thread(lambda: slots.drop(command.slot, self._context.pid, waits))
             return command_complete("DROP_REPLICATION_SLOT")
         if isinstance(command, ReadReplicationSlot):
             return await to_thread(lambda: self._read(command))
@@ -85,29 +88,21 @@ class ReplicationCommands:
         served = self._context.served
         asked = new_slot(command, served.cluster.version)
         if command.plugin is None:
-            await to_thread(lambda: create_physical_slot(served.cluster, served.slots, command))
-            self._note_temporary(command)
+            await to_thread(lambda: create_physical_slot(served.cluster, served.slots, self._context.pid, command))
             return created_slot(command.slot, lsn_text(0, served.cluster.version), None, None)
         self._context.check_database()
         self._check_snapshot(asked.snapshot)
         database = self._context.request.database
         settings = self._context.statements.settings.of_decoding()
         snapshot = await to_thread(
-            lambda: create_slot(served.cluster, served.slots, database, command, asked, settings)
+            lambda: create_slot(served.cluster, served.slots, self._context.pid, database, command, asked, settings)
         )
         lsn = snapshot.kept.state.lsn
-        self._note_temporary(command)
         if asked.snapshot == USE:
             self._context.statements.transaction.snapshot = snapshot
         elif asked.snapshot == EXPORT:
             self._context.exported = served.export_snapshot(database, snapshot)
         return created_slot(command.slot, lsn_text(lsn, served.cluster.version), self._context.exported, command.plugin)
-
-    def _note_temporary(self, command: CreateReplicationSlot) -> None:
-        """Let a temporary slot go with the session."""
-        if command.is_temporary:
-            self._context.own_slots.append(command.slot)
-            self._context.served.slots.give(command.slot, self._context.pid)
 
     def _check_snapshot(self, snapshot: str) -> None:
         words = f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{snapshot}')"

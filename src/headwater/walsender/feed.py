@@ -11,10 +11,10 @@ from typing import Protocol
 
 from headwater.errors import AwaitedSegmentError, HeadwaterError
 from headwater.jobs.unforeseen import unforeseen
-from headwater.pipeline.windows.following import Stopping
 from headwater.protocol.copy_frames import Piece
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.place import WalSource
+from headwater.walsender.folds.bell import Bell
 from headwater.walsender.folds.items import Item, TimelineEnd
 from headwater.walsender.folds.outbox import Outbox
 
@@ -23,13 +23,16 @@ class Feed(Protocol):
     """The source of what a stream is sent."""
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; call from another thread than the loop's, as threads take their time to begin."""
 
     def stop(self) -> None:
         """End as soon as may be; call from another thread than the loop's, as it waits for that."""
 
     def take(self) -> Item | None:
         """Return the next item, None if there is none yet."""
+
+    def look_again(self) -> None:
+        """Let what is there now be given before it counts as all."""
 
     @property
     def is_drained(self) -> bool:
@@ -62,7 +65,8 @@ class LoneFeed:
     def __init__(self, producer: Producer, source: WalSource, wake: Callable[[], None]) -> None:
         self._producer, self._source = producer, source
         self._outbox = Outbox(wake)
-        self._stopping = Stopping()
+        self._stopped = threading.Event()
+        self._bell: Bell | None = None
         self._thread = threading.Thread(target=self._run, name="walsender-feed", daemon=True)
 
     def start(self) -> None:
@@ -71,15 +75,20 @@ class LoneFeed:
 
     def stop(self) -> None:
         """End as soon as may be; call from another thread than the loop's, as it waits for that."""
-        self._stopping.tell()
+        self._stopped.set()
         self._outbox.close()
+        self._wake()
         if self._thread.is_alive():
             self._thread.join()
-        self._stopping.close()
 
     def take(self) -> Item | None:
         """Return the next item, None if there is none yet."""
         return self._outbox.take()
+
+    def look_again(self) -> None:
+        """Let what is there now be given before it counts as all."""
+        self._outbox.expect_more()
+        self._wake()
 
     @property
     def is_drained(self) -> bool:
@@ -91,13 +100,20 @@ class LoneFeed:
         """Whether something can be taken."""
         return self._outbox.has_items
 
+    def _wake(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
+
     def _run(self) -> None:
         try:
-            with Arrivals(self._source.places, self._stopping.fileno()) as arrivals:
-                while not self._stopping.is_told:
+            with Bell() as self._bell, Arrivals(self._source.places, self._bell.fileno()) as arrivals:
+                while not self._stopped.is_set():
+                    self._bell.silence()
+                    self._outbox.begin_look()
                     self._give_what_is_there()
                     self._outbox.note_end()
-                    arrivals.wait()
+                    if not self._stopped.is_set():
+                        arrivals.wait()
         except HeadwaterError as error:
             self._outbox.offer(error)
         except Exception as error:
@@ -105,13 +121,10 @@ class LoneFeed:
 
     def _give_what_is_there(self) -> None:
         try:
-            while not self._stopping.is_told and self._producer.has_more():
+            while not self._stopped.is_set() and self._producer.has_more():
                 for item in self._producer.decoded():
                     self._outbox.offer(item)
-                    if self._is_stopped():
+                    if self._stopped.is_set():
                         return
         except AwaitedSegmentError:
             return
-
-    def _is_stopped(self) -> bool:
-        return self._stopping.is_told

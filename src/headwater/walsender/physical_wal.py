@@ -19,6 +19,7 @@ from headwater.pg.sqlstates import UNDEFINED_FILE
 from headwater.protocol.backend_messages import copy_data
 from headwater.protocol.copy_frames import Piece
 from headwater.protocol.replication_messages import wal_data
+from headwater.slots.history import Position, check_of_history, off_history
 from headwater.wal.layout import PAGE_SIZE
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.segment_files import segment_name
@@ -55,20 +56,19 @@ def sent_timeline(cluster: ServedCluster, number: int, start: int) -> SentTimeli
     Raises:
         SessionError: the log has not been on this timeline there.
     """
-    lineage = dict(cluster.look().lineage)
-    newest = max(lineage)
-    if number in (0, newest):
-        return SentTimeline(newest)
-    version = cluster.version
-    where = f"requested starting point {lsn_text(start, version)} on timeline {number} is not in this server's history"
+    directory = cluster.look()
+    if number == 0:
+        return SentTimeline(directory.lineage[-1][0])
+    check_of_history(directory, Position(number, start))
+    return _sent(directory, number)
+
+
+def _sent(directory: WalDirectory, number: int) -> SentTimeline:
+    lineage = dict(directory.lineage)
     if number not in lineage:
-        raise SessionError(f"requested timeline {number} is not in this server's history")
+        raise off_history(directory, Position(number, 0))
     left = lineage[number]
-    assert left is not None
-    if left < start:
-        place = lsn_text(left, version)
-        raise SessionError(where, detail=f"This server's history forked from timeline {number} at {place}.")
-    return SentTimeline(number, left, min(other for other in lineage if other > number))
+    return SentTimeline(number, left, 0 if left is None else min(other for other in lineage if other > number))
 
 
 class PhysicalWal:
@@ -78,10 +78,13 @@ class PhysicalWal:
         cluster: has the WAL.
         timeline: which is sent.
         start: LSN of the first byte.
+
+    Attributes:
+        timeline: as it is now: it may be left while it is sent.
     """
 
     def __init__(self, cluster: ServedCluster, timeline: SentTimeline, start: int) -> None:
-        self._cluster, self._timeline, self._at = cluster, timeline, start
+        self._cluster, self.timeline, self._at = cluster, timeline, start
         self._is_over = self._has_begun = False
 
     def has_more(self) -> bool:
@@ -90,9 +93,11 @@ class PhysicalWal:
         Raises:
             SessionError: the stream begins where there is none yet; WalError: the WAL cannot be read.
         """
-        if self._is_over or self._timeline.left is not None:
-            return not self._is_over
-        end = self._cluster.end()[1]
+        if self._is_over:
+            return False
+        end = self._end()
+        if self.timeline.left is not None:
+            return True
         if not self._has_begun and self._at > end:
             start, flushed = (lsn_text(lsn, self._cluster.version) for lsn in (self._at, end))
             raise SessionError(
@@ -107,18 +112,24 @@ class PhysicalWal:
         Raises:
             SessionError: a segment has been removed; WalError: one cannot be read.
         """
-        end = self._cluster.end()[1] if self._timeline.left is None else self._timeline.left
-        number = None if self._timeline.left is None else self._timeline.number
-        directory = self._cluster.look_at(self._at, number)
+        end = self._end()
+        directory = self._cluster.look_at(self._at, self.timeline.number)
         while self._at < end:
             stop = self._at + MOST_BYTES
             stop = end if end <= stop else stop - stop % PAGE_SIZE
             data = self._read(directory, stop)
             yield Piece(memoryview(copy_data(wal_data(self._at, end, data))), 1, stop)
             self._at = stop
-        if self._timeline.left is not None:
+        if self.timeline.left is not None:
             self._is_over = True
             yield TimelineEnd()
+
+    def _end(self) -> int:
+        """Return where what can be sent ends; a timeline that was left meanwhile is looked at behind that."""
+        if self.timeline.left is None:
+            end = self._cluster.end()[1]
+            self.timeline = _sent(self._cluster.look(self._at), self.timeline.number)
+        return end if self.timeline.left is None else self.timeline.left
 
     def _read(self, directory: WalDirectory, stop: int) -> bytes:
         """Read up to an LSN, over the ends of segments."""
@@ -132,7 +143,7 @@ class PhysicalWal:
     def _read_segment(self, directory: WalDirectory, at: int, until: int) -> bytes:
         segment, size = directory.segment_at(at), directory.segment_size
         if segment is None:
-            name = segment_name(self._timeline.number, at // size, size)
+            name = segment_name(self.timeline.number, at // size, size)
             raise SessionError(f"requested WAL segment {name} has already been removed", sqlstate=UNDEFINED_FILE)
         buffer = bytearray(until - at)
         with open_segment(segment, size, until - segment.start_lsn) as reader:

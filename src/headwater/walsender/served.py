@@ -79,7 +79,7 @@ class Served:
     def __post_init__(self) -> None:
         """Make the places of sessions, and that of folds."""
         self.places = Places(self.limits, self.cluster.version)
-        self.folds = Folds(self.cluster, self.cluster.source.wal, self.cluster.shelves)
+        self.folds = Folds(self.cluster, self.cluster.source.wal, self.cluster.shelves, self.cluster.source.catalog)
 
     def find_database(self, name: str) -> None:
         """Check that there is a database; take it in if the WAL has created it. May take its time.

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from headwater.catalog.copy.server_settings import session_settings_of
@@ -28,17 +28,18 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.pipeline.created_databases import created_state, databases_of
-from headwater.pipeline.requests.named_catalog import taken_at
+from headwater.pipeline.requests.named_catalog import state_in_file, taken_at
 from headwater.pipeline.requests.open_request import server_settings
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.slot_request import request_of_slot
 from headwater.pipeline.slot_moves import kept_at
 from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
+from headwater.slots.history import Position, check_of_history, is_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.slots.shelf_budget import ShelfBudget
 from headwater.slots.shelf_directory import CopiedDatabase
-from headwater.slots.slot import Slot
+from headwater.slots.slot import Pairs, Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.directory import WalDirectory
@@ -103,6 +104,20 @@ class SessionSnapshot:
             self.rows.close()
 
 
+@dataclass(frozen=True, order=True)
+class _End:
+    """The end of the log as it was at a moment; the later of two is that of the newer history.
+
+    Attributes:
+        newest: the newest timeline of its history.
+        lsn: where it is; timeline: of the record that ends there.
+    """
+
+    newest: int = 0
+    lsn: int = 0
+    timeline: int = 0
+
+
 @dataclass
 class _Tail:
     """A database's state at the end of the log, as far as it was looked at."""
@@ -110,7 +125,7 @@ class _Tail:
     lock: threading.Lock = field(default_factory=threading.Lock)
     reading: threading.Lock = field(default_factory=threading.Lock)
     kept: KeptState | None = None
-    view: tuple[int, HistoricCatalog] | None = None
+    view: tuple[Position, HistoricCatalog] | None = None
 
 
 class ServedCluster:
@@ -137,8 +152,9 @@ class ServedCluster:
         self.segment_size = directory.segment_size
         named = source.server_version
         self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
-        self._end = 0
+        self._end = _End()
         self._databases = {row.name: row for row in list_databases(source.catalog)}
+        self._settings: dict[str, Pairs] = {}
         self._writer: StateWriter | None = None
         self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
         self._taking_in = threading.Lock()
@@ -217,7 +233,7 @@ class ServedCluster:
 
     def _take_in(self, row: DatabaseRow, lsn: int) -> None:
         shelf = Shelf(lasting=self._lasting(row))
-        kept_state = shelf.nearest(lsn)
+        kept_state = shelf.nearest(lsn, self.look())
         if kept_state is None:
             log.info('database "%s" was created after the backup', row.name)
             try:
@@ -235,12 +251,7 @@ class ServedCluster:
         if self._writer is None:
             self._writer = StateWriter(self.source.slots, self.source.budget, self.lineage)
         copied = CopiedDatabase(self.system_identifier, *taken_at(self.source.catalog), row.oid)
-        return LastingStates(row.name, copied, self._writer, cache(partial(self._settings, row)))
-
-    def _settings(self, row: DatabaseRow) -> tuple[tuple[str, str], ...]:
-        """Read the settings that sessions of a database begin with."""
-        of_sessions = session_settings_of(self.source.catalog, row.oid, None)
-        return server_settings(self.request(row.name), of_sessions, self.major)
+        return LastingStates(row.name, copied, self._writer, partial(self._settings_of, row))
 
     def lineage(self) -> tuple[tuple[int, int | None], ...]:
         """Return the timelines of the WAL, oldest first, each with the LSN where it was left, None for the last.
@@ -275,14 +286,15 @@ class ServedCluster:
         with self._look_lock:
             return self._growing.look(needed)
 
-    def look_at(self, needed: int, timeline: int | None) -> WalDirectory:
-        """Return the WAL of a timeline from an LSN on; of None that of the newest.
+    def look_at(self, needed: int, timeline: int) -> WalDirectory:
+        """Return the WAL of a timeline from an LSN on.
 
         Raises:
             SegmentError: it cannot be read.
         """
-        if timeline is None:
-            return self.look(needed)
+        directory = self.look(needed)
+        if directory.lineage[-1][0] == timeline:
+            return directory
         return WalDirectory.scan(self.source.wal, timeline, is_growing=True)
 
     def timeline_history(self, timeline: int) -> tuple[str, bytes]:
@@ -305,9 +317,21 @@ class ServedCluster:
         Raises:
             WalError: the WAL cannot be read.
         """
-        directory = self.look(self._end or None)
-        self._end = max(self._end, end_of_log(directory, self._end))
-        return directory.timeline_at(self._end), self._end
+        end = self._look_at_end()[1]
+        return end.timeline, end.lsn
+
+    def _look_at_end(self) -> tuple[WalDirectory, _End]:
+        """Return the WAL at its end, and where that is: behind the last switch, where a timeline was left before."""
+        known = self._end
+        directory = self.look(known.lsn or None)
+        lsn = known.lsn
+        if not directory.has_been_at(known.timeline, lsn):
+            lsn = dict(directory.lineage).get(known.timeline) or 0
+        lsn = max(lsn, end_of_log(directory, lsn))
+        end = _End(directory.lineage[-1][0], lsn, directory.timeline_at(lsn))
+        with self._look_lock:
+            self._end = end = max(self._end, end)
+        return directory, end
 
     def decoded_to(self) -> dict[str, int]:
         """Return the LSN up to which each database has been followed that was asked for."""
@@ -349,10 +373,11 @@ class ServedCluster:
         """
         tail = self._tails[database]
         with tail.lock:
-            _, end = self.end()
-            if tail.kept is None or tail.kept.state.lsn < end:
-                tail.kept = self._kept_at(database, tail.kept, end)
-            return tail.kept
+            directory, end = self._look_at_end()
+            present = tail.kept
+            if present is None or present.state.lsn < end.lsn or not is_of_history(present.state, directory):
+                present = tail.kept = self._kept_at(database, present, end.lsn)
+            return present
 
     def snapshot(self, database: str, settings: Settings) -> SessionSnapshot:
         """Return a snapshot at the present: of the primary's rows where there is a primary.
@@ -370,6 +395,7 @@ class ServedCluster:
             rows = UpstreamSnapshot(upstream, database, self.system_identifier, settings)
             try:
                 self._wait_for(rows.lsn)
+                check_of_history(self.look(rows.lsn), Position(rows.timeline, rows.lsn))
                 tail.kept = self._kept_at(database, tail.kept, rows.lsn)
                 if tail.kept.state.lsn > rows.lsn:
                     raise SessionError(
@@ -383,24 +409,41 @@ class ServedCluster:
 
     def _kept_at(self, database: str, kept_state: KeptState | None, lsn: int) -> KeptState:
         """Return the state at an LSN, from the last one before it that is known."""
-        passed = self.shelves[database].nearest(lsn)
+        directory = self.look()
+        if kept_state is not None and not is_of_history(kept_state.state, directory):
+            kept_state = None
+        passed = self.shelves[database].nearest(lsn, directory)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
-            kept_state = passed
+            # Who passed by there had settings of its own.
+            kept_state = replace(passed, server_settings=self._settings_of(self.database(database)))
         reached = (
-            self._followed(database, lsn) if kept_state is None else kept_at(self.request(database), kept_state, lsn)
+            self._followed(database, lsn, directory)
+            if kept_state is None
+            else kept_at(self.request(database), kept_state, lsn, directory)
         )
         self.shelves[database].put(_of_no_output(reached))
         return reached
 
-    def _followed(self, database: str, lsn: int) -> KeptState:
+    def _followed(self, database: str, lsn: int, directory: WalDirectory) -> KeptState:
         """Return the state at an LSN, from the copy of the cluster on."""
         log.info('database "%s" is followed from the copy of the cluster on', database)
         try:
-            return kept_at(self.request(database), None, lsn)
+            return kept_at(self.request(database), None, lsn, directory)
         except AwaitedSegmentError:
             raise
         except SegmentError as error:
             raise SegmentError(error.message, lsn=error.lsn, file=error.file, hint=WHERE_WAL_IS_MISSING) from None
+
+    def _settings_of(self, row: DatabaseRow) -> Pairs:
+        """Return the settings that the catalog's server gives to sessions of a database."""
+        database = row.name
+        if database not in self._settings:
+            request, in_file = self.request(database), state_in_file(self.source.catalog)
+            of_sessions = session_settings_of(self.source.catalog, row.oid, None) if in_file is None else {}
+            before = () if in_file is None else in_file.server_settings
+            given = {**dict(before), **dict(server_settings(request, of_sessions, self.major))}
+            self._settings[database] = tuple(sorted(given.items()))
+        return self._settings[database]
 
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.
@@ -438,8 +481,9 @@ class ServedCluster:
             return store_of(state.catalog).view(state.lsn)
         present, tail = self.state_at_end(database), self._tails[database]
         with tail.lock:
-            if tail.view is None or tail.view[0] != present.state.lsn:
-                tail.view = present.state.lsn, store_of(present.state.catalog).view(present.state.lsn)
+            place = position_of_state(present.state)
+            if tail.view is None or tail.view[0] != place:
+                tail.view = place, store_of(present.state.catalog).view(present.state.lsn)
             return tail.view[1]
 
     def copied(

@@ -3,6 +3,9 @@
 The rules of names, and the words of what is refused, are the server's (slot.c). A temporary slot has a directory whose
 name no slot can have, so that what a killed process has left is known.
 
+Calls that take or let go of a slot, or look at its files, wait for the disk: they come from threads, never from the
+event loop. Nobody writes while holding the lock, so that who makes a slot on a slow disk holds up no other.
+
 Known gap: slots that other processes make in the directory do not count beside the limit until they are there.
 """
 
@@ -11,7 +14,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -32,6 +35,9 @@ from headwater.walsender.sessions.clock import now
 
 _VALID = re.compile(r"[a-z0-9_]+")
 _TEMPORARY = ".temporary"
+
+LOOK_SECONDS = 0.1
+"""After which who waits for a slot looks whether it is to go on waiting."""
 
 
 def check_slot_name(name: str) -> None:
@@ -72,6 +78,7 @@ class ServedSlots:
         self._released = threading.Condition(self._lock)
         self._users: dict[str, int] = {}
         self._owners: dict[str, int] = {}
+        self._making: set[str] = set()
         with errors_as(SlotError, "make directory", directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in directory.glob(f"*{_TEMPORARY}"):
@@ -86,10 +93,9 @@ class ServedSlots:
         """Return the number of the session that uses a slot, or owns it; None if none does."""
         return self._users.get(name, self._owners.get(name))
 
-    def give(self, name: str, pid: int) -> None:
-        """Let a temporary slot be a session's own: no other one can use it."""
-        with self._lock:
-            self._owners[name] = pid
+    def owns(self, pid: int) -> bool:
+        """Tell whether a session has temporary slots."""
+        return pid in list(self._owners.values())
 
     def inactive_since(self, name: str) -> int:
         """Return when a slot was let go of last: microseconds since 2000-01-01; when the service began, if never."""
@@ -114,58 +120,102 @@ class ServedSlots:
             SessionError: it cannot.
         """
         check_slot_name(name)
-        if is_slot(self._directory / name) or is_slot(self._directory / f"{name}{_TEMPORARY}"):
-            raise SessionError(f'replication slot "{name}" already exists', sqlstate=DUPLICATE_OBJECT)
-        if len(self.names()) >= self.most:
-            raise SessionError(
-                "all replication slots are in use",
-                sqlstate=CONFIGURATION_LIMIT_EXCEEDED,
-                hint=f"Free one or increase {self._limit_name}.",
-            )
+        with self._lock:
+            self._check_new(name)
 
-    def create(self, name: str, slot: Slot, is_temporary: bool) -> None:
-        """Make a slot.
+    def create(
+        self, name: str, slot: Slot, pid: int, is_temporary: bool, check: Callable[[], object] = lambda: None
+    ) -> None:
+        """Make a slot, which nobody else can use meanwhile; a temporary one is the session's own from its beginning on.
+
+        Args:
+            name: its name; slot: as it is at first.
+            pid: the number of the session that makes it.
+            is_temporary: it goes with the session.
+            check: raises why it cannot be made: that WAL which it needs was removed. No WAL is removed behind that.
 
         Raises:
             SessionError: there is one; SlotError: it cannot be written.
         """
-        with self._lock:
-            self.check_new(name)
-            self._released_at[name] = now()
-            create_slot(self._directory / (f"{name}{_TEMPORARY}" if is_temporary else name), slot)
+        check_slot_name(name)
+        with self._made(name, pid, is_temporary):
+            create_slot(self._directory / (f"{name}{_TEMPORARY}" if is_temporary else name), slot, check)
 
     @contextmanager
-    def used(self, name: str, pid: int, waits: bool = False) -> Iterator[OpenSlot]:
+    def used(self, name: str, pid: int, waits: Callable[[], None] | None = None) -> Iterator[OpenSlot]:
         """Use a slot, alone, for as long as the ``with`` block lasts.
 
         Args:
             name: its name.
             pid: the number of the session that uses it.
-            waits: until another session has let go of it.
+            waits: it is waited for until another session has let go of it; called now and then, raises what the waiting
+                ends with. None: it is not waited for.
 
         Raises:
             SessionError: there is none, or it is used.
         """
-        path = self._path(name)
+        self._path(name)
         self._take(name, pid, waits)
         try:
-            with _open(path) as opened:
+            # It may have been dropped, and made anew, while it was waited for.
+            with _open(self._path(name)) as opened:
                 yield opened
         finally:
-            with self._released:
-                del self._users[name]
-                self._released_at[name] = now()
-                self._released.notify_all()
+            self._let_go(name)
 
-    def drop(self, name: str, pid: int, waits: bool) -> None:
-        """Remove a slot.
+    def drop(self, name: str, pid: int, waits: Callable[[], None] | None = None) -> None:
+        """Remove a slot; the arguments are those of :meth:`used`.
 
         Raises:
             SessionError: there is none, or it is used.
         """
         with self.used(name, pid, waits) as opened:
             opened.drop()
-            self._owners.pop(name, None)
+            with self._lock:
+                self._owners.pop(name, None)
+        with self._lock:
+            self._released_at.pop(name, None)
+
+    def drop_owned(self, pid: int) -> None:
+        """Remove the temporary slots of a session.
+
+        Raises:
+            SlotError: one of them cannot be removed.
+        """
+        with ExitStack() as stack:
+            for name in [name for name, owner in list(self._owners.items()) if owner == pid]:
+                stack.callback(self.drop, name, pid)
+
+    @contextmanager
+    def _made(self, name: str, pid: int, is_temporary: bool) -> Iterator[None]:
+        """Let a name be taken, by a slot that is being made."""
+        with self._lock:
+            self._check_new(name)
+            self._making.add(name)
+            self._users[name] = pid
+            if is_temporary:
+                self._owners[name] = pid
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self._owners.pop(name, None)
+            raise
+        finally:
+            with self._lock:
+                self._making.discard(name)
+            self._let_go(name)
+
+    def _check_new(self, name: str) -> None:
+        names = {*self.names(), *self._making}
+        if name in names:
+            raise SessionError(f'replication slot "{name}" already exists', sqlstate=DUPLICATE_OBJECT)
+        if len(names) >= self.most:
+            raise SessionError(
+                "all replication slots are in use",
+                sqlstate=CONFIGURATION_LIMIT_EXCEEDED,
+                hint=f"Free one or increase {self._limit_name}.",
+            )
 
     def _path(self, name: str) -> Path:
         """Return a slot's directory."""
@@ -174,14 +224,21 @@ class ServedSlots:
                 return path
         raise SessionError(f'replication slot "{name}" does not exist', sqlstate=UNDEFINED_OBJECT)
 
-    def _take(self, name: str, pid: int, waits: bool) -> None:
+    def _take(self, name: str, pid: int, waits: Callable[[], None] | None) -> None:
         with self._released:
-            if waits:
-                self._released.wait_for(lambda: self._other_user(name, pid) is None)
+            while waits is not None and self._other_user(name, pid) is not None:
+                self._released.wait(LOOK_SECONDS)
+                waits()
             other = self._other_user(name, pid)
             if other is not None:
                 raise _in_use(name, other)
             self._users[name] = pid
+
+    def _let_go(self, name: str) -> None:
+        with self._released:
+            del self._users[name]
+            self._released_at[name] = now()
+            self._released.notify_all()
 
     def _other_user(self, name: str, pid: int) -> int | None:
         """Return the number of the session that a slot must be waited for; None if it can be used."""
@@ -194,7 +251,7 @@ def _open(path: Path) -> Iterator[OpenSlot]:
     """Open a slot that no session here uses; another process may."""
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(open_slot(path, patience=0))
+            opened = stack.enter_context(open_slot(path))
         except SlotInUseError as error:
             raise SessionError(error.message, sqlstate=OBJECT_IN_USE) from None
         yield opened

@@ -227,15 +227,15 @@ class Session:
         self._context.ready()
 
     def _new_context(self, request: SessionRequest, user: User, settings: ClientSettings) -> SessionContext:
-        served, own_slots = self._served, list[str]()
+        served = self._served
 
         def known(statements: Statements) -> Known:
-            return SessionKnowledge(served, statements, request, self.pid, own_slots).known()
+            return SessionKnowledge(served, statements, request, self.pid).known()
 
         statements = Statements(served, request, user, settings, known)
         self.activity.user = user.name
         self.activity.transaction_started = lambda: statements.transaction.block_started
-        return SessionContext(served, self._connection, self.pid, request, statements, self.activity, own_slots)
+        return SessionContext(served, self._connection, self.pid, request, statements, self.activity)
 
     @cached_property
     def _extended(self) -> ExtendedQueries:

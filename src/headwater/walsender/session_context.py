@@ -31,7 +31,6 @@ class SessionContext:
         pid: the session's number, which its client is told; request: what the client asked for when it came.
         statements: SQL of this session, and its transaction.
         activity: what the session does, for whoever watches it.
-        own_slots: names of temporary slots that go with the session.
         exported: name of the snapshot that the last command has exported; None without one.
         is_canceled: the command that runs is to end with an error.
         reported: settings that the client has been told of, as it was told.
@@ -45,7 +44,6 @@ class SessionContext:
     request: SessionRequest
     statements: Statements
     activity: SessionActivity
-    own_slots: list[str]
     exported: str | None = None
     is_canceled: bool = False
     reported: dict[str, str] = field(default_factory=dict)
@@ -126,10 +124,8 @@ class SessionContext:
 
     async def drop_temporary(self) -> None:
         """Drop the temporary slots of this session, as the server does after any error of it."""
-        while self.own_slots:
-            name = self.own_slots.pop()
-            if name in self.served.slots.names():
-                await to_thread(self.served.slots.drop, name, self.pid, False)
+        if self.served.slots.owns(self.pid):
+            await to_thread(self.served.slots.drop_owned, self.pid)
 
     async def leave(self) -> None:
         """Take back all that goes with the session."""

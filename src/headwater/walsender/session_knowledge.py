@@ -40,14 +40,13 @@ class SessionKnowledge:
 
     Attributes:
         served: the service; statements: of the session; request: what the client is.
-        pid: the session's number; own_slots: its temporary slots.
+        pid: the session's number.
     """
 
     served: Served
     statements: Statements
     request: SessionRequest
     pid: int
-    own_slots: list[str]
 
     @property
     def user(self) -> str:
@@ -71,7 +70,7 @@ class SessionKnowledge:
 
     @property
     def _slots(self) -> SlotOperations:
-        return SlotOperations(self.served, self.statements, self.request, self.pid, self.own_slots)
+        return SlotOperations(self.served, self.statements, self.request, self.pid)
 
     def _written(self, type: ValueType, value: Any) -> str:
         return type.write(value, self.statements.printing())

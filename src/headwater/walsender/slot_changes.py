@@ -73,7 +73,8 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
     limit = min(asked.upto_lsn or end, end)
     request = _request(cluster, slot, asked, settings)
     goes_on = limit > slot.confirmed_lsn and asked.upto_count >= 0
-    opened = open_request(replace(request, end=limit) if goes_on else request, kept_state=kept_in_slot(slot))
+    asked_for = replace(request, end=limit) if goes_on else request
+    opened = open_request(asked_for, kept_state=kept_in_slot(slot), directory=cluster.look())
     if not asked.is_binary and not opened.plugin.traits.is_text:
         raise SessionError(
             f'logical decoding output plugin "{slot.request.plugin}" produces binary output, but function '
@@ -91,7 +92,7 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
     stop = reader.stopped_at
     if stop is None:
         return Changes(rows, reader.last_state)
-    return Changes(rows, lambda: state_at(request, kept_in_slot(slot), stop))
+    return Changes(rows, lambda: state_at(request, kept_in_slot(slot), stop, cluster.look()))
 
 
 def _request(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> DecodeRequest:

@@ -6,8 +6,9 @@ PostgreSQL: parseCreateReplSlotOptions, CreateReplicationSlot, AlterReplicationS
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import (
@@ -93,6 +94,7 @@ def is_true(name: str, value: Value) -> bool:
 def create_slot(
     cluster: ServedCluster,
     slots: ServedSlots,
+    pid: int,
     database: str,
     command: CreateReplicationSlot,
     asked: NewSlot,
@@ -119,14 +121,23 @@ def create_slot(
     state = replace(place.state, outputs=())
     slot = Slot(request, place.state.lsn, state, asked.two_phase, asked.failover)
     try:
-        slots.create(command.slot, slot, command.is_temporary)
+        slots.create(command.slot, slot, pid, command.is_temporary, partial(check_wal, cluster, slot))
     except BaseException:
         snapshot.close()
         raise
     return snapshot
 
 
-def create_physical_slot(cluster: ServedCluster, slots: ServedSlots, command: CreateReplicationSlot) -> None:
+def check_wal(cluster: ServedCluster, slot: Slot) -> None:
+    """Check that the WAL which a logical slot needs was not removed before there was a slot that needs it.
+
+    Raises:
+        WalError: it was.
+    """
+    cluster.look(slot.restart_lsn).covering(slot.restart_lsn, slot.confirmed_lsn)
+
+
+def create_physical_slot(cluster: ServedCluster, slots: ServedSlots, pid: int, command: CreateReplicationSlot) -> None:
     """Make a physical slot; it stands nowhere until WAL is reserved, or a stream has used it.
 
     Raises:
@@ -135,7 +146,7 @@ def create_physical_slot(cluster: ServedCluster, slots: ServedSlots, command: Cr
     slots.check_new(command.slot)
     reserves = any(name == "reserve_wal" and is_true(name, value) for name, value in command.options)
     place = cluster.end()[1] if reserves else 0
-    slots.create(command.slot, Slot(_request(cluster, "", "", ()), place, None), command.is_temporary)
+    slots.create(command.slot, Slot(_request(cluster, "", "", ()), place, None), pid, command.is_temporary)
 
 
 def _request(cluster: ServedCluster, database: str, plugin: str, settings: Pairs) -> SlotRequest:
@@ -166,8 +177,10 @@ def check_plugin(name: str, version: Version) -> None:
     raise SessionError(text, sqlstate=UNDEFINED_FILE, hint=hint)
 
 
-def alter_slot(slots: ServedSlots, command: AlterReplicationSlot, version: Version, pid: int) -> None:
-    """Change a slot's flags.
+def alter_slot(
+    slots: ServedSlots, command: AlterReplicationSlot, version: Version, pid: int, waits: Callable[[], None]
+) -> None:
+    """Change a slot's flags; one that is used is waited for, see :meth:`ServedSlots.used`.
 
     Raises:
         SessionError: the slot is not there, is used, or has no such flag.
@@ -180,7 +193,7 @@ def alter_slot(slots: ServedSlots, command: AlterReplicationSlot, version: Versi
         if name in values:
             raise SessionError("conflicting or redundant options", sqlstate=SYNTAX_ERROR)
         values[name] = is_true(name, value)
-    with slots.used(command.slot, pid, waits=True) as opened:
+    with slots.used(command.slot, pid, waits) as opened:
         if values.get("failover") and slots.is_temporary(command.slot):
             raise SessionError(
                 "cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED

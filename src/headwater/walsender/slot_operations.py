@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from headwater.errors import SessionError
+from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
@@ -30,7 +31,14 @@ from headwater.walsender.functions.slot_functions import AskedChanges, NewLogica
 from headwater.walsender.functions.views import SlotFacts
 from headwater.walsender.served import Served
 from headwater.walsender.slot_changes import Row, read_changes
-from headwater.walsender.slot_commands import NOTHING, NewSlot, check_plugin, create_physical_slot, create_slot
+from headwater.walsender.slot_commands import (
+    NOTHING,
+    NewSlot,
+    check_plugin,
+    check_wal,
+    create_physical_slot,
+    create_slot,
+)
 from headwater.walsender.statements import Statements
 
 
@@ -41,14 +49,12 @@ class SlotOperations:
     Attributes:
         served: the cluster and its slots; statements: of the session.
         request: what the client is; pid: the session's number.
-        own_slots: names of temporary slots of the session.
     """
 
     served: Served
     statements: Statements
     request: SessionRequest
     pid: int
-    own_slots: list[str]
 
     def check_rights(self) -> None:
         """Check that the user may use slots (CheckSlotPermissions)."""
@@ -71,26 +77,19 @@ class SlotOperations:
         command = CreateReplicationSlot(asked.name, asked.plugin, asked.is_temporary, ())
         flags = NewSlot(NOTHING, asked.two_phase, asked.failover)
         settings = self.statements.settings.of_decoding()
-        snapshot = create_slot(served.cluster, served.slots, database, command, flags, settings)
-        self._note_temporary(asked.name, asked.is_temporary)
+        snapshot = create_slot(served.cluster, served.slots, self.pid, database, command, flags, settings)
         return snapshot.kept.state.lsn
 
     def create_physical(self, name: str, reserves: bool, is_temporary: bool) -> int | None:
         """Make a physical slot; return where it stands, None for nowhere."""
         options = (("reserve_wal", True),) if reserves else ()
         command = CreateReplicationSlot(name, None, is_temporary, options)
-        create_physical_slot(self.served.cluster, self.served.slots, command)
-        self._note_temporary(name, is_temporary)
+        create_physical_slot(self.served.cluster, self.served.slots, self.pid, command)
         return self.served.slots.read(name).confirmed_lsn or None
-
-    def _note_temporary(self, name: str, is_temporary: bool) -> None:
-        if is_temporary:
-            self.own_slots.append(name)
-            self.served.slots.give(name, self.pid)
 
     def drop(self, name: str) -> None:
         """Remove a slot."""
-        self.served.slots.drop(name, self.pid, waits=False)
+        self.served.slots.drop(name, self.pid)
 
     def advance(self, name: str, lsn: int) -> int:
         """Move a slot forward, to the end of the log at most; return where it stands then."""
@@ -115,7 +114,7 @@ class SlotOperations:
                 return target
             self._check_database(name, slot)
             if target > slot.confirmed_lsn:
-                state = state_at(cluster.request_of(slot), kept_in_slot(slot), target).in_new_session
+                state = state_at(cluster.request_of(slot), kept_in_slot(slot), target, cluster.look()).in_new_session
                 opened.write(replace(slot, confirmed_lsn=target, state=state))
         return target
 
@@ -143,8 +142,8 @@ class SlotOperations:
         copied = replace(
             source, request=request, two_phase=False, failover=False, statistics=SlotStatistics(), pending=None
         )
-        slots.create(asked.target, copied, is_temporary)
-        self._note_temporary(asked.target, is_temporary)
+        check = partial(check_wal, self.served.cluster, copied) if asked.is_logical else lambda: None
+        slots.create(asked.target, copied, self.pid, is_temporary, check)
         return copied.confirmed_lsn if asked.is_logical else None
 
     def changes(self, asked: AskedChanges) -> Sequence[tuple[int, int, bytes]]:
@@ -186,9 +185,15 @@ class SlotOperations:
         check_publications(user, [name for text in texts for name in split_identifiers(text, major) or ()])
 
     def facts(self) -> list[SlotFacts]:
-        """Return what views tell of all slots."""
-        slots = self.served.slots
-        return [self._facts(name, slots.read(name)) for name in slots.names()]
+        """Return what views tell of all slots; one that goes meanwhile is not there."""
+        slots, facts = self.served.slots, list[SlotFacts]()
+        for name in slots.names():
+            try:
+                facts.append(self._facts(name, slots.read(name)))
+            except HeadwaterError:
+                if name in slots.names():
+                    raise
+        return facts
 
     def _facts(self, name: str, slot: Slot) -> SlotFacts:
         slots, is_logical = self.served.slots, not slot.is_physical

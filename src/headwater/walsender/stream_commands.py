@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from asyncio import to_thread
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 
-from headwater.errors import SessionError
+from headwater.errors import OffHistoryError, SessionError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.sqlstates import (
     ACTIVE_SQL_TRANSACTION,
@@ -22,9 +23,11 @@ from headwater.plugins.options import split_identifiers
 from headwater.protocol.backend_messages import COPY_BOTH_RESPONSE, IDLE, command_complete
 from headwater.protocol.replication_commands import StartLogical, StartPhysical
 from headwater.slots.slot import Slot
+from headwater.slots.slot_directory import OpenSlot
 from headwater.walsender.access.authentication import check_publications
 from headwater.walsender.feed import Feed, LoneFeed
 from headwater.walsender.folds.subscription import Subscription
+from headwater.walsender.left_timelines import follow_left_timeline
 from headwater.walsender.operating.activity import StreamActivity
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
 from headwater.walsender.replies import next_timeline
@@ -50,17 +53,28 @@ class StreamCommands:
         """Stream from a slot; False: the session ends."""
         self._check_no_transaction()
         self._context.check_database()
-        with ExitStack() as block:
-            use = self._context.served.slots.used(command.slot, self._context.pid)
-            opened = await to_thread(lambda: block.enter_context(use))
+        async with self._used(command.slot) as opened:
             slot = self._marked(opened.slot, command)
             feed = await to_thread(lambda: self._subscription(slot, command))
             if slot != opened.slot:
                 await to_thread(lambda: opened.write(slot))
             progress = SlotProgress(opened, self._context.served.cluster.segment_size)
             activity = StreamActivity(command.slot, is_logical=True)
-            end = await self._streamed(feed, progress, activity)
+            try:
+                end = await self._streamed(feed, progress, activity)
+            except OffHistoryError as error:
+                await to_thread(follow_left_timeline, self._context.served.cluster, opened, error)
+                raise
         return self._ended(end, None)
+
+    @asynccontextmanager
+    async def _used(self, name: str) -> AsyncIterator[OpenSlot]:
+        """Use a slot; it is taken, and let go of, in threads."""
+        block = ExitStack()
+        try:
+            yield await to_thread(block.enter_context, self._context.served.slots.used(name, self._context.pid))
+        finally:
+            await to_thread(block.close)
 
     async def _streamed(self, feed: Feed, progress: Progress, activity: StreamActivity) -> StreamEnd:
         served, connection = self._context.served, self._context.connection
@@ -71,8 +85,8 @@ class StreamCommands:
         )
         connection.send(COPY_BOTH_RESPONSE)
         self._context.activity.stream = activity
-        feed.start()
         try:
+            await to_thread(feed.start)
             return await stream.run()
         finally:
             self._context.activity.stream = None
@@ -85,11 +99,10 @@ class StreamCommands:
         if not self._context.statements.user.may_copy_all:
             raise SessionError("permission denied to start WAL sender", sqlstate=INSUFFICIENT_PRIVILEGE)
         cluster, end = self._context.served.cluster, StreamEnd.AGREED
-        with ExitStack() as block:
+        async with AsyncExitStack() as block:
             opened = None
             if command.slot is not None:
-                use = self._context.served.slots.used(command.slot, self._context.pid)
-                opened = await to_thread(lambda: block.enter_context(use))
+                opened = await block.enter_async_context(self._used(command.slot))
                 if not opened.slot.is_physical:
                     raise SessionError(
                         "cannot use a logical replication slot for physical replication",
@@ -101,6 +114,7 @@ class StreamCommands:
                 wal = PhysicalWal(cluster, timeline, command.lsn)
                 feed = LoneFeed(wal, cluster.source.wal, self._context.connection.wake_from_thread)
                 end = await self._streamed(feed, progress, StreamActivity(command.slot, is_logical=False))
+                timeline = wal.timeline
         return self._ended(end, b"" if timeline.left is None else next_timeline(cluster.version, timeline))
 
     def _ended(self, end: StreamEnd, rows: bytes | None) -> bool:

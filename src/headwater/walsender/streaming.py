@@ -75,6 +75,7 @@ class Stream:
         self._last_reply = self._loop.time()
         self._is_pinged = False
         self._has_received_done = self._has_sent_done = self._is_finishing = False
+        self._has_looked_again = False
         self._writing: asyncio.Future[None] | None = None
 
     async def run(self) -> StreamEnd:
@@ -102,6 +103,7 @@ class Stream:
     def _step(self) -> StreamEnd | None:
         """Do what there is to do now; None: go on."""
         self._check()
+        self._look_again_at_end()
         if not self._heed_client() or self._connection.is_lost:
             return StreamEnd.LOST
         if self._has_received_done and self._has_sent_done and self._connection.has_room:
@@ -115,6 +117,12 @@ class Stream:
             if self.activity.is_logical:
                 self._show_position()
         return self._check_time()
+
+    def _look_again_at_end(self) -> None:
+        """Let all be sent that is there when the service is told to end."""
+        if self._is_ending() and not self._has_looked_again:
+            self._has_looked_again = True
+            self._feed.look_again()
 
     def _can_go_on(self) -> bool:
         may_send = not self._has_sent_done and not self._is_finishing

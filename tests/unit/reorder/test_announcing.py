@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.pipeline.slices.tentative_messages import Settlement
+from headwater.reorder.announced_schemas import Announced, SchemaMemory, StreamedAnnouncement
 from headwater.reorder.announcing.announcing import (
     AnnouncedBy,
     Announcers,
@@ -220,6 +221,23 @@ class Windows:
             + [(stretch, int(who.top[by]), number) for stretch, by, number in own if who.is_open[by]]
         )
 
+    def let_it_turn_out(self) -> None:
+        """Go on from what has turned out."""
+        memory = SchemaMemory(
+            announced=tuple(Announced(stretch, 0, number) for stretch, xid, number in self.known if not xid),
+            streamed=tuple(StreamedAnnouncement(xid, stretch, 0, number) for stretch, xid, number in self.known if xid),
+        )
+        memory = self._settlement.end_window(memory, 1 << 40)
+        self.known = sorted(
+            [(it.relation, 0, it.number) for it in memory.announced]
+            + [(it.relation, it.xid, it.number) for it in memory.streamed]
+        )
+
+    @property
+    def is_without_numbers(self) -> bool:
+        """Whether all that is known is so for sure, and nothing else is."""
+        return self._settlement == Settlement() and not any(number for _, _, number in self.known)
+
     def _settle(self, changes: list[tuple[int, Change]], result: AnnouncedBy) -> None:
         """Ask change by change whether the schema goes before it; commits come before what follows them."""
         counted = sorted(result.counted.T.tolist())
@@ -244,3 +262,18 @@ def test_windows_joined_are_what_a_cache_gives(seed: int, count: int, cuts: list
         cut.window(steps[low:high])
     assert whole.said == cut.said == announced_plainly(steps, counts_prepared)
     assert whole.known == cut.known
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 1 << 62), st.sampled_from([5, 20, 80]), st.lists(st.integers(0, 80), max_size=4), st.booleans())
+def test_what_has_turned_out_in_a_window_is_remembered_as_it_is(
+    seed: int, count: int, cuts: list[int], counts_prepared: bool
+) -> None:
+    """Nothing else of what was given needs to be known then: memories of sessions become equal."""
+    steps = list(random_steps(Random(seed), count))
+    cut = Windows(counts_prepared)
+    for low, high in pairwise([0, *sorted(min(at, count) for at in cuts), count]):
+        cut.window(steps[low:high])
+        cut.let_it_turn_out()
+        assert cut.is_without_numbers
+    assert cut.said == announced_plainly(steps, counts_prepared)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import SlotError
+from headwater.errors import HeadwaterError, SessionError, SlotError
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.protocol.copy_frames import Piece
+from headwater.slots.history import Position
 from headwater.slots.kept_state import KeptState
+from headwater.wal.segments.directory import WalDirectory
+from headwater.wal.segments.place import WalSource
+from headwater.wal.segments.segment_files import SegmentFiles
+from headwater.walsender.folds.faults import MOST, Faults
+from headwater.walsender.folds.fold_windows import ServedWal
 from headwater.walsender.folds.items import Reached
+from headwater.walsender.folds.member import Member
 from headwater.walsender.folds.outbox import Outbox
 from headwater.walsender.folds.places import Go, Places, Wait
 from headwater.walsender.folds.rules import (
@@ -31,7 +41,12 @@ from headwater.walsender.folds.rules import (
     next_line,
     patience,
 )
+from headwater.walsender.folds.shared_fold import Counts, SharedFold, Surroundings
+from headwater.walsender.folds.shared_output import SharedOutput
 from headwater.walsender.folds.shelf import SPACING, Shelf
+
+END_SECONDS = 20
+"""For threads that have nothing to wait for."""
 
 LSNS = st.integers(1, 8 * WINDOW_BYTES)
 OTHERS = st.lists(st.builds(Whereabouts, LSNS, st.none() | LSNS, st.booleans()), max_size=4)
@@ -41,9 +56,15 @@ def piece(size: int) -> Piece:
     return Piece(memoryview(bytes(size)), 1, 0)
 
 
-def state_at(lsn: int) -> KeptState:
+def state_at(lsn: int, timeline: int = 1) -> KeptState:
     """Return a state of which only the place matters."""
-    return cast(KeptState, SimpleNamespace(state=SimpleNamespace(lsn=lsn)))
+    return cast(KeptState, SimpleNamespace(state=SimpleNamespace(lsn=lsn, timeline=timeline)))
+
+
+def history(*left: int) -> WalDirectory:
+    """Return WAL whose timelines, from 1 on, were left at these LSNs."""
+    segments = SegmentFiles.of((), 16 << 20, [])
+    return WalDirectory((), 16 << 20, 0, 16, segments, lineage=tuple(enumerate((*left, None), 1)))
 
 
 @given(position=LSNS, left=st.integers(1, 4 * WINDOW_BYTES), others=OTHERS)
@@ -114,28 +135,33 @@ def test_states_that_follow_each_other_become_one() -> None:
 
 
 def test_a_queue_says_when_there_is_room() -> None:
-    outbox, calls = Outbox(lambda: None, budget=100), list[int]()
-    outbox.when_roomy(lambda: calls.append(0))
-    assert calls == [0]
+    outbox, has_room = Outbox(lambda: None, budget=100), list[bool]()
+    assert outbox.wait_for_room(0)
     for _ in range(4):
         outbox.offer(piece(25))
-    outbox.when_roomy(lambda: calls.append(1))
+    waiting = threading.Thread(target=lambda: has_room.append(outbox.wait_for_room(60)), daemon=True)
+    waiting.start()
+    for _ in range(2):
+        outbox.take()
+    assert not has_room
     outbox.take()
-    assert calls == [0]
-    outbox.take()
-    assert calls == [0, 1]
-    outbox.take()
-    assert calls == [0, 1]
+    waiting.join(END_SECONDS)
+    assert has_room == [True]
 
 
 def test_a_closed_queue_takes_everything_and_has_nothing() -> None:
-    outbox = Outbox(lambda: None, budget=100)
+    outbox, has_room = Outbox(lambda: None, budget=100), list[bool]()
     outbox.offer(piece(100))
-    waiting = threading.Thread(target=outbox.offer, args=(piece(100),))
-    waiting.start()
+    waiting = [
+        threading.Thread(target=outbox.offer, args=(piece(100),)),
+        threading.Thread(target=lambda: has_room.append(outbox.wait_for_room(1))),
+    ]
+    for thread in waiting:
+        thread.start()
     outbox.close()
-    waiting.join()
-    outbox.when_roomy(lambda: pytest.fail("it is closed"))
+    for thread in waiting:
+        thread.join(END_SECONDS)
+    assert has_room == [False]
     assert outbox.take() is None
 
 
@@ -150,15 +176,23 @@ def test_an_end_is_drained_when_all_was_taken() -> None:
     assert [*drained, outbox.is_drained] == [False, True, False]
 
 
+def test_an_end_counts_once_it_was_looked_at_again() -> None:
+    outbox, drained = Outbox(lambda: None), list[bool]()
+    for step in (outbox.note_end, outbox.expect_more, outbox.note_end, outbox.begin_look, outbox.note_end):
+        step()
+        drained.append(outbox.is_drained)
+    assert drained == [True, False, False, False, True]
+
+
 def test_a_shelf_has_the_nearest_state() -> None:
     shelf = Shelf()
-    assert shelf.nearest(SPACING) is None
+    assert shelf.nearest(SPACING, history()) is None
     for number in range(1, 9):
         shelf.put(state_at(number * SPACING // 2))
-    nearest = shelf.nearest(3 * SPACING + SPACING // 4)
+    nearest = shelf.nearest(3 * SPACING + SPACING // 4, history())
     assert nearest is not None
     assert nearest.state.lsn == 5 * SPACING // 2
-    newest = shelf.nearest(100 * SPACING)
+    newest = shelf.nearest(100 * SPACING, history())
     assert newest is not None
     assert newest.state.lsn == 4 * SPACING
     assert len(shelf) == 5
@@ -169,9 +203,30 @@ def test_a_shelf_has_a_budget() -> None:
     for number in range(1, 9):
         shelf.put(state_at(number * SPACING))
     assert len(shelf) == 2
-    newest = shelf.nearest(100 * SPACING)
+    newest = shelf.nearest(100 * SPACING, history())
     assert newest is not None
     assert newest.state.lsn == 8 * SPACING
+
+
+def test_a_shelf_gives_no_state_that_is_off_the_history() -> None:
+    shelf, switched = Shelf(), history(2 * SPACING)
+    for number in range(1, 5):
+        shelf.put(state_at(number * SPACING))
+    nearest = shelf.nearest(4 * SPACING, switched)
+    assert nearest is not None
+    assert nearest.state.lsn == 2 * SPACING
+    shelf.put(state_at(4 * SPACING, timeline=2))
+    assert shelf.nearest(4 * SPACING, switched) == state_at(4 * SPACING, timeline=2)
+
+
+def test_what_a_member_was_given_must_be_of_the_history() -> None:
+    member = Member(Outbox(lambda: None))
+    member.check_of_history(history(100))
+    member.has_been_given(3, Position(1, 200))
+    member.check_of_history(history())
+    member.check_of_history(history(200))
+    with pytest.raises(SessionError, match="starting point 0/C8 on timeline 1 is not in this server's history"):
+        member.check_of_history(history(199))
 
 
 @dataclass(eq=False)
@@ -249,8 +304,130 @@ def test_a_fold_that_failed_in_company_stays_alone_for_the_window() -> None:
     assert places.next_step(second, 200, False) is None
 
 
+@dataclass(frozen=True)
+class Large:
+    """A state that is looked at for as long as somebody else does something."""
+
+    lsn: int
+    is_looked_at: threading.Event
+    is_done: threading.Event
+    outputs: tuple[object, ...] = ()
+
+    @property
+    def catalog(self) -> object:
+        """What takes its time."""
+        self.is_looked_at.set()
+        assert self.is_done.wait(END_SECONDS)
+        return self.is_done
+
+    left = catalog
+
+
+def test_nobody_waits_while_states_are_compared() -> None:
+    places, is_looked_at, is_done = Places(), threading.Event(), threading.Event()
+    first, second = (Walker(KeptState(cast(Any, Large(200, is_looked_at, is_done))), [Output()]) for _ in range(2))
+    places.enter(first)
+    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
+    places.enter(second)
+    steps = list[object]()
+    comparing = threading.Thread(target=lambda: steps.append(places.next_step(second, 200, False)), daemon=True)
+    comparing.start()
+    assert is_looked_at.wait(END_SECONDS)
+    entering = threading.Thread(target=lambda: places.enter(walker(100, object())), daemon=True)
+    entering.start()
+    entering.join(END_SECONDS)
+    assert not entering.is_alive()
+    assert not steps
+    is_done.set()
+    comparing.join(END_SECONDS)
+    assert steps == [None]
+    assert len(first.handed) == 1
+
+
+def test_a_fold_that_has_gone_while_it_was_compared_is_given_nothing() -> None:
+    places, is_looked_at, is_done = Places(), threading.Event(), threading.Event()
+    first, second = (Walker(KeptState(cast(Any, Large(200, is_looked_at, is_done))), [Output()]) for _ in range(2))
+    places.enter(first)
+    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
+    places.enter(second)
+    steps = list[object]()
+    comparing = threading.Thread(target=lambda: steps.append(places.next_step(second, 200, False)), daemon=True)
+    comparing.start()
+    assert is_looked_at.wait(END_SECONDS)
+    assert len(places.leave(first)) == 1
+    is_done.set()
+    comparing.join(END_SECONDS)
+    assert steps == [Wait(None, has_changed=False)]
+    assert not first.handed
+
+
+def test_nobody_waits_for_a_fold_that_is_to_be_alone() -> None:
+    places, parts = Places(), object()
+    ahead, lone = walker(200, parts), walker(100, parts)
+    lone.alone_until = 300
+    for fold in (ahead, lone):
+        places.enter(fold)
+    assert places.next_step(lone, 250, True) == Go(200, has_changed=False)
+    assert places.next_step(ahead, 250, True) == Go(250, has_changed=False)
+    ahead.kept = lone.kept = KeptState(_state(250, parts))
+    assert places.next_step(ahead, 250, False) == Wait(None, has_changed=False)
+    assert places.next_step(lone, 250, False) == Wait(None, has_changed=False)
+    lone.kept = ahead.kept = KeptState(_state(300, parts))
+    assert places.next_step(ahead, 300, False) == Wait(None, has_changed=False)
+    assert places.next_step(lone, 300, False) is None
+
+
+def test_requests_that_have_failed_are_known_for_a_while() -> None:
+    faults, request = Faults(), DecodeRequest(wal=WalSource.of("wal"), catalog="base", options=(("a", "1"),))
+    faults.note(replace(request, start=5, slot="first"), 100)
+    assert faults.until(replace(request, start=9, slot="second")) == 100
+    assert faults.until(replace(request, options=(("a", "2"),))) == 0
+    for number in range(MOST):
+        faults.note(replace(request, options=(("number", str(number)),)), 100)
+    assert faults.until(request) == 0
+
+
 def test_a_fold_without_members_ends() -> None:
     places, fold = Places(), walker(100, object())
     places.enter(fold)
     fold.outputs[0].members.clear()
     assert places.next_step(fold, 200, True) is None
+
+
+def lone_fold(member: Member) -> SharedFold:
+    """Return a fold of a member, which has come to no WAL yet."""
+    around = Surroundings(cast(ServedWal, None), WalSource.of("none"), Places(), Shelf(), Counts())
+    return SharedFold(around, [SharedOutput(cast(DecodeRequest, None), (), [member])], None)
+
+
+def test_a_fold_that_does_not_begin_has_nothing_open() -> None:
+    before = os.listdir("/proc/self/fd")
+    folds = [lone_fold(Member(Outbox(lambda: None))) for _ in range(3)]
+    assert os.listdir("/proc/self/fd") == before
+    assert folds
+
+
+def test_where_no_file_can_be_opened_members_are_told_and_let_go() -> None:
+    member = Member(Outbox(lambda: None))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        lone_fold(member).start().join(END_SECONDS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    item = member.outbox.take()
+    assert isinstance(item, HeadwaterError)
+    assert "Too many open files" in item.message
+    member.wait()
+
+
+def test_a_fold_that_waits_for_room_ends_when_its_member_stops() -> None:
+    member = Member(Outbox(lambda: None, budget=100))
+    member.outbox.offer(piece(100))
+    around = Surroundings(cast(ServedWal, None), WalSource.of("none"), Places(), Shelf(), Counts())
+    output = SharedOutput(cast(DecodeRequest, None), (), [member])
+    thread = SharedFold(around, [output], None, room=10).start()
+    member.stop()
+    member.wait()
+    thread.join(END_SECONDS)
+    assert not thread.is_alive()

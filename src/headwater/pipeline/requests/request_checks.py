@@ -160,9 +160,7 @@ def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest)
         SegmentError: it has a gap, begins too late, or ends too early.
         CatalogError: it is of a timeline that has left the state's before.
     """
-    lineage = dict(directory.lineage)
-    switch = lineage.get(state.timeline, 0)
-    if state.timeline not in lineage or (switch is not None and state.lsn > switch):
+    if not directory.has_been_at(state.timeline, state.lsn):
         raise CatalogError(
             f"the state is of timeline {state.timeline} at {Lsn(state.lsn)}, which is not in the history of the WAL's "
             f"timeline {directory.lineage[-1][0]}",

@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +30,12 @@ from headwater.pipeline.slices.message_files import (
     message_table,
     parquet_writer,
 )
+from headwater.reorder.announced_schemas import Announced, SchemaMemory, StreamedAnnouncement
 from headwater.reorder.plan import Slice
 from headwater.reorder.unit_flags import MAY_HAVE_WRITTEN
 from headwater.rows.items import COUNTED, DEPENDENT, HELD, Messages
+
+T = TypeVar("T", Announced, StreamedAnnouncement)
 
 
 def depends_on_others(plan: Slice) -> bool:
@@ -61,6 +64,23 @@ class Settlement:
         elif was_given:
             self._given.add(counts_as)
         return kind != HELD or not was_given
+
+    def end_window(self, memory: SchemaMemory, lsn: int) -> SchemaMemory:
+        """Return what the plugin remembers at the end of a window, with what has turned out: nothing there is numbered.
+
+        Of what was given nothing is remembered here that no later message depends on. So it does not grow, and sessions
+        that remember the same are alike, however long they have lasted.
+
+        Args:
+            memory: as the window left it; lsn: where it ends.
+        """
+        given = self._given
+        self._given = {number for number in given if number < -lsn}
+        announced = _turned_out(memory.announced, given)
+        streamed = _turned_out(memory.streamed, given)
+        if announced is memory.announced and streamed is memory.streamed:
+            return memory
+        return replace(memory, announced=announced, streamed=streamed)
 
     def settled(self, messages: Messages) -> Messages:
         """Return the messages of a slice that go out."""
@@ -99,6 +119,14 @@ class Settlement:
         more = sum(-group.count if group.is_there else group.count for group in changes)
         size = sum(-group.size if group.is_there else group.size for group in changes)
         return replace(counts, messages=counts.messages + more, size=counts.size + size)
+
+
+def _turned_out(announcements: tuple[T, ...], given: set[int]) -> tuple[T, ...]:
+    """Return the announcements that were made, if any of them may not have been."""
+    if not any(announcement.number for announcement in announcements):
+        return announcements
+    made = (it for it in announcements if not it.number or it.number in given)
+    return tuple(it._replace(number=0) if it.number else it for it in made)
 
 
 def _write_lines(path: str, sink: BinaryIO, changes: Sequence[Told]) -> None:

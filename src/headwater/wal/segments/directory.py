@@ -170,6 +170,12 @@ class WalDirectory:
         """Return the timeline of the record that ends at an LSN."""
         return next(timeline for timeline, left in self.lineage if left is None or lsn <= left)
 
+    def has_been_at(self, timeline: int, lsn: int) -> bool:
+        """Tell whether this history was on a timeline at an LSN, or could still come to be: a position is of it."""
+        lineage = dict(self.lineage)
+        left = lineage.get(timeline)
+        return timeline in lineage and (left is None or lsn <= left)
+
     def segment_at(self, lsn: int) -> Segment | None:
         """Return the segment that holds this byte, None if there is none."""
         return self.segments.numbered(lsn // self.segment_size)

@@ -40,6 +40,7 @@ from headwater.pg.version import Version
 from headwater.rows.session import SERVER_VERSION, SessionSettings
 from headwater.rows.text_tables import base_type
 from headwater.rows.type_forms import has_send_function
+from headwater.slots.history import check_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.copying.copied_table import CopiedTable, copied_table
@@ -119,9 +120,10 @@ def copied_rows(
         what is sent; nothing has been read of it. Taking batches raises HeadwaterError.
 
     Raises:
-        SessionError: the server's, or that only a server can answer.
+        SessionError: the server's, or that only a server can answer; the WAL's history does not have the state.
         HeadwaterError: the catalog is inconsistent.
     """
+    check_of_history(source.directory, position_of_state(at.state))
     image = at.state.catalog
     store, lsn = store_of(image), at.state.lsn
     if store.origin.is_exported:

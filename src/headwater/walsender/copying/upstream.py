@@ -33,7 +33,7 @@ class UpstreamSnapshot:
         settings: of the session that values are printed under.
 
     Attributes:
-        lsn: the snapshot has what committed before it.
+        lsn: the snapshot has what committed before it; timeline: that the primary is on.
 
     Raises:
         ServerError: the primary refuses; ConnectionLostError: it cannot be reached.
@@ -43,7 +43,7 @@ class UpstreamSnapshot:
     def __init__(self, conninfo: str, database: str, system_identifier: int, settings: Settings) -> None:
         self._connection = ReplicationConnection(conninfo, database)
         try:
-            self._check_system(system_identifier)
+            self.timeline = self._checked_timeline(system_identifier)
             for name, value in settings:
                 self._connection.rows(f"SELECT pg_catalog.set_config({_literal(name)}, {_literal(value)}, false)")
             self._connection.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
@@ -52,12 +52,13 @@ class UpstreamSnapshot:
             self._connection.close()
             raise
 
-    def _check_system(self, expected: int) -> None:
-        ((identifier, *_),) = self._connection.rows("IDENTIFY_SYSTEM")
+    def _checked_timeline(self, expected: int) -> int:
+        ((identifier, timeline, *_),) = self._connection.rows("IDENTIFY_SYSTEM")
         if identifier != str(expected):
             raise SessionError(
                 f"the primary is another cluster, of system identifier {identifier}, where the WAL is of {expected}"
             )
+        return int(timeline or 0)
 
     def _make_slot(self) -> int:
         name = quoted(f"headwater_{secrets.token_hex(8)}")

@@ -19,6 +19,7 @@ from headwater.pipeline.windows.index_job import index_in_threads
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.pipeline.windows.windows import WalPass
 from headwater.reorder.commits.state import State
+from headwater.slots.history import check_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.wal.records.growing_directory import has_record, unbroken
 from headwater.wal.segments.directory import WalDirectory
@@ -57,11 +58,14 @@ def look_from(wal: ServedWal, kept_state: KeptState | None) -> Look:
 
     Raises:
         WalError: it cannot be read.
+        SessionError: its history does not have the state, as the timeline was left before.
     """
     if kept_state is None:
         directory = wal.look()
         return Look(directory, wal.end()[1], True)
-    directory = unbroken(wal.look(kept_state.state.restart_lsn), kept_state.state.lsn)
+    looked_at = wal.look(kept_state.state.restart_lsn)
+    check_of_history(looked_at, position_of_state(kept_state.state))
+    directory = unbroken(looked_at, kept_state.state.lsn)
     has_more = has_record(directory, kept_state.state.lsn)
     return Look(directory, max(wal.end()[1], kept_state.state.lsn) if has_more else kept_state.state.lsn, has_more)
 
@@ -82,7 +86,7 @@ class FoldWindows:
             output.open(kept_state, directory)
         self._fold = DatabaseFold(_together(outputs, kept_state, directory), goes_on=True)
         self._pass: Generator[dict[DatabaseFold, PlannedWindow]] | None = None
-        self._end = 0
+        self._end, self._lineage = 0, directory.lineage
         self._is_bound = kept_state is not None and not self._fold.opened.store.origin.is_exported
 
     def change(self, outputs: Sequence[SharedOutput]) -> None:
@@ -102,9 +106,11 @@ class FoldWindows:
         Raises:
             HeadwaterError: it cannot be decoded.
         """
-        if self._pass is None or target != min(next_line(position), self._end):
+        has_switched = look.directory.lineage != self._lineage
+        if self._pass is None or has_switched or target != min(next_line(position), self._end):
             self.close()
             self._fold.go_on(look.directory)
+            self._lineage = look.directory.lineage
             is_free = not self._is_bound or target == min(next_line(position), look.end)
             self._end = look.end if is_free else target
             self._pass = self._windows(None if not self._is_bound else self._end)

@@ -212,13 +212,13 @@ class LastingStates:
                     return file.lsn, restart_lsn(file)
         return None
 
-    def nearest(self, lsn: int, above: int = 0) -> KeptState | None:
-        """Return the last state at or before an LSN; None if there is none after ``above``.
+    def nearest(self, lsn: int, lineage: Lineage, above: int = 0) -> KeptState | None:
+        """Return the last state at or before an LSN that a history has; None if there is none after ``above``.
 
         Raises:
-            HeadwaterError: the history of the WAL, or the cluster's settings cannot be read.
+            HeadwaterError: the cluster's settings cannot be read.
         """
-        kept_state = self.directory.nearest(lsn, self._writer.lineage(), above)
+        kept_state = self.directory.nearest(lsn, lineage, above)
         if kept_state is None:
             return None
         at, place = Lsn(kept_state.state.lsn), self.directory.directory

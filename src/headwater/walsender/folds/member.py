@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
+from headwater.errors import HeadwaterError
+from headwater.slots.history import Position, check_of_history
+from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.folds.outbox import Outbox
 
 BUSY_SECONDS = 1.0
@@ -20,12 +22,14 @@ class Member:
     Attributes:
         outbox: its queue.
         given: messages that it has been given of what follows the state at the start of the present window.
+        read: where the WAL ended that they were made of; None before there were any.
         is_stopped: it takes nothing any more.
     """
 
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
         self.given = 0
+        self.read: Position | None = None
         self.is_stopped = False
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -36,6 +40,20 @@ class Member:
         outbox = self.outbox
         return self.given == 0 and (outbox.is_roomy or outbox.idle_seconds < BUSY_SECONDS)
 
+    def has_been_given(self, count: int, read: Position) -> None:
+        """Note messages that it has been given, of a window that ends somewhere."""
+        self.given += count
+        self.read = read if self.read is None else max(self.read, read)
+
+    def check_of_history(self, directory: WalDirectory) -> None:
+        """Check that what it was given follows the state where it stands in this history, too.
+
+        Raises:
+            SessionError: it may not.
+        """
+        if self.given and self.read is not None:
+            check_of_history(directory, self.read)
+
     def entered(self) -> None:
         """Note that a fold has it."""
         self._is_idle.clear()
@@ -44,10 +62,10 @@ class Member:
         """Note that no fold has it."""
         self._is_idle.set()
 
-    def park(self, resume: Callable[[], None], size: int) -> None:
-        """Leave a fold; go on alone once there is room for so many bytes."""
+    def fail(self, error: HeadwaterError) -> None:
+        """End with an error."""
+        self.outbox.offer(error)
         self.left()
-        self.outbox.when_roomy(resume, size)
 
     def stop(self) -> None:
         """Take nothing any more."""

@@ -36,9 +36,8 @@ class Outbox:
         self._items: deque[Item] = deque()
         self._bytes = self.most = 0
         self._is_at_end = self._is_closed = False
+        self._is_looked_at = True
         self._taken = time.monotonic()
-        self._when_roomy: Callable[[], None] | None = None
-        self._roomy_for = 0
 
     def offer(self, item: Item, patience: float | None = None) -> bool:
         """Put an item behind the others, as soon as there is room; drop it if the queue is closed.
@@ -68,37 +67,37 @@ class Outbox:
             if isinstance(item, Piece):
                 self._bytes -= len(item.data)
                 self._changed.notify_all()
-            roomy = self._taken_if_roomy()
-        if roomy is not None:
-            roomy()
         return item
 
     def note_end(self) -> None:
-        """Note that all there is has been put here."""
+        """Note that all has been put here that was there when it was looked at."""
         with self._changed:
-            self._is_at_end = True
+            self._is_at_end = self._is_looked_at
         self._wake()
+
+    def begin_look(self) -> None:
+        """Note that it is looked now at what there is."""
+        with self._changed:
+            self._is_looked_at = True
+
+    def expect_more(self) -> None:
+        """Forget that all there is has been put here, until it was looked at again."""
+        with self._changed:
+            self._is_at_end = self._is_looked_at = False
 
     def close(self) -> None:
         """Drop what is here, and what still comes."""
         with self._changed:
             self._is_closed = True
             self._items.clear()
-            self._bytes, self._when_roomy = 0, None
+            self._bytes = 0
             self._changed.notify_all()
 
-    def when_roomy(self, call: Callable[[], None], size: int = 0) -> None:
-        """Call something once there is room; at once, if it is so. Never once it is closed.
-
-        Args:
-            call: it; there is room when no more than half of the budget waits, and `size` bytes more may.
-            size: bytes.
-        """
+    def wait_for_room(self, size: int) -> bool:
+        """Wait until no more than half of the budget waits, and so many bytes more may; False: it is closed."""
         with self._changed:
-            self._when_roomy, self._roomy_for = None if self._is_closed else call, size
-            roomy = self._taken_if_roomy()
-        if roomy is not None:
-            roomy()
+            self._changed.wait_for(lambda: self._is_closed or (self.is_roomy and self._has_room(size)))
+            return not self._is_closed
 
     @property
     def is_drained(self) -> bool:
@@ -133,9 +132,3 @@ class Outbox:
         self._items.append(item)
         self._bytes += size
         self.most = max(self.most, self._bytes)
-
-    def _taken_if_roomy(self) -> Callable[[], None] | None:
-        if self._when_roomy is None or not self.is_roomy or not self._has_room(self._roomy_for):
-            return None
-        call, self._when_roomy = self._when_roomy, None
-        return call

@@ -37,7 +37,7 @@ class Whereabouts:
     Attributes:
         position: LSN where it stands, or where its present window begins; 0 if it has no state yet.
         target: LSN where its window ends at the latest; None: it stands.
-        is_slow: its clients do not take what they are given.
+        is_slow: its clients do not take what they are given, or it is to be alone: nobody waits for it.
     """
 
     position: int

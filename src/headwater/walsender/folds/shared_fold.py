@@ -9,20 +9,23 @@ PostgreSQL: XLogSendLogical (walsender.c), for many at once.
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError
+from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, HeadwaterError, SessionError
 from headwater.jobs.unforeseen import unforeseen
 from headwater.pipeline.slices.decode_job import SliceDecoder, collected_together
 from headwater.pipeline.windows.database_fold import PlannedWindow
 from headwater.protocol.copy_frames import Piece
 from headwater.reorder.plan import Slice
 from headwater.reorder.slices.cutting import cut_together
+from headwater.slots.history import Position, position_in
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.arrivals import Arrivals
 from headwater.wal.segments.place import WalSource
 from headwater.walsender.folds.bell import Bell
+from headwater.walsender.folds.faults import Faults
 from headwater.walsender.folds.fold_windows import FoldWindows, Look, ServedWal, look_from
 from headwater.walsender.folds.items import Reached
 from headwater.walsender.folds.member import Member
@@ -64,6 +67,8 @@ class Surroundings:
     Attributes:
         wal: that is served; source: where it comes to.
         places: of the folds; shelf: of states; counts: of the service.
+        faults: of requests.
+        catalog: absolute path of the one that is served: states on the shelf are of its history.
     """
 
     wal: ServedWal
@@ -71,6 +76,8 @@ class Surroundings:
     places: Places
     shelf: Shelf
     counts: Counts
+    faults: Faults = field(default_factory=Faults)
+    catalog: str = ""
 
 
 class SharedFold:
@@ -80,61 +87,86 @@ class SharedFold:
         around: its surroundings.
         outputs: what it makes; kept_state: the state where they begin, None for the catalog.
         alone_until: LSN before which it does not become one with another.
+        room: bytes that its members must have room for before it begins; None: it begins at once.
 
     Attributes:
         outputs, handed, kept, alone_until: see :class:`~headwater.walsender.folds.places.Fold`.
     """
 
     def __init__(
-        self, around: Surroundings, outputs: list[SharedOutput], kept_state: KeptState | None, alone_until: int = 0
+        self,
+        around: Surroundings,
+        outputs: list[SharedOutput],
+        kept_state: KeptState | None,
+        alone_until: int = 0,
+        room: int | None = None,
     ) -> None:
         self._around, self.outputs, self.kept, self.alone_until = around, outputs, kept_state, alone_until
         self.handed: list[SharedOutput] = []
-        self._bell = Bell()
+        self._room = room
+        self._has_turned_out = False
+        self._bell: Bell | None = None
         self._windows: FoldWindows | None = None
-        self._target = 0
+        self._target, self._read = 0, Position(0, 0)
 
     def start(self) -> threading.Thread:
         """Begin; return the thread."""
-        for output in self.outputs:
-            for member in output.members:
-                member.entered()
-        self._around.places.enter(self)
+        if self._room is None:
+            self._take_members()
         thread = threading.Thread(target=self._run, name="walsender-fold", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:
+        except Exception as error:
             self._fail(unforeseen("starting a thread", error))
         return thread
 
     def wake(self) -> None:
         """Let it look at everything again."""
-        self._bell.ring()
+        if self._bell is not None:
+            self._bell.ring()
 
     def _run(self) -> None:
-        with self._bell:
-            try:
-                with Arrivals(self._around.source.places, self._bell.fileno()) as arrivals:
-                    self._go_on(arrivals)
-            except HeadwaterError as error:
-                self._fail(error)
-            except Exception as error:
-                log.exception("a fold has failed")
-                self._fail(unforeseen("decoding", error))
-            finally:
-                if self._windows is not None:
-                    self._windows.close()
+        try:
+            if self._has_room():
+                with Bell() as self._bell, Arrivals(self._around.source.places, self._bell.fileno()) as arrivals:
+                    self._around.places.enter(self)
+                    self._go_on(self._bell, arrivals)
+        except HeadwaterError as error:
+            self._fail(error)
+        except Exception as error:
+            log.exception("a fold has failed")
+            self._fail(unforeseen("decoding", error))
+        finally:
+            if self._windows is not None:
+                self._windows.close()
 
-    def _go_on(self, arrivals: Arrivals) -> None:
+    def _has_room(self) -> bool:
+        """Wait until its members have room; False: they have stopped. Nobody waits for a fold that waits so."""
+        if self._room is None:
+            return True
+        room = self._room
+        if not all(member.outbox.wait_for_room(room) for output in self.outputs for member in output.members):
+            return False
+        self._take_members()
+        return True
+
+    def _take_members(self) -> None:
+        for output in self.outputs:
+            for member in output.members:
+                member.entered()
+
+    def _go_on(self, bell: Bell, arrivals: Arrivals) -> None:
         while True:
-            self._bell.silence()
+            bell.silence()
+            self._begin_look()
             look, members = self._look(), self._member_count()
             step = self._around.places.next_step(self, 0 if look is None else look.end, bool(look and look.has_more))
             if step is None:
                 return
             self._count_joined(members)
-            if step.has_changed and self._windows is not None:
+            if (step.has_changed or self._has_turned_out) and self._windows is not None:
                 self._windows.change(self.outputs)
+                self._has_turned_out = False
             if isinstance(step, Wait):
                 if look is None or not look.has_more:
                     self._note_end()
@@ -142,6 +174,11 @@ class SharedFold:
             elif look is not None and not self._go(step, look):
                 self._around.places.note_slow(self, True)
                 arrivals.wait()
+
+    def _begin_look(self) -> None:
+        for output in self.outputs:
+            for member in output.members:
+                member.outbox.begin_look()
 
     def _member_count(self) -> int:
         return sum(len(output.members) for output in self.outputs)
@@ -157,11 +194,22 @@ class SharedFold:
         """Look at the WAL, and open what is not open; None: some that is needed has not come."""
         try:
             look = look_from(self._around.wal, self.kept)
+            self._check_members(look)
             if self._windows is None:
                 self._windows = FoldWindows(self.outputs, self.kept, look.directory)
             return look
         except (AwaitedSegmentError, AwaitedCatalogError):
             return None
+
+    def _check_members(self, look: Look) -> None:
+        """End members that were given messages of a window which another history goes on with now."""
+        for output in self.outputs:
+            for member in list(output.members):
+                try:
+                    member.check_of_history(look.directory)
+                except SessionError as error:
+                    output.members.remove(member)
+                    member.fail(error)
 
     def _note_end(self) -> None:
         for output in self.outputs:
@@ -176,10 +224,15 @@ class SharedFold:
             output.begin_window()
         try:
             window = self._windows.next(position_of(self), step.target, look)
+            self._read = position_in(look.directory, window.behind.lsn)
             self._decode(window)
         except (AwaitedSegmentError, AwaitedCatalogError):
             self._begin_again()
             return False
+        except HeadwaterError:
+            if len(self.outputs) == 1:
+                self._around.faults.note(self.outputs[0].request, step.target)
+            raise
         self._end_window(window)
         if position_of(self) >= look.end:
             self._note_end()
@@ -218,15 +271,18 @@ class SharedFold:
     def _end_window(self, window: PlannedWindow) -> None:
         assert self._windows is not None
         state = self._windows.state_behind(window)
-        settings = self.outputs[0].server_settings
-        self.kept = KeptState(replace(state, outputs=()), settings)
-        if not self._windows.has_definitions:
-            self._around.shelf.put(self.kept)
-        for output, own in zip(self.outputs, state.outputs, strict=True):
-            output.end_window(own)
-            reached = Reached(KeptState(replace(state, outputs=(own,)), output.server_settings))
+        kept_state = KeptState(replace(state, outputs=()), self.outputs[0].server_settings)
+        # What fails from here on finds all outputs at the end of the window, and the fold there, too.
+        ends = [output.end_window(own, state.lsn) for output, own in zip(self.outputs, state.outputs, strict=True)]
+        self._has_turned_out = any(end is not own for end, own in zip(ends, state.outputs, strict=True))
+        self.kept = kept_state
+        for output, end in zip(self.outputs, ends, strict=True):
+            reached = Reached(KeptState(replace(state, outputs=(end,)), output.server_settings))
             for member in output.members:
                 member.outbox.offer(reached)
+        is_of_catalog = os.path.abspath(self.outputs[0].request.catalog) == self._around.catalog
+        if is_of_catalog and not self._windows.has_definitions:
+            self._around.shelf.put(kept_state)
 
     # -- members
 
@@ -235,7 +291,7 @@ class SharedFold:
         if not member.outbox.offer(piece, HOLD_UP_SECONDS) and not self._gave_late(member, piece):
             self._detach(output, member, piece)
             return
-        member.given += piece.count
+        member.has_been_given(piece.count, self._read)
         self._around.counts.given += piece.count
 
     def _gave_late(self, member: Member, piece: Piece) -> bool:
@@ -261,25 +317,23 @@ class SharedFold:
         """Let a member go on alone from the start of the window, once it has room for what it could not take."""
         log.info("a subscriber lags behind, and goes on alone")
         self._around.counts.detached += 1
-        output.members.remove(member)
         alone = SharedOutput(output.request, output.server_settings, [member], output.state, output.before.copy())
-        around, kept_state = self._around, self.kept
-        member.park(lambda: _begin(around, [alone], kept_state), len(piece.data))
+        fold = SharedFold(self._around, [alone], self.kept, room=len(piece.data))
+        output.members.remove(member)
+        member.left()
+        fold.start()
 
     def _fail(self, error: HeadwaterError) -> None:
         """End who is at fault: one alone is; several go on alone from where the window began."""
         outputs = self._around.places.leave(self)
-        if len(outputs) == 1:
-            for member in outputs[0].members:
-                member.outbox.offer(error)
-                member.left()
-            return
         for output in outputs:
-            output.begin_again()
-            _begin(self._around, [output], self.kept, max(self._target, position_of(self) + 1))
-
-
-def _begin(
-    around: Surroundings, outputs: list[SharedOutput], kept_state: KeptState | None, alone_until: int = 0
-) -> None:
-    SharedFold(around, outputs, kept_state, alone_until).start()
+            try:
+                if len(outputs) == 1:
+                    output.fail(error)
+                else:
+                    output.begin_again()
+                    alone_until = max(self._target, position_of(self) + 1)
+                    SharedFold(self._around, [output], self.kept, alone_until).start()
+            except Exception as other:
+                log.exception("a fold does not go on")
+                output.fail(unforeseen("decoding", other))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.base.value_codec import same
+from headwater.errors import HeadwaterError
 from headwater.pipeline.requests.open_output import OpenOutput, scope_of
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
@@ -97,11 +98,18 @@ class SharedOutput:
         """Go back to the start of the window: members will not be given again what they have."""
         self.settlement, self.count = self.before.copy(), 0
 
-    def end_window(self, state: OutputState) -> None:
-        """Note the state at the end of a window."""
+    def end_window(self, state: OutputState, lsn: int) -> OutputState:
+        """Note the state at the end of a window; return it with what has turned out in the window."""
         for member in self.members:
             member.given = max(0, member.given - self.count)
-        self.state, self.count = state, 0
+        memory = self.settlement.end_window(state.memory, lsn)
+        self.state, self.count = state if memory is state.memory else replace(state, memory=memory), 0
+        return self.state
+
+    def fail(self, error: HeadwaterError) -> None:
+        """End all members with an error."""
+        for member in self.members:
+            member.fail(error)
 
     def drop_stopped(self) -> None:
         """Let go of members that have stopped."""

@@ -16,7 +16,9 @@ from itertools import pairwise
 import numpy as np
 
 from headwater.errors import HeadwaterError
+from headwater.slots.history import is_of_history
 from headwater.slots.kept_state import KeptState
+from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.folds.lasting_states import LastingStates
 
 log = logging.getLogger("headwater.walsender")
@@ -54,17 +56,19 @@ class Shelf:
         if self._remember(kept_state) and self.lasting is not None:
             self.lasting.offer(kept_state)
 
-    def nearest(self, lsn: int) -> KeptState | None:
-        """Return the last state at or before an LSN; None if there is none.
+    def nearest(self, lsn: int, history: WalDirectory) -> KeptState | None:
+        """Return the last state at or before an LSN that a history has; None if there is none.
 
         Raises:
             HeadwaterError: states that outlive the service cannot be looked for.
         """
         with self._lock:
-            at = max((place for place in self._states if place <= lsn), default=0)
-            near = self._states[at][0] if at in self._states else None
+            states = (kept_state for kept_state, _, _ in self._states.values())
+            fitting = [it for it in states if it.state.lsn <= lsn and is_of_history(it.state, history)]
+            near = max(fitting, key=lambda it: it.state.lsn, default=None)
+        at = 0 if near is None else near.state.lsn
         if self.lasting is not None and (near is None or lsn - at > NEAR_BYTES):
-            kept_state = self.lasting.nearest(lsn, at)
+            kept_state = self.lasting.nearest(lsn, history.lineage, at)
             if kept_state is not None:
                 self._remember(kept_state)
                 return kept_state
@@ -77,7 +81,7 @@ class Shelf:
         """Keep a state here; False: it is here already."""
         lsn, now = kept_state.state.lsn, time.monotonic()
         with self._lock:
-            if lsn in self._states:
+            if lsn in self._states and self._states[lsn][0].state.timeline == kept_state.state.timeline:
                 return False
             self._states[lsn] = kept_state, size_of(kept_state), now
             self._drop(now)

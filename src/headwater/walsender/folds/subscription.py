@@ -6,12 +6,14 @@ Calls come from the event loop and from threads that sessions wait for; opening 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.place import WalSource
+from headwater.walsender.folds.faults import Faults
 from headwater.walsender.folds.fold_windows import ServedWal, look_from
 from headwater.walsender.folds.member import Member
 from headwater.walsender.folds.outbox import Outbox
@@ -36,7 +38,8 @@ class Subscription:
         self, around: Surroundings, output: SharedOutput, kept_state: KeptState | None, member: Member
     ) -> None:
         self._around, self._member = around, member
-        self._begin: SharedFold | None = SharedFold(around, [output], kept_state)
+        alone_until = around.faults.until(output.request)
+        self._begin: SharedFold | None = SharedFold(around, [output], kept_state, alone_until)
         self.take = member.outbox.take
 
     def start(self) -> None:
@@ -54,6 +57,11 @@ class Subscription:
         self._around.places.wake_all()
         self._member.wait()
 
+    def look_again(self) -> None:
+        """Let what is there now be decoded before it counts as all."""
+        self._member.outbox.expect_more()
+        self._around.places.wake_all()
+
     @property
     def is_drained(self) -> bool:
         """Whether all WAL that is there has been decoded and taken."""
@@ -70,22 +78,22 @@ class Folds:
 
     Args:
         wal: that is served; source: where it comes to.
-        shelves: of states, by the database's name.
+        shelves: of states, by the database's name; catalog: that they are of.
 
     Attributes:
         counts: of all folds.
     """
 
-    def __init__(self, wal: ServedWal, source: WalSource, shelves: Mapping[str, Shelf]) -> None:
-        self.counts = Counts()
-        self._wal, self._source = wal, source
+    def __init__(self, wal: ServedWal, source: WalSource, shelves: Mapping[str, Shelf], catalog: str) -> None:
+        self.counts, self._faults = Counts(), Faults()
+        self._wal, self._source, self._catalog = wal, source, os.path.abspath(catalog)
         self._around: dict[str, Surroundings] = {}
         for name, shelf in shelves.items():
             self.meet(name, shelf)
 
     def meet(self, database: str, shelf: Shelf) -> None:
         """Take a database that is served from now on, unless it is here."""
-        around = Surroundings(self._wal, self._source, Places(), shelf, self.counts)
+        around = Surroundings(self._wal, self._source, Places(), shelf, self.counts, self._faults, self._catalog)
         self._around.setdefault(database, around)
 
     def subscription(
