@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from bad_input.servers import conninfo_of, run, small_server, value
+from headwater.errors import SlotError
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
+from headwater.receiver.retention import needed_by_states
+from headwater.slots.shelf_directory import all_files, restart_lsn
 from serving.service import Serving, Twins, backup_of, recvlogical, wait_until
 
 pytestmark = pytest.mark.server
@@ -27,6 +30,22 @@ def go_on(server: EmbeddedPostgres, count: int) -> None:
     """Let the log go on by so many segments, with changes in each."""
     for _ in range(count):
         run(server, "UPDATE t SET name = name || 'x' WHERE id = 1", "SELECT pg_switch_wal()")
+
+
+def check_what_states_need(slots: Path) -> None:
+    """Check what another process that receives keeps for the states, also where some are damaged."""
+    files = sorted(all_files(slots), key=lambda file: file.lsn)
+    newest = {file.database: file for file in files}
+    last = files[-1].lsn
+    assert needed_by_states([slots], last) == min(map(restart_lsn, newest.values()))
+    assert needed_by_states([slots.with_name("none")], last) == last
+    before = needed_by_states([slots], min(file.lsn for file in newest.values()) - 1)
+    assert files[0].lsn // MIB - 1 <= before // MIB <= min(file.lsn for file in newest.values()) // MIB
+    for file in files:
+        file.path.write_bytes(b"damaged")
+    restart_lsn.cache_clear()
+    with pytest.raises(SlotError, match="no kept state of a database can be read"):
+        needed_by_states([slots], last)
 
 
 def test_what_slots_and_states_need_stays(tmp_path: Path) -> None:
@@ -52,6 +71,7 @@ def test_what_slots_and_states_need_stays(tmp_path: Path) -> None:
             run(server, "INSERT INTO t VALUES (3, 'new')")
             assert "id[integer]:3" in new.compare(tmp_path)
             assert serving.stop() == 0
+            check_what_states_need(slots)
             shutil.rmtree(slots / ".shelf")
             serving.start()
             assert 'database "quiet" cannot be followed: restore the WAL since the backup' in serving.log.read_text()
