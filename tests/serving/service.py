@@ -135,6 +135,11 @@ class Streaming:
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process.poll() is not None
+
     def pause(self) -> None:
         """Stop it, as if its machine were busy with something else."""
         self._process.send_signal(signal.SIGSTOP)

@@ -27,6 +27,9 @@ PAUSE_SECONDS = 0.1
 """Between two transactions of a session."""
 
 KILLED_PART, STOPPED_PART = 0.4, (0.25, 0.75)
+STOPPED = "k0_0"
+"""The client that is stopped."""
+
 DISTURBANCES = 24
 """Kills of the service, and ends of its connection, in the whole time."""
 
@@ -45,7 +48,7 @@ class Report:
     """The report of a run.
 
     Attributes:
-        kills: of the service; ended_connections: of its receiver.
+        kills: of the service; ended_connections: of its receiver; revived: clients that had ended.
         transactions: of the load; samples: of memory.
         unequal: names of those that have not come to what the server has.
     """
@@ -53,6 +56,7 @@ class Report:
     seconds: float
     kills: int = 0
     ended_connections: int = 0
+    revived: int = 0
     transactions: int = 0
     samples: list[Sample] = field(default_factory=list)
     unequal: list[str] = field(default_factory=list)
@@ -73,12 +77,13 @@ class Disturber:
 
     def __init__(self, report: Report, publisher: EmbeddedPostgres, serving: Serving, clients: FileClients) -> None:
         self._report, self._publisher, self._serving = report, publisher, serving
-        self._stopped = clients.running["k0_0"]
+        self._clients = clients
         self._is_stopped = False
         self._done = 0
 
     def look(self, part: float) -> None:
         """Do what is due after a part of the time."""
+        self._report.revived += self._clients.revive()
         self.stop_or_resume(STOPPED_PART[0] <= part < STOPPED_PART[1])
         if part * DISTURBANCES < self._done + 1:
             return
@@ -94,9 +99,9 @@ class Disturber:
     def stop_or_resume(self, is_stopped: bool) -> None:
         """Let the client be stopped, or go on."""
         if is_stopped and not self._is_stopped:
-            self._stopped.pause()
+            self._clients.running[STOPPED].pause()
         elif self._is_stopped and not is_stopped:
-            self._stopped.resume()
+            self._clients.running[STOPPED].resume()
         self._is_stopped = is_stopped
 
 
@@ -136,6 +141,7 @@ def _settle(report: Report, publisher: EmbeddedPostgres, stock: StockSubscribers
     assert all(expected.values())
 
     def are_equal() -> bool:
+        report.revived += files.revive()
         report.unequal = [*stock.unequal(), *files.unequal(expected)]
         return not report.unequal
 
@@ -164,6 +170,7 @@ def _line(report: Report, judgement: Judgement) -> str:
     sides = f"unequal: {', '.join(report.unequal)}" if report.unequal else "all sides equal"
     growth = f"{judgement.growth >> 20} MB in the last half of the service's last life ({judgement.slope >> 20} MB/h)"
     return (
-        f"{report.transactions} transactions, {report.kills} kills, {report.ended_connections} ended connections: "
+        f"{report.transactions} transactions, {report.kills} kills, {report.ended_connections} ended connections, "
+        f"{report.revived} clients started again: "
         f"{sides}; memory: peak {judgement.peak >> 20} MB, mean {judgement.mean >> 20} MB, growth {growth}"
     )

@@ -141,6 +141,14 @@ class FileClients:
             if list(whole_transactions(self._directory / name)) != expected[number]
         ]
 
+    def revive(self) -> int:
+        """Start those again that have ended, as they do where a service is killed between two answers; count them."""
+        ended = [(name, kind) for name, kind in self._names() if self.running[name].has_ended]
+        for name, kind in ended:
+            self.running[name].wait()
+            self.running[name] = self._begin(name, kind)
+        return len(ended)
+
     def end(self) -> None:
         """Interrupt all."""
         for client in self.running.values():
