@@ -21,7 +21,7 @@ CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
 WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
-.PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills fuzz ddl options \
+.PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills soak fuzz ddl options \
 	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
@@ -98,6 +98,7 @@ test-all: servers servers-19 servers-first servers-older locales hosts ## all ru
 	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	$(VENV)/bin/pytest --older-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+	PYTHONPATH=tests $(PYTHON) -m soak --seconds 180 --out build/soak.json
 
 # What may differ between minor releases of a major; 19 is not released yet.
 ON_NEWEST := tests/plugins tests/ddl $(patsubst %,tests/oracle/test_%.py, \
@@ -120,6 +121,11 @@ KILLS := 200
 
 kills: servers ## kill headwater land, at steps of its commits and at any moment (KILLS=200); hours
 	$(VENV)/bin/pytest --kills $(KILLS) -s tests/landing/test_killed_landing.py tests/landing/test_hindered_landing.py
+
+SECONDS := 1800
+
+soak: servers ## 20 subscribers of a service under load, kills, one stopped: all equal, memory flat, into build/soak.json (SECONDS=1800)
+	PYTHONPATH=tests $(PYTHON) -m soak --seconds $(SECONDS) --out build/soak.json
 
 INPUTS := 1000000
 MESSAGES := 1000000

@@ -327,11 +327,12 @@ class SlotInUseError(SlotError):
 class HeadwaterWarning(UserWarning):
     """Something is done all the same that the user may not expect; the text is one line.
 
-    Its arguments are those of :func:`warn`: message, LSN, file, hint.
+    Its arguments are those of :func:`warn`: message, LSN, file, hint; or the text alone. So Numba gives it once more if
+    another thread warns while it compiles, as it holds all warnings of the process meanwhile.
     """
 
     def __str__(self) -> str:
-        return _one_line(*self.args)
+        return _one_line(*self.args) if len(self.args) == 4 else str(*self.args)
 
 
 def warn(message: str, *, lsn: int | None = None, file: str | None = None, hint: str | None = None) -> None:

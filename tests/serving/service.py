@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bad_input.servers import conninfo_of
+from bad_input.servers import conninfo_of, now
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_client
 from headwater.receiver.base_backup import BackupRequest, take_backup
@@ -34,6 +34,7 @@ class Serving:
 
     Attributes:
         port: that it listens to; pid: of its process.
+        program: what Python is started with, in place of ``-m headwater.cli.main``.
     """
 
     def __init__(self, wal: Path, catalog: Path, slots: Path, *flags: str) -> None:
@@ -41,6 +42,7 @@ class Serving:
         self._flags += [*all_are_let_in(slots.parent), *flags]
         self.log = slots.with_name(f"{slots.name}.log")
         self.port = 0
+        self.program: Sequence[str] = ("-m", "headwater.cli.main")
 
     def __enter__(self) -> Serving:
         self.start()
@@ -56,7 +58,7 @@ class Serving:
 
     def start(self) -> None:
         """Start the service, on the port that it had before, and wait until it listens."""
-        command = [sys.executable, "-m", "headwater.cli.main", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        command = [sys.executable, *self.program, "serve", "--listen", f"127.0.0.1:{self.port}"]
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # SIGABRT: where each thread is goes into the log
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -75,6 +77,10 @@ class Serving:
     def stop(self, number: int = signal.SIGINT) -> int:
         """End the service with a signal; return its exit status."""
         self._process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until the service ends; return its exit status."""
         status = self._process.wait(END_SECONDS)
         assert self._process.stdout is not None
         self._process.stdout.close()
@@ -129,6 +135,11 @@ class Streaming:
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process.poll() is not None
+
     def pause(self) -> None:
         """Stop it, as if its machine were busy with something else."""
         self._process.send_signal(signal.SIGSTOP)
@@ -169,3 +180,25 @@ def wait_for_equal_files(files: Sequence[Path]) -> None:
         return contents[0] != b"" and all(content == contents[0] for content in contents)
 
     wait_until(are_equal)
+
+
+class Twins:
+    """A slot at a server and one at the service, made at the same time."""
+
+    def __init__(self, server: EmbeddedPostgres, serving: Serving, slot: str) -> None:
+        self._environments = (server.client_environment(), serving.environment())
+        self._server, self._slot = server, slot
+        for environment in self._environments:
+            make_slot_by_client(environment, 16, slot, "test_decoding")
+
+    def compare(self, directory: Path) -> str:
+        """Stream both up to now; they are equal. Return it."""
+        end, texts = now(self._server), []
+        for number, environment in enumerate(self._environments):
+            file = directory / f"{self._slot}-{number}"
+            flags = ("--slot", self._slot, "--start", "--endpos", end, "-f", str(file), "-o", "skip-empty-xacts=1")
+            streamed = recvlogical(environment, 16, *flags)
+            assert streamed.returncode == 0, streamed.stderr
+            texts.append(file.read_text())
+        assert texts[0] == texts[1]
+        return texts[0]

@@ -72,6 +72,7 @@ def test_status_and_metrics(tmp_path: Path) -> None:
                 more = ("--slot", "s", "-f", "/dev/null", "--status-interval", "1", "--fsync-interval", "1")
                 followers.append(Streaming(environment, 18, *more))
             run(server, "INSERT INTO t SELECT generate_series(1, 1000)")
+            wait_until(lambda: [it["count"] for it in json.loads(asked(address, "/status")[1])["kept_states"]][-1] > 0)
             wait_until(lambda: streamed(server, address))
             check_status(json.loads(asked(address, "/status")[1]))
             check_metrics(asked(address, "/metrics")[1])
@@ -111,6 +112,8 @@ def check_metrics(text: str) -> None:
     assert float(streams["headwater_serve_stream_sent_bytes_total"]) > 10_000
     assert streams["headwater_serve_stream_lag_bytes"] == "0.0"
     assert float(values["headwater_serve_wal_end_lsn"]) > 0
+    newest = float(values['headwater_serve_kept_states_newest_lsn{database="postgres"}'])
+    assert 0 < newest <= float(values["headwater_serve_wal_end_lsn"])
 
 
 def test_an_address_that_cannot_be_had(tmp_path: Path) -> None:

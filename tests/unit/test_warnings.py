@@ -37,3 +37,9 @@ def test_held_warnings_are_ours_and_each_once() -> None:
         warnings.warn("another's", RuntimeWarning, stacklevel=1)
     assert [str(warning) for warning in held] == ["something (in f)", "else"]
     assert [str(warning.message) for warning in shown] == ["another's"]
+
+
+def test_a_warning_that_is_given_once_more_by_its_text() -> None:
+    """Numba does so, from whatever thread it was held while Numba compiled."""
+    first = HeadwaterWarning("something", 0x10, "a file", "a hint")
+    assert str(HeadwaterWarning(str(first))) == str(first)

@@ -280,6 +280,11 @@ def _digest(kind: Any) -> bytes:
     return hashlib.sha256("\n".join(sorted(descriptions.values())).encode()).digest()[:16]
 
 
+def shape_digest(kind: type) -> bytes:
+    """Return the digest of a type's shape, which its values are written with."""
+    return _digest(kind)
+
+
 def prepare(kind: Any) -> None:
     """Find out what a type is made of before its first value comes; that takes longer than a value does.
 

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,15 @@ from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
 from headwater.errors import UsageError
 
+log = logging.getLogger("headwater.walsender")
+
 if TYPE_CHECKING:
+    from headwater.receiver.retention import Keeper
     from headwater.receiver.wal_receiver import Reached
+    from headwater.slots.shelf_budget import ShelfBudget
     from headwater.walsender.access.access_files import AccessFiles
     from headwater.walsender.operating.limits import Limits
+    from headwater.walsender.served_cluster import ServedCluster
     from headwater.walsender.service import Address
 
 
@@ -51,6 +56,39 @@ class LimitFlags:
         from headwater.walsender.operating.limits import Limits
 
         return Limits(self.max_connections, self.max_wal_senders, self.max_slots, self.authentication_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShelfFlags:
+    """The room of the states that outlive a service."""
+
+    size: str = from_flag(
+        "--shelf-size",
+        default="1GB",
+        show_default=True,
+        metavar="SIZE",
+        help="Room of the states below --slots, from which a restart goes on; of each database the newest is kept in "
+        "any case.",
+    )
+    age: str = from_flag(
+        "--shelf-age", default="7d", show_default=True, metavar="TIME", help="States that are older are removed."
+    )
+
+    def budget(self) -> ShelfBudget:
+        """Return the room.
+
+        Raises:
+            UsageError: it is no size, or no span of time.
+        """
+        from headwater.base.quantities import bytes_of, seconds_of
+        from headwater.slots.shelf_budget import ShelfBudget
+
+        size, seconds = bytes_of(self.size), seconds_of(self.age)
+        if size is None:
+            raise UsageError(f'invalid value for --shelf-size: "{self.size}"', hint="such as 500MB or 10GB")
+        if seconds is None:
+            raise UsageError(f'invalid value for --shelf-age: "{self.age}"', hint="such as 12h or 7d")
+        return ShelfBudget(size, seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +125,12 @@ class ServeFlags:
     )
     receive_slot: str | None = from_flag(
         "--receive-slot", metavar="NAME", help="Physical slot of that server, made if it is missing."
+    )
+    keep: str | None = from_flag(
+        "--keep",
+        metavar="SIZE|TIME",
+        help="With --from: remove segments that are further back than so much WAL, such as 10GB, or older than so "
+        "long, such as 7d, and that neither slots nor kept states need; default: none.",
     )
     upstream: str | None = from_flag(
         "--upstream",
@@ -125,6 +169,7 @@ class ServeFlags:
         metavar="HOST:PORT",
         help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
     )
+    shelf: ShelfFlags = from_flags(ShelfFlags)
     limits: LimitFlags = from_flags(LimitFlags)
     config: str | None = config_flag()
     is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
@@ -166,7 +211,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.catalog_layer.joined import catalog_answers
     from headwater.walsender.operating.limits import shown_setting
     from headwater.walsender.served import Served
-    from headwater.walsender.served_cluster import ClusterSource, ServedCluster
+    from headwater.walsender.served_cluster import WHERE_WAL_IS_MISSING, ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
     from headwater.walsender.service_status import status_of
@@ -175,43 +220,74 @@ def serve_command(flags: ServeFlags) -> None:
         raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
+    if flags.keep is not None and flags.server is None:
+        raise UsageError("--keep is for WAL that --from receives", hint="headwater receive has --keep, too")
     _begin_log(flags.is_verbose)
-    source = ClusterSource(flags.place.source(), flags.catalog, flags.server_version, flags.upstream)
+    slots_directory, budget = Path(flags.slots), flags.shelf.budget()
+    source = ClusterSource(
+        flags.place.source(), flags.catalog, flags.server_version, flags.upstream, slots_directory, budget
+    )
     addresses = flags.addresses()
     stopping = Stopping()
     with ExitStack() as stack:
         stack.enter_context(heeding_first(stopping.tell))
-        shown, received = stack.enter_context(serve_status(flags.http)), _Received()
+        shown, received = stack.enter_context(serve_status(flags.http)), _Received(flags.keep)
         if flags.server is not None:
             request = receive_request(flags.server, source.wal, source.catalog, flags.receive_slot)
             stack.enter_context(received_beside(request, stopping.tell, received.report))
         with Following(source.wal, stopping) as following:
             cluster = following.when_there(lambda: ServedCluster(source))
         if cluster is not None:
+            stack.callback(cluster.close)
+            for database in cluster.uncovered():
+                log.warning('database "%s" cannot be followed: %s', database, WHERE_WAL_IS_MISSING)
+            received.keep_for(cluster)
             access = LiveAccess(flags.access_files(), cluster.version)
             limits = flags.limits.limits()
             setting = shown_setting("max_replication_slots", cluster.version)
-            slots = ServedSlots(Path(flags.slots), limits.slots, setting)
+            slots = ServedSlots(slots_directory, limits.slots, setting)
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
             served = Served(cluster, slots, access, answers, limits=limits)
 
             def listening(addresses: Sequence[Address]) -> None:
-                _print_addresses(addresses)
                 if shown is not None:
                     shown.status = lambda: status_of(served, received.lsn)
+                _print_addresses(addresses)
 
             serve_until(stopping, served, addresses, listening)
 
 
 class _Received:
-    """The place up to which WAL was received; None while none was."""
+    """The WAL that is received: the place up to which it was, None while none was, and what is kept of it.
 
-    def __init__(self) -> None:
+    Args:
+        keep: as ``--keep``.
+
+    Raises:
+        UsageError: it is neither a size nor a time.
+    """
+
+    def __init__(self, keep: str | None) -> None:
+        from headwater.receiver.retention import Retention
+
         self.lsn: int | None = None
+        self._retention = None if keep is None else Retention.parse(keep, [])
+        self._keeper: Keeper | None = None
 
     def report(self, reached: Reached) -> None:
         """Note how far it is."""
         self.lsn = reached.position.lsn
+        if self._keeper is not None:
+            self._keeper.reached(self.lsn)
+
+    def keep_for(self, cluster: ServedCluster) -> None:
+        """Remove from now on what neither the slots of a cluster nor its states need."""
+        from headwater.receiver.retention import Keeper
+
+        source = cluster.source
+        if self._retention is not None and source.slots is not None:
+            retention = replace(self._retention, slots=(source.slots,), states=cluster.needed_wal)
+            self._keeper = Keeper(Path(source.wal.places[0].address), retention)
 
 
 def _begin_log(is_verbose: bool) -> None:

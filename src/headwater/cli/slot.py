@@ -116,7 +116,7 @@ def create_command(flags: CreateFlags) -> None:
         slot=path.name,
         makes_slot=True,
     )
-    beginning = begin(request) if flags.at is None else begin_at(request, _place(flags.at))
+    beginning = begin(request) if flags.at is None else begin_at(request, _place(flags.at), path.parent)
     slot_request = SlotRequest(
         wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in request.source.places),
         catalog=str(Path(request.catalog).absolute()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.errors import SlotError
@@ -17,6 +18,7 @@ from headwater.pipeline.commit_times import first_commit_at
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import SKIP_GAP, DecodeRequest
 from headwater.pipeline.requests.scope import NO_COMMIT, Scope
+from headwater.pipeline.requests.shelved_state import shelved_state
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.pipeline.windows.window_checks import check_consistent
 from headwater.pipeline.windows.windows import PlannedWindow, PlanWindows, windows_in_threads
@@ -69,11 +71,12 @@ def begin(request: DecodeRequest) -> Beginning:
     )
 
 
-def begin_at(request: DecodeRequest, place: int | datetime) -> Beginning:
+def begin_at(request: DecodeRequest, place: int | datetime, slots: Path) -> Beginning:
     """Return the place of a slot that is made at an LSN, or a moment, of the past.
 
     Args:
         request: what it is to decode.
+        slots: the directory of slots in which it is made: an LSN may be come to from a state that is kept there.
         place: records that start before this LSN have happened; of a moment, the first commit then or later is the
             first that is decoded.
 
@@ -81,7 +84,8 @@ def begin_at(request: DecodeRequest, place: int | datetime) -> Beginning:
         SlotError: decoding cannot begin so early, or the WAL does not reach so far.
         HeadwaterError: as :func:`begin`.
     """
-    first = begin(request)
+    shelved = None if isinstance(place, datetime) else shelved_state(request, slots, place)
+    first = begin(request) if shelved is None else _beginning_of(shelved)
     if isinstance(place, datetime):
         lsn = first_commit_at(WalDirectory.scan(request.source), first.lsn, place)
     else:
@@ -97,6 +101,11 @@ def begin_at(request: DecodeRequest, place: int | datetime) -> Beginning:
     if end < lsn:
         raise SlotError(f"a slot cannot begin at {Lsn(lsn)}, the WAL that is here ends at {Lsn(end)}")
     return replace(first, lsn=state.lsn, state=state)
+
+
+def _beginning_of(kept_state: KeptState) -> Beginning:
+    state = kept_state.state
+    return Beginning(state.lsn, state, state.catalog.origin.database_name, kept_state.server_settings)
 
 
 def state_at(

@@ -1,34 +1,34 @@
-"""The removal of WAL that was received: what is older than a limit, and what no slot needs.
+"""The removal of WAL that was received: what is older than a limit, and what no slot and no kept state needs.
 
 In: a directory of segments, the position that was received, a :class:`Retention`. Segments are removed whole, the
 oldest first; ``.partial`` ones, history files and whatever is no segment stay.
 
 Invariants: nothing from a slot's ``restart_lsn`` on is removed. As long as one of the slots cannot be read, or needs
-the copy of the cluster that it was made from, nothing is. The newest segment stays, which says where to go on.
+the copy of the cluster that it was made from, nothing is. The newest segment stays, which says where to go on. Of each
+database that has states on the shelf of the slots, one of them can be gone on from.
 
 Known gap: slots are not invalidated for taking too much room (``max_slot_wal_keep_size``): they keep what they need.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
+from headwater.base.quantities import BYTES, SECONDS, bytes_of, seconds_of
 from headwater.base.system_errors import errors_as
-from headwater.errors import SegmentError, SlotError, UsageError, warn
+from headwater.errors import HeadwaterError, SegmentError, SlotError, UsageError, warn
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
+from headwater.slots.shelf_directory import ShelvedFile, all_files, restart_lsn
 from headwater.slots.slot_directory import is_slot, read_slot, slots_locked
 from headwater.wal.segments.segment_forms import PLAIN, parse_name
-
-_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
-_LIMIT = re.compile(r"(\d+)\s*([A-Za-z]+)")
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,15 @@ class Retention:
 
     Attributes:
         size: bytes before the position, at least; None for any number. seconds: by a file's time likewise.
-        slots: directories of slots whose WAL is kept.
+        slots: directories of slots whose WAL is kept, and that of states beside them.
+        states: tells from which LSN on WAL is needed, so that databases can be followed from another LSN on; None: what
+            states beside the slots say.
     """
 
     size: int | None = None
     seconds: float | None = None
     slots: tuple[Path, ...] = ()
+    states: Callable[[int], int] | None = None
 
     @classmethod
     def parse(cls, text: str, slots: Sequence[Path]) -> Retention:
@@ -51,12 +54,10 @@ class Retention:
         Raises:
             UsageError: it is neither a size nor a time.
         """
-        match = _LIMIT.fullmatch(text.strip())
-        if match is not None and match[2] in _BYTES:
-            return cls(size=int(match[1]) * _BYTES[match[2]], slots=tuple(slots))
-        if match is not None and match[2] in _SECONDS:
-            return cls(seconds=int(match[1]) * _SECONDS[match[2]], slots=tuple(slots))
-        units = ", ".join((*_BYTES, *_SECONDS))
+        size, seconds = bytes_of(text), seconds_of(text)
+        if size is not None or seconds is not None:
+            return cls(size, seconds, tuple(slots))
+        units = ", ".join((*BYTES, *SECONDS))
         raise UsageError(f'invalid value for {option("keep")}: "{text}"', hint=f"such as 10GB or 7d; units are {units}")
 
 
@@ -78,6 +79,30 @@ def needed_by_slots(directories: Sequence[Path]) -> int | None:
     return needed
 
 
+def needed_by_states(directories: Sequence[Path], lsn: int) -> int:
+    """Return the LSN from which on WAL is needed, so that from some state on databases can be followed to an LSN.
+
+    Args:
+        directories: of slots, beside which states are.
+        lsn: of a database that has none before it, the oldest state counts.
+
+    Raises:
+        SlotError: no state of a database can be read.
+    """
+    files = sorted((file for directory in directories for file in all_files(directory)), key=lambda file: file.database)
+    return min((_restart_of(list(group), lsn) for _, group in groupby(files, lambda file: file.database)), default=lsn)
+
+
+def _restart_of(files: list[ShelvedFile], lsn: int) -> int:
+    """Return where the last state at or before an LSN begins to need WAL."""
+    before = sorted((file for file in files if file.lsn <= lsn), key=lambda file: file.lsn, reverse=True)
+    after = sorted((file for file in files if file.lsn > lsn), key=lambda file: file.lsn)
+    for file in (*before, *after):
+        with suppress(SlotError):
+            return min(lsn, restart_lsn(file))
+    raise SlotError("no kept state of a database can be read", file=str(files[0].path.parent.parent))
+
+
 def remove_unneeded(directory: Path, reached: int, retention: Retention, now: Callable[[], float] = time.time) -> int:
     """Remove what need not be kept; return how many segments were.
 
@@ -88,31 +113,55 @@ def remove_unneeded(directory: Path, reached: int, retention: Retention, now: Ca
     Raises:
         SegmentError: a segment cannot be removed.
     """
+    removable = _removable(directory, reached, retention, now)
+    if not removable:
+        return 0
+    try:
+        needed = _needed(retention, removable[-1][1])
+    except HeadwaterError as error:
+        warn(f"no WAL is removed: {error.one_line()}")
+        return 0
     with ExitStack() as stack:
         try:
             # Who makes a slot meanwhile waits, and looks whether WAL that it needs is there.
             for slots in retention.slots:
                 if slots.exists():
                     stack.enter_context(slots_locked(slots))
-            needed = needed_by_slots(retention.slots)
+            by_slots = needed_by_slots(retention.slots)
         except SlotError as error:
             warn(f"no WAL is removed: {error.one_line()}")
             return 0
-        return _remove(directory, reached, needed, retention, now)
+        needed = needed if by_slots is None else min(needed, by_slots)
+        unneeded = [path for path, end in _removable(directory, reached, retention, now) if end <= needed]
+        return _remove(directory, unneeded)
 
 
-def _remove(directory: Path, reached: int, needed: int | None, retention: Retention, now: Callable[[], float]) -> int:
-    limit = reached if needed is None else min(reached, needed)
-    if retention.size is not None:
-        limit = min(limit, reached - retention.size)
-    removed = 0
+def _remove(directory: Path, segments: Sequence[Path]) -> int:
     with errors_as(SegmentError, "remove WAL segments", directory):
-        for path, end, written in list(_segments(directory))[:-1]:
-            if end > limit or (retention.seconds is not None and written > now() - retention.seconds):
-                continue
+        for path in segments:
             path.unlink()
-            removed += 1
-    return removed
+    return len(segments)
+
+
+def _removable(directory: Path, reached: int, retention: Retention, now: Callable[[], float]) -> list[tuple[Path, int]]:
+    """List the segments that are old enough, with their ends."""
+    limit = reached if retention.size is None else reached - retention.size
+    oldest = None if retention.seconds is None else now() - retention.seconds
+    with errors_as(SegmentError, "look for WAL segments", directory):
+        segments = list(_segments(directory))[:-1]
+    return [(path, end) for path, end, written in segments if end <= limit and (oldest is None or written <= oldest)]
+
+
+def _needed(retention: Retention, lsn: int) -> int:
+    """Return the LSN from which on WAL stays, where that before another LSN may go; takes its time.
+
+    Raises:
+        HeadwaterError: a slot cannot be read, or a database not be followed.
+    """
+    by_slots = needed_by_slots(retention.slots)
+    states = retention.states or partial(needed_by_states, retention.slots)
+    needed = lsn if by_slots is None else min(lsn, by_slots)
+    return min(needed, states(needed)) if needed else 0
 
 
 def _segments(directory: Path) -> Iterator[tuple[Path, int, float]]:

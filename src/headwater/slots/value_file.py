@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headwater.base.system_errors import errors_as
-from headwater.base.value_codec import read_value, value_bytes
+from headwater.base.value_codec import read_value, shape_digest, value_bytes
 from headwater.base.whole_files import write_whole
 from headwater.errors import FlatValueError, SlotError
 
@@ -38,6 +38,11 @@ def save_value(path: Path, value: object) -> None:
     head = _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(data), len(data))
     with errors_as(SlotError, "write", path):
         write_whole(path, [head, data], 0o600)
+
+
+def format_of(kind: type) -> bytes:
+    """Return what tells files of this format, with values of this type, from those of any other release."""
+    return _HEAD.pack(_MAGIC, _VERSION, 0, 0) + shape_digest(kind)
 
 
 def is_value_file(path: Path) -> bool:

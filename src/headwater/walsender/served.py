@@ -81,6 +81,18 @@ class Served:
         self.places = Places(self.limits, self.cluster.version)
         self.folds = Folds(self.cluster, self.cluster.source.wal, self.cluster.shelves, self.cluster.source.catalog)
 
+    def find_database(self, name: str) -> None:
+        """Check that there is a database; take it in if the WAL has created it. May take its time.
+
+        Raises:
+            SessionError: there is none, or it cannot be served.
+            HeadwaterError: the WAL cannot be followed.
+        """
+        if self.cluster.database_oid(name) is None:
+            self.cluster.take_in(name)
+        self.cluster.database(name)
+        self.folds.meet(name, self.cluster.shelves[name])
+
     @property
     def access(self) -> Access:
         """Who may come in, and how."""

@@ -2,26 +2,33 @@
 
 Calls come from several threads; those that fold a database forward take turns.
 
-Known gap: databases are those of the catalog; one that was made later in the WAL cannot be connected to.
+A database that the WAL has created since the copy of the cluster is taken in when somebody connects to it.
+
+Known gap: what becomes of databases later, such as another name, is not heeded.
 """
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 from headwater.catalog.copy.server_settings import session_settings_of
 from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
-from headwater.errors import SessionError
+from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, SessionError
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
-from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, INVALID_CATALOG_NAME, UNDEFINED_FILE
+from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
 from headwater.pg.version import VERSIONS, Version, version_named
-from headwater.pipeline.requests.named_catalog import state_in_file
+from headwater.pipeline.created_databases import created_state, databases_of
+from headwater.pipeline.requests.named_catalog import state_in_file, taken_at
 from headwater.pipeline.requests.open_request import server_settings
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.slot_request import request_of_slot
@@ -30,6 +37,8 @@ from headwater.pipeline.windows.following import Stopping
 from headwater.plugins.rows.plugin import RowChanges
 from headwater.slots.history import Position, check_of_history, is_of_history, position_of_state
 from headwater.slots.kept_state import KeptState
+from headwater.slots.shelf_budget import ShelfBudget
+from headwater.slots.shelf_directory import CopiedDatabase
 from headwater.slots.slot import Pairs, Slot
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log
 from headwater.wal.segments.arrivals import Arrivals
@@ -40,8 +49,11 @@ from headwater.wal.segments.timelines import read_history
 from headwater.walsender.copying.copied_rows import CopySource, check_for_primary, copied_rows
 from headwater.walsender.copying.copy_stream import CopyStream, stream_of
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
+from headwater.walsender.folds.lasting_states import LastingStates, StateWriter
 from headwater.walsender.folds.shelf import Shelf
 from headwater.walsender.sql.copy_shapes import CopyTable
+
+log = logging.getLogger("headwater.walsender")
 
 
 @dataclass(frozen=True)
@@ -53,13 +65,22 @@ class ClusterSource:
         catalog: a data directory or base backup, for what no state is kept of.
         server_version: the release that is announced, such as ``16.9``; None for the newest that is known.
         upstream: connection string of the primary, which has the rows that are copied; None without it.
+        slots: directory of slots, where states outlive the service; None for none that do.
+        budget: room of these.
     """
 
     wal: WalSource
     catalog: str
     server_version: str | None = None
     upstream: str | None = None
+    slots: Path | None = None
+    budget: ShelfBudget = field(default_factory=ShelfBudget)
 
+
+MOST_BYTES_BEHIND = 64 << 20
+"""Of a database's last state behind WAL that is to be removed."""
+
+WHERE_WAL_IS_MISSING = "restore the WAL since the backup, or give --catalog a newer one: no kept state covers it"
 
 WAIT_SECONDS = 30.0
 """For WAL that the primary has written."""
@@ -133,9 +154,112 @@ class ServedCluster:
         self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
         self._end = _End()
         self._databases = {row.name: row for row in list_databases(source.catalog)}
-        self.shelves = {name: Shelf() for name in self._databases}
-        self._tails = {name: _Tail() for name in self._databases}
         self._settings: dict[str, Pairs] = {}
+        self._writer: StateWriter | None = None
+        self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
+        self._taking_in = threading.Lock()
+        self._looked_for_databases = 0
+        self._tails = {name: _Tail() for name in self._databases}
+
+    def close(self) -> None:
+        """Let states that outlive the service be written."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def needed_wal(self, lsn: int) -> int:
+        """Return the LSN from which on WAL is needed, so that each database can be followed to an LSN and further.
+
+        A database whose last state lies far before is followed to there now: it would hold the WAL of all.
+
+        Raises:
+            HeadwaterError: one cannot be followed.
+        """
+        if lsn > self._looked_for_databases:
+            self._take_in_all()
+            self._looked_for_databases = lsn
+        return min((self._needed_by(row.name, lsn) for row in self._connectable()), default=lsn)
+
+    def _take_in_all(self) -> None:
+        """Take in all that were created, while the WAL is here that has them."""
+        known = {row.oid for row in self._databases.values()}
+        for row in databases_of(self.state_at_end(self._connectable()[0].name)):
+            if row.allows_connections and row.oid not in known:
+                self.take_in(row.name)
+
+    def _needed_by(self, database: str, lsn: int) -> int:
+        states = self.shelves[database].lasting
+        base = None if states is None else states.base(lsn)
+        if states is None or base is None or base[0] < lsn - MOST_BYTES_BEHIND:
+            reached = self._kept_at(database, None, lsn)
+            if states is not None:
+                states.write(_of_no_output(reached))
+            base = reached.state.lsn, reached.state.restart_lsn
+        return min(lsn, base[1])
+
+    def _connectable(self) -> list[DatabaseRow]:
+        return [row for row in self._databases.values() if row.allows_connections]
+
+    def uncovered(self) -> list[str]:
+        """Name the databases that can be followed neither from the copy of the cluster on, nor from a kept state.
+
+        Raises:
+            HeadwaterError: the WAL, or the copy, cannot be read.
+        """
+        directory, (_, start) = self.look(), taken_at(self.source.catalog)
+        if directory.segment_at(start) is not None:
+            return []
+        shelves = {row.name: self.shelves[row.name].lasting for row in self._connectable()}
+        return [name for name, states in shelves.items() if states is None or states.base(sys.maxsize) is None]
+
+    def take_in(self, name: str) -> bool:
+        """Take in a database that the WAL has created; False: there is none of this name, or it is here already.
+
+        Raises:
+            SessionError: there is one that cannot be followed.
+            HeadwaterError: the WAL cannot be followed.
+        """
+        with self._taking_in:
+            if name in self._databases:
+                return False
+            present = self.state_at_end(self._connectable()[0].name)
+            known = {row.oid: row.name for row in self._databases.values()}
+            row = next((row for row in databases_of(present) if row.name == name), None)
+            if row is None:
+                return False
+            if row.oid in known:
+                raise _not_served(name, f'It is served as "{known[row.oid]}", which was its name in the backup.')
+            self._take_in(row, present.state.lsn)
+            return True
+
+    def _take_in(self, row: DatabaseRow, lsn: int) -> None:
+        shelf = Shelf(lasting=self._lasting(row))
+        kept_state = shelf.nearest(lsn, self.look())
+        if kept_state is None:
+            log.info('database "%s" was created after the backup', row.name)
+            try:
+                kept_state = created_state(self.request(row.name), row, lsn)
+            except (CatalogError, SegmentError) as error:
+                raise _not_served(row.name, f"It was created after the backup, and {error.one_line()}.") from None
+            shelf.put(kept_state)
+        self._tails[row.name], self.shelves[row.name] = _Tail(kept=kept_state), shelf
+        self._databases[row.name] = row
+
+    def _lasting(self, row: DatabaseRow) -> LastingStates | None:
+        """Open the states of a database that outlive the service."""
+        if self.source.slots is None:
+            return None
+        if self._writer is None:
+            self._writer = StateWriter(self.source.slots, self.source.budget, self.lineage)
+        copied = CopiedDatabase(self.system_identifier, *taken_at(self.source.catalog), row.oid)
+        return LastingStates(row.name, copied, self._writer, partial(self._settings_of, row))
+
+    def lineage(self) -> tuple[tuple[int, int | None], ...]:
+        """Return the timelines of the WAL, oldest first, each with the LSN where it was left, None for the last.
+
+        Raises:
+            SegmentError: it cannot be read.
+        """
+        return self.look(self.end()[1]).lineage
 
     def database(self, name: str) -> DatabaseRow:
         """Return the row of a database.
@@ -291,14 +415,30 @@ class ServedCluster:
         passed = self.shelves[database].nearest(lsn, directory)
         if passed is not None and (kept_state is None or not passed.state.lsn <= kept_state.state.lsn <= lsn):
             # Who passed by there had settings of its own.
-            kept_state = replace(passed, server_settings=self._settings_of(database))
-        return kept_at(self.request(database), kept_state, lsn, directory)
+            kept_state = replace(passed, server_settings=self._settings_of(self.database(database)))
+        reached = (
+            self._followed(database, lsn, directory)
+            if kept_state is None
+            else kept_at(self.request(database), kept_state, lsn, directory)
+        )
+        self.shelves[database].put(_of_no_output(reached))
+        return reached
 
-    def _settings_of(self, database: str) -> Pairs:
+    def _followed(self, database: str, lsn: int, directory: WalDirectory) -> KeptState:
+        """Return the state at an LSN, from the copy of the cluster on."""
+        log.info('database "%s" is followed from the copy of the cluster on', database)
+        try:
+            return kept_at(self.request(database), None, lsn, directory)
+        except AwaitedSegmentError:
+            raise
+        except SegmentError as error:
+            raise SegmentError(error.message, lsn=error.lsn, file=error.file, hint=WHERE_WAL_IS_MISSING) from None
+
+    def _settings_of(self, row: DatabaseRow) -> Pairs:
         """Return the settings that the catalog's server gives to sessions of a database."""
+        database = row.name
         if database not in self._settings:
             request, in_file = self.request(database), state_in_file(self.source.catalog)
-            row = self.database(database)
             of_sessions = session_settings_of(self.source.catalog, row.oid, None) if in_file is None else {}
             before = () if in_file is None else in_file.server_settings
             given = {**dict(before), **dict(server_settings(request, of_sessions, self.major))}
@@ -363,3 +503,16 @@ class ServedCluster:
 
     def _copy_source(self) -> CopySource:
         return CopySource(self.source.catalog, self.look(), self.version)
+
+
+def _not_served(database: str, why: str) -> SessionError:
+    return SessionError(
+        f'database "{database}" cannot be served',
+        sqlstate=FEATURE_NOT_SUPPORTED,
+        detail=why,
+        hint="Give --catalog a backup that was taken later.",
+    )
+
+
+def _of_no_output(kept_state: KeptState) -> KeptState:
+    return replace(kept_state, state=replace(kept_state.state, outputs=()))

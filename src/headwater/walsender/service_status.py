@@ -39,6 +39,21 @@ class SlotStatus:
 
 
 @dataclass(frozen=True)
+class ShelfStatus:
+    """The states of a database that outlive the service.
+
+    Attributes:
+        count: how many there are; size: bytes.
+        oldest, newest: LSN of the first and the last of them, 0 without any.
+    """
+
+    count: int
+    size: int
+    oldest: int
+    newest: int
+
+
+@dataclass(frozen=True)
 class ServiceStatus:
     """The status of a service.
 
@@ -47,6 +62,7 @@ class ServiceStatus:
         timeline, end: where the log ends.
         received: LSN up to which WAL was received and synced; None where none is received.
         decoded: LSN up to which a database has been followed, by name.
+        shelves: states of databases, by name.
         sessions: those that are connected; slots: all of them.
         connections: how many came; answers: by layer; errors: that clients were told of, by SQLSTATE.
     """
@@ -57,6 +73,7 @@ class ServiceStatus:
     end: int
     received: int | None
     decoded: dict[str, int]
+    shelves: dict[str, ShelfStatus]
     sessions: tuple[SessionActivity, ...]
     slots: tuple[SlotStatus, ...]
     connections: int
@@ -82,12 +99,23 @@ def status_of(served: Served, received: int | None = None) -> ServiceStatus:
         end=end,
         received=received,
         decoded=cluster.decoded_to(),
+        shelves=_shelves(served),
         sessions=tuple(sorted(served.activities.values(), key=lambda session: session.pid)),
         slots=tuple(_slots(served, end)),
         connections=counts.connections,
         answers=counts.answers,
         errors=counts.errors,
     )
+
+
+def _shelves(served: Served) -> dict[str, ShelfStatus]:
+    shelves = {}
+    for name, shelf in served.cluster.shelves.items():
+        if shelf.lasting is not None:
+            files = shelf.lasting.files()
+            lsns = [file.lsn for file in files] or [0]
+            shelves[name] = ShelfStatus(len(files), sum(file.size for file in files), lsns[0], lsns[-1])
+    return shelves
 
 
 def _slots(served: Served, end: int) -> list[SlotStatus]:

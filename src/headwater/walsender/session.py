@@ -164,7 +164,7 @@ class Session:
         self._place.enter_context(self._served.places.taken(self.request.is_replication))
         user = await self._log_in(self.request)
         if self.request.database:
-            self._served.cluster.database(self.request.database)
+            await asyncio.to_thread(self._served.find_database, self.request.database)
         self._begin(self.request, user, minor)
         self._connection.trust()
         self._connection.when_lost, self._connection.when_silent = self._interrupt, self._probe

@@ -45,6 +45,18 @@ def list_databases(path: str | Path) -> list[DatabaseRow]:
     return sorted(_databases(directory, directory.relation_map()), key=lambda row: row.oid)
 
 
+def choose_database(path: str | Path, name: str | None) -> DatabaseRow:
+    """Return a database of a data directory or base backup.
+
+    Args:
+        path: it; name: the database's, None for the only one that accepts connections and is no template.
+
+    Raises:
+        CatalogError: as :func:`list_databases`; there is none of this name, or not just one.
+    """
+    return _choose(list_databases(path), name, path)
+
+
 def open_created_catalog(
     path: str | Path, line: Sequence[CreatedDatabase], row: DatabaseRow, extra_locators: Iterable[Locator] = ()
 ) -> CatalogStore:

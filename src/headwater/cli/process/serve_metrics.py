@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headwater.pg.lsn import Lsn
 from headwater.protocol.replication_messages import POSTGRES_EPOCH
 from headwater.walsender.operating.activity import SessionActivity, SessionState, StreamActivity
-from headwater.walsender.service_status import ServiceStatus, SlotStatus
+from headwater.walsender.service_status import ServiceStatus, ShelfStatus, SlotStatus
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -38,6 +38,7 @@ def status_json(status: ServiceStatus) -> bytes:
             "received_lsn": None if status.received is None else _lsn(status.received),
         },
         "databases": [{"name": name, "decoded_lsn": _lsn(lsn)} for name, lsn in status.decoded.items()],
+        "kept_states": [_shelf(name, shelf) for name, shelf in status.shelves.items()],
         "sessions": [_session(session, status.end) for session in status.sessions],
         "slots": [_slot(slot) for slot in status.slots],
         "connections": status.connections,
@@ -45,6 +46,16 @@ def status_json(status: ServiceStatus) -> bytes:
         "errors": status.errors,
     }
     return json.dumps(content, indent=2).encode() + b"\n"
+
+
+def _shelf(database: str, shelf: ShelfStatus) -> Json:
+    return {
+        "database": database,
+        "count": shelf.count,
+        "size_bytes": shelf.size,
+        "oldest_lsn": _lsn(shelf.oldest),
+        "newest_lsn": _lsn(shelf.newest),
+    }
 
 
 def _lsn(lsn: int) -> str | None:
@@ -158,6 +169,17 @@ def _of_service(status: ServiceStatus) -> Iterator[Metric]:
         yield _family("gauge", "received_lsn", "LSN up to which WAL was received.", (), [((), status.received)])
     decoded = [((name,), float(lsn)) for name, lsn in status.decoded.items()]
     yield _family("gauge", "decoded_lsn", "LSN up to which a database has been followed.", ("database",), decoded)
+    yield from _of_shelves(status)
+
+
+def _of_shelves(status: ServiceStatus) -> Iterator[Metric]:
+    def gauge(name: str, text: str, value: Callable[[ShelfStatus], float]) -> Metric:
+        rows = [((database,), float(value(shelf))) for database, shelf in status.shelves.items()]
+        return _family("gauge", f"kept_states{name}", text, ("database",), rows)
+
+    yield gauge("", "States that a restart can go on from.", lambda shelf: shelf.count)
+    yield gauge("_bytes", "Bytes of their files.", lambda shelf: shelf.size)
+    yield gauge("_newest_lsn", "LSN of the newest.", lambda shelf: shelf.newest)
 
 
 def _of_slots(status: ServiceStatus) -> Iterator[Metric]:

@@ -85,11 +85,16 @@ class Folds:
     """
 
     def __init__(self, wal: ServedWal, source: WalSource, shelves: Mapping[str, Shelf], catalog: str) -> None:
-        self.counts, faults, catalog = Counts(), Faults(), os.path.abspath(catalog)
-        self._around = {
-            name: Surroundings(wal, source, Places(), shelf, self.counts, faults, catalog)
-            for name, shelf in shelves.items()
-        }
+        self.counts, self._faults = Counts(), Faults()
+        self._wal, self._source, self._catalog = wal, source, os.path.abspath(catalog)
+        self._around: dict[str, Surroundings] = {}
+        for name, shelf in shelves.items():
+            self.meet(name, shelf)
+
+    def meet(self, database: str, shelf: Shelf) -> None:
+        """Take a database that is served from now on, unless it is here."""
+        around = Surroundings(self._wal, self._source, Places(), shelf, self.counts, self._faults, self._catalog)
+        self._around.setdefault(database, around)
 
     def subscription(
         self, request: DecodeRequest, kept_state: KeptState | None, wake: Callable[[], None]
