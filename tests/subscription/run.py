@@ -82,6 +82,7 @@ def _environment(home: Path, programs: Path) -> dict[str, str]:
         "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home / "data"),
         "LANG": "C.UTF-8",
+        "TESTDIR": str(home / "data"),  # before 16
         "TESTDATADIR": str(home / "data"),
         "TESTLOGDIR": str(home / "log"),
         "HEADWATER_RUNNER": str(home / "runner"),
@@ -95,7 +96,8 @@ def _environment(home: Path, programs: Path) -> dict[str, str]:
 
 def _keep(home: Path, place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(home / "log", place)
+    older = home / "data" / "tmp_check" / "log"
+    shutil.copytree(older if older.is_dir() else home / "log", place)
     for name in ("tap", "errors"):
         shutil.copy(home / name, place)
 
@@ -126,7 +128,9 @@ def run_all(scripts: Sequence[Script], is_stock: bool, beside: int) -> list[Outc
         for major in {script.major for script in scripts}:
             lay_out_programs(major, home.path / str(major))
         with ThreadPoolExecutor(beside) as pool:
-            return list(pool.map(lambda script: _shown(run_script(script, home.path / str(script.major), is_stock)), scripts))
+            programs = [home.path / str(script.major) for script in scripts]
+            outcomes = pool.map(run_script, scripts, programs, [is_stock] * len(scripts))
+            return [_shown(outcome) for outcome in outcomes]
     finally:
         home.close()
 

@@ -26,8 +26,11 @@ MAJORS = (15, 16, 18)
 SOURCE_OF = {15: 15, 16: 15, 18: 18}
 """Whose scripts a major is given: Debian has no sources of 16."""
 
-ALSO_OF_18 = {16: ("030_origin", "032_subscribe_use_index", "033_run_as_table_owner")}
+OF_LATER = {16: {"033_run_as_table_owner": 18}}
 """Scripts that came with a major whose sources Debian has not: as a later one has them."""
+
+LEFT_OUT = {16: {"027_nosuperuser"}}
+"""Scripts that say what their major does, and the one that is given them does not; neither does a later one's."""
 
 CLIENTS = ("psql", "pg_recvlogical", "pg_basebackup", "pg_config", "pg_controldata", "pg_dump", "pgbench")
 
@@ -60,18 +63,22 @@ def scripts_of(major: int) -> list[Script]:
     Raises:
         FileNotFoundError: they were not fetched.
     """
-    scripts = _scripts(major, SOURCE_OF[major])
-    scripts += [script for script in _scripts(major, 18) if script.name in ALSO_OF_18.get(major, ())]
-    return sorted(scripts, key=lambda script: script.name)
+    perl = _root(SOURCE_OF[major]) / PERL
+    paths = _paths(SOURCE_OF[major])
+    paths |= {name: _paths(source)[name] for name, source in OF_LATER.get(major, {}).items()}
+    wanted = sorted(paths.keys() - LEFT_OUT.get(major, set()))
+    return [Script(major, name, paths[name], perl) for name in wanted]
 
 
-def _scripts(major: int, source: int) -> list[Script]:
-    root = server_cache() / "sources" / str(source)
+def _paths(source: int) -> dict[str, Path]:
+    root = _root(source)
     if not (root / SUBSCRIPTIONS).is_dir():
         raise FileNotFoundError(f"there are no scripts of PostgreSQL {source}: run make subscription-tests")
-    paths = [*(root / SUBSCRIPTIONS).glob("*.pl"), root / RECVLOGICAL]
-    names = {path: "pg_recvlogical" if path == root / RECVLOGICAL else path.stem for path in paths}
-    return [Script(major, name, path, root / PERL) for path, name in names.items()]
+    return {path.stem: path for path in (root / SUBSCRIPTIONS).glob("*.pl")} | {"pg_recvlogical": root / RECVLOGICAL}
+
+
+def _root(source: int) -> Path:
+    return server_cache() / "sources" / str(source)
 
 
 def lay_out_programs(major: int, directory: Path) -> None:

@@ -123,6 +123,7 @@ class NodeService:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"the service of {self.node.name} does not start: {self.log}")
             time.sleep(0.02)
+        Path(self.node.sockets, f".s.PGSQL.{self.port}").chmod(0o777)  # whoever the nodes run as
 
     def _has_other_access(self) -> bool:
         """Copy the node's rules and roles; tell whether they have changed."""
