@@ -10,17 +10,19 @@ import argparse
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.base.temporary_directories import OwnDirectory
 from headwater.local_servers.server_user import SERVER_USER, as_server_user, give_to_server, server_home
+from subscription.expectations import read_expectations
 from subscription.scripts import MAJORS, Script, lay_out_programs, scripts_of
 from subscription.services import Services
 from subscription.tap import Result, parse
@@ -29,7 +31,8 @@ PLACE = Path("build/subscription-tests")
 SHIM = Path(__file__).with_name("HeadwaterPublisher.pm")
 WAIT_SECONDS = 60
 """Of each wait inside a script; PG_TEST_TIMEOUT_DEFAULT."""
-MOST_SECONDS = 1800
+MOST_SECONDS = 240
+"""Of a script; then its nodes are stopped, as a statement may wait for ever."""
 
 
 @dataclass(frozen=True)
@@ -37,42 +40,70 @@ class Outcome:
     """What came of a script.
 
     Attributes:
-        script: which; result: of it; seconds: that it took; services: how many stood for nodes.
+        script: which; result: of it; seconds: that it took.
+        services: how many stood for nodes; hung: nodes whose services did not end when they were told to.
     """
 
     script: Script
     result: Result
     seconds: float
     services: int
+    hung: tuple[str, ...]
 
 
 def run_script(script: Script, programs: Path, is_stock: bool) -> Outcome:
     """Run a script in a directory of its own, and keep its logs."""
     started = time.monotonic()
-    with ExitStack() as stack:
-        home = server_home()
-        stack.callback(home.close)
+    home = server_home()
+    try:
         for name in ("data", "log", "perl"):
             (home.path / name).mkdir()
             give_to_server(home.path / name)
         shutil.copy(SHIM, home.path / "perl")
-        services = stack.enter_context(_services(home.path, stack)) if not is_stock else None
-        shim = [] if is_stock else ["-I", str(home.path / "perl"), f"-M{SHIM.stem}"]
-        command = ["perl", "-I", str(script.perl), *shim, str(script.path)]
-        with (home.path / "tap").open("wb") as tap, (home.path / "errors").open("wb") as errors:
-            process = subprocess.run(
-                command, cwd=home.path / "data", env=_environment(home.path, programs), stdin=subprocess.DEVNULL,
-                stdout=tap, stderr=errors, timeout=MOST_SECONDS, check=False, **as_server_user(),
-            )  # fmt: skip
-        result = parse((home.path / "tap").read_text(errors="replace"), process.returncode)
-        _keep(home.path, PLACE / ("stock" if is_stock else "served") / str(script.major) / script.name)
-        return Outcome(script, result, time.monotonic() - started, services.count if services else 0)
+        if is_stock:
+            status, services, hung = _perl(script, home.path, programs, []), 0, tuple[str, ...]()
+        else:
+            status, services, hung = _served(script, home.path, programs)
+        result = parse((home.path / "tap").read_text(errors="replace"), status)
+        _keep(home.path, folder_of(script, is_stock))
+    finally:
+        home.close()
+    return _shown(Outcome(script, result, time.monotonic() - started, services, hung))
 
 
-def _services(home: Path, stack: ExitStack) -> Services:
-    directory = stack.enter_context(OwnDirectory())
+def folder_of(script: Script, is_stock: bool) -> Path:
+    """Return where the logs of a script are kept."""
+    return PLACE / ("stock" if is_stock else "served") / str(script.major) / script.name
+
+
+def _served(script: Script, home: Path, programs: Path) -> tuple[int, int, tuple[str, ...]]:
+    """Run a script with services beside its nodes; return its exit status, how many there were, and which hung."""
     user = SERVER_USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    return Services(home / "runner", directory, user)
+    with OwnDirectory() as directory:
+        with Services(home / "runner", directory, user) as services:
+            status = _perl(script, home, programs, ["-I", str(home / "perl"), f"-M{SHIM.stem}"])
+        return status, services.count, tuple(services.hung)
+
+
+def _perl(script: Script, home: Path, programs: Path, shim: list[str]) -> int:
+    command = ["perl", "-I", str(script.perl), *shim, str(script.path)]
+    with (home / "tap").open("wb") as tap, (home / "errors").open("wb") as errors:
+        process = subprocess.Popen(
+            command, cwd=home / "data", env=_environment(home, programs), stdin=subprocess.DEVNULL,
+            stdout=tap, stderr=errors, **as_server_user(),
+        )  # fmt: skip
+    try:
+        return process.wait(MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        _stop_nodes(home / "data")
+        return process.wait(MOST_SECONDS)
+
+
+def _stop_nodes(data: Path) -> None:
+    """Stop the servers of a script at once; it then ends by itself, as its statements fail."""
+    for file in data.rglob("postmaster.pid"):
+        with suppress(OSError, ValueError):
+            os.kill(int(file.read_text().split("\n")[0]), signal.SIGQUIT)
 
 
 def _environment(home: Path, programs: Path) -> dict[str, str]:
@@ -118,7 +149,22 @@ def main() -> int:
         if not arguments.only or script.name.startswith(tuple(arguments.only))
     ]
     outcomes = run_all(scripts, arguments.stock, arguments.beside)
-    return 1 if any(outcome.result.failed or not outcome.result.is_whole for outcome in outcomes) else 0
+    faults = [(outcome.script, fault) for outcome in outcomes for fault in faults_of(outcome, arguments.stock)]
+    for script, fault in faults:
+        print(f"{script.title}: {fault} ({folder_of(script, arguments.stock)})")
+    print(f"{len(outcomes)} scripts, {sum(len(outcome.result.passed) for outcome in outcomes)} tests passed")
+    return 1 if faults else 0
+
+
+def faults_of(outcome: Outcome, is_stock: bool) -> list[str]:
+    """Say what of an outcome is not as it is expected."""
+    script, result = outcome.script, outcome.result
+    if is_stock:
+        end = [] if result.is_whole else [f"ended behind: {result.last}"]
+        return [*(f"failed: {name}" for name in result.failed), *end]
+    faults = read_expectations().unlike(script.name, script.major, result)
+    faults += [f"the service of {name} did not end when it was told to" for name in outcome.hung]
+    return faults if outcome.services else [*faults, "no service stood for a node"]
 
 
 def run_all(scripts: Sequence[Script], is_stock: bool, beside: int) -> list[Outcome]:
@@ -129,22 +175,18 @@ def run_all(scripts: Sequence[Script], is_stock: bool, beside: int) -> list[Outc
             lay_out_programs(major, home.path / str(major))
         with ThreadPoolExecutor(beside) as pool:
             programs = [home.path / str(script.major) for script in scripts]
-            outcomes = pool.map(run_script, scripts, programs, [is_stock] * len(scripts))
-            return [_shown(outcome) for outcome in outcomes]
+            return list(pool.map(run_script, scripts, programs, [is_stock] * len(scripts)))
     finally:
         home.close()
 
 
 def _shown(outcome: Outcome) -> Outcome:
+    """Print a line of an outcome."""
     result = outcome.result
-    state = "skipped" if result.skipped is not None else "" if result.is_whole else f"ended behind {result.last!r}"
-    print(
-        f"{outcome.script.title:30} {len(result.passed):4} passed {len(result.failed):3} failed"
-        f" {outcome.seconds:6.1f} s  {outcome.services} services  {state}",
-        flush=True,
-    )
-    for name in result.failed:
-        print(f"    failed: {name}", flush=True)
+    end = "" if result.is_whole else f", ended behind: {result.last}"
+    failed = f", {len(result.failed)} failed" if result.failed else ""
+    seconds = f"{outcome.seconds:.0f} s"
+    print(f"{outcome.script.title:32} {seconds:>6}  {len(result.passed):3} passed{failed}{end}", flush=True)
     return outcome
 
 

@@ -31,7 +31,7 @@ from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.walsender.access.users import User, Users, write_users
 
 START_SECONDS = 120
-END_SECONDS = 60
+END_SECONDS = 30
 CONFIGURATION = "postgresql.conf"
 _ROLES = """
 SELECT rolname, rolpassword, rolreplication OR rolsuper, rolreplication OR rolsuper
@@ -69,7 +69,12 @@ class NodeService:
         node: it stands for.
         directory: of its WAL, backup and slots.
         port: in its socket's name.
-        log: the file that it writes to.
+            log: the file that it writes to.
+
+    Attributes:
+        process: the service, None while it does not run.
+        hung: it did not end when it was told to.
+        roles: of the node, as the service knows them.
     """
 
     node: Node
@@ -77,6 +82,8 @@ class NodeService:
     port: int
     log: Path
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    hung: bool = field(default=False, init=False)
+    roles: list[tuple[str, str | None, bool, bool]] = field(default_factory=list, init=False)
 
     def refresh(self) -> None:
         """Give it the node's rules, roles and configuration of now; start it where it must be."""
@@ -103,12 +110,13 @@ class NodeService:
     def stop(self) -> None:
         """End it, if it runs."""
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                self.process.send_signal(signal.SIGABRT)  # where each thread is goes into the log
                 self.process.wait()
+                self.hung = True
         self.process = None
 
     def _start(self) -> None:
@@ -116,8 +124,9 @@ class NodeService:
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "-v", "--from", self.node.conninfo]
         command += [word for flag, name in files.items() for word in (flag, str(self.directory / name))]
         command += ["--socket", self.node.sockets, "--socket-port", str(self.port)]
+        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log, (self.directory / "address").open("wb") as address:
-            self.process = subprocess.Popen(command, stdout=address, stderr=log)
+            self.process = subprocess.Popen(command, stdout=address, stderr=log, env=environment)
         end = time.monotonic() + START_SECONDS
         while not (self.directory / "address").read_bytes():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -137,11 +146,14 @@ class NodeService:
     def _write_users(self, path: Path) -> None:
         with psycopg.connect(self.node.conninfo) as connection:
             roles = connection.execute(_ROLES).fetchall()
+        if roles == self.roles:
+            return
         users = Users(secret=bytes(32))
         for name, password, may_replicate, may_copy_all in roles:
             verifier = Verifier.parse(password or "")
             users = users.with_user(User(name, verifier, may_replicate=may_replicate, may_copy_all=may_copy_all))
         write_users(path, users)
+        self.roles = roles
 
 
 class Services:
@@ -177,6 +189,11 @@ class Services:
     def count(self) -> int:
         """How many there are."""
         return len(self._services)
+
+    @property
+    def hung(self) -> list[str]:
+        """Names of nodes whose services did not end when they were told to."""
+        return [name for name, service in self._services.items() if service.hung]
 
     def _listen(self) -> None:
         while True:
