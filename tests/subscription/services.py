@@ -6,13 +6,14 @@ does; the nodes may run as another user. Its socket lies in the node's directory
 Invariants:
 
 - It has the node's own ``pg_hba.conf``, roles and passwords.
-- It stands for the node's configuration: where that has changed it is started anew with it, as its backup has it.
+- It heeds the node's settings of decoding, as its backup's configuration has them. Where the node's have changed, it
+  is started anew.
 """
 
 from __future__ import annotations
 
-import filecmp
 import os
+import re
 import shutil
 import signal
 import socket
@@ -33,6 +34,8 @@ from headwater.walsender.access.users import User, Users, write_users
 START_SECONDS = 120
 END_SECONDS = 30
 CONFIGURATION = "postgresql.conf"
+RETURN_SECONDS = 20
+_HEEDED = re.compile(r"^\s*(logical_decoding_work_mem|debug_logical_replication_streaming)\s*=?\s*(\S+)", re.MULTILINE)
 _ROLES = """
 SELECT rolname, rolpassword, rolreplication OR rolsuper, rolreplication OR rolsuper
 FROM pg_catalog.pg_authid WHERE rolcanlogin
@@ -92,11 +95,10 @@ class NodeService:
         if not base.exists():
             take_backup(BackupRequest(conninfo=self.node.conninfo, directory=base))
         changed = self._has_other_access()
-        is_older = not filecmp.cmp(self.node.data / CONFIGURATION, base / CONFIGURATION, shallow=False)
-        if is_older:
+        if self._settings(self.node.data) != self._settings(base):
             shutil.copyfile(self.node.data / CONFIGURATION, base / CONFIGURATION)
-            self.stop()
-        if self.process is None or self.process.poll() is not None:
+            self._start_anew()
+        elif self.process is None or self.process.poll() is not None:
             self._start()
         elif changed:
             self.process.send_signal(signal.SIGHUP)
@@ -104,8 +106,31 @@ class NodeService:
     def write_to(self, log: Path) -> None:
         """Let it write to another file, for which it is started anew."""
         self.log = log
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Start it again, and wait until those have come back who streamed: for the script nothing has happened."""
+        streams = self._streams()
         self.stop()
         self._start()
+        end = time.monotonic() + RETURN_SECONDS
+        while not streams <= self._streams() and time.monotonic() < end:
+            time.sleep(0.1)
+
+    def _streams(self) -> set[str]:
+        """Ask it who streams."""
+        if self.process is None:
+            return set()
+        conninfo = f"host={self.node.sockets} port={self.port} user={self.node.user} dbname=postgres"
+        query = "SELECT application_name FROM pg_stat_replication WHERE state = 'streaming'"
+        with suppress(psycopg.OperationalError), psycopg.connect(conninfo) as connection:
+            return {name for (name,) in connection.execute(query).fetchall()}
+        return set()
+
+    @staticmethod
+    def _settings(directory: Path) -> dict[str, str]:
+        """Read what a configuration says of settings that the service heeds."""
+        return dict(_HEEDED.findall((directory / CONFIGURATION).read_text()))
 
     def stop(self) -> None:
         """End it, if it runs."""
