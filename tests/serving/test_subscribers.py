@@ -45,6 +45,9 @@ def test_without_a_copy(tmp_path: Path, major: int, subscriber_major: int) -> No
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0
+        log = serving.log.read_text()
+        assert 'LOG:  received replication command: START_REPLICATION SLOT "s" LOGICAL' in log
+        assert "LOG:  statement: SELECT pg_catalog.set_config('search_path', '', false)" in log
 
 
 @pytest.mark.parametrize("has_upstream", [True, False], ids=["rows of the primary", "rows of the backup"])

@@ -88,6 +88,8 @@ sub wrap
 wrap(
 	psql => sub {
 		my ($original, $self, $dbname, $sql, %params) = @_;
+		die "commits of the server wait for walsenders of its own: the next one would wait for ever\n"
+		  if $sql =~ /\bSET\s+synchronous_standby_names\b/i;
 		my $is_of_slots = $sql =~ $OF_SLOTS;
 		my @parts = $is_of_slots ? parts($sql) : ($sql);
 		return in_parts($original, $self, $dbname, \@parts, %params) if @parts > 1;

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.base.temporary_directories import OwnDirectory
+from headwater.local_servers.server_programs import program_version
 from headwater.local_servers.server_user import SERVER_USER, as_server_user, give_to_server, server_home
 from subscription.expectations import read_expectations
 from subscription.scripts import MAJORS, Script, lay_out_programs, scripts_of
@@ -29,7 +30,7 @@ from subscription.tap import Result, parse
 
 PLACE = Path("build/subscription-tests")
 SHIM = Path(__file__).with_name("HeadwaterPublisher.pm")
-WAIT_SECONDS = 60
+WAIT_SECONDS = 90
 """Of each wait inside a script; PG_TEST_TIMEOUT_DEFAULT."""
 MOST_SECONDS = 240
 """Of a script; then its nodes are stopped, as a statement may wait for ever."""
@@ -37,7 +38,7 @@ MOST_SECONDS = 240
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a script.
+    """The end of a script.
 
     Attributes:
         script: which; result: of it; seconds: that it took.
@@ -80,7 +81,7 @@ def _served(script: Script, home: Path, programs: Path) -> tuple[int, int, tuple
     """Run a script with services beside its nodes; return its exit status, how many there were, and which hung."""
     user = SERVER_USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     with OwnDirectory() as directory:
-        with Services(home / "runner", directory, user) as services:
+        with Services(home / "runner", directory, user, program_version(programs / "postgres")) as services:
             status = _perl(script, home, programs, ["-I", str(home / "perl"), f"-M{SHIM.stem}"])
         return status, services.count, tuple(services.hung)
 

@@ -50,6 +50,7 @@ class Node:
         name: that the script gave it.
         sockets: the directory of its Unix socket; port: in the socket's name.
         data: its data directory.
+        user: its superuser; version: of the server, such as ``18.6``.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Node:
     port: int
     data: Path
     user: str
+    version: str
 
     @property
     def conninfo(self) -> str:
@@ -148,7 +150,14 @@ class NodeService:
         files = {"--wal": "wal", "--catalog": "base", "--slots": "slots", "--auth": "hba.conf", "--users": "users.toml"}
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "-v", "--from", self.node.conninfo]
         command += [word for flag, name in files.items() for word in (flag, str(self.directory / name))]
-        command += ["--socket", self.node.sockets, "--socket-port", str(self.port)]
+        command += [
+            "--server-version",
+            self.node.version,
+            "--socket",
+            self.node.sockets,
+            "--socket-port",
+            str(self.port),
+        ]
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log, (self.directory / "address").open("wb") as address:
             self.process = subprocess.Popen(command, stdout=address, stderr=log, env=environment)
@@ -163,7 +172,8 @@ class NodeService:
         """Copy the node's rules and roles; tell whether they have changed."""
         rules, users = self.directory / "hba.conf", self.directory / "users.toml"
         before = [path.read_bytes() if path.exists() else b"" for path in (rules, users)]
-        shutil.copyfile(self.node.data / "pg_hba.conf", rules)
+        # To a server md5 means SCRAM, too, where that is what it has of a password; the service has no other.
+        rules.write_text((self.node.data / "pg_hba.conf").read_text().replace("md5", "scram-sha-256"))
         with suppress(psycopg.OperationalError):
             self._write_users(users)
         return before != [path.read_bytes() if path.exists() else b"" for path in (rules, users)]
@@ -187,11 +197,11 @@ class Services:
     Args:
         place: of the socket.
         directory: where each has a folder.
-        user: the superuser of the nodes.
+        user: the superuser of the nodes; version: of all servers.
     """
 
-    def __init__(self, place: Path, directory: Path, user: str) -> None:
-        self._directory, self._user = directory, user
+    def __init__(self, place: Path, directory: Path, user: str, version: str) -> None:
+        self._directory, self._user, self._version = directory, user, version
         self._services: dict[str, NodeService] = {}
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(place))
@@ -241,6 +251,6 @@ class Services:
 
     def _service(self, name: str, sockets: str, port: str, data: str, log: str, own_port: str) -> NodeService:
         if name not in self._services:
-            node = Node(name, sockets, int(port), Path(data), self._user)
+            node = Node(name, sockets, int(port), Path(data), self._user, self._version)
             self._services[name] = NodeService(node, self._directory / name, int(own_port), Path(log))
         return self._services[name]

@@ -127,7 +127,9 @@ class ServeFlags:
     )
     limits: LimitFlags = from_flags(LimitFlags)
     config: str | None = config_flag()
-    is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
+    is_verbose: bool = from_flag(
+        "-v", "--verbose", is_flag=True, help="Log each command of replication, and each statement."
+    )
 
     def addresses(self) -> list[Address]:
         """Return the addresses that are listened to.
