@@ -110,7 +110,12 @@ STATEMENTS = (
     "SELECT '\\x0102'::bytea = int2send(258::smallint), '\\x01'::bytea < '\\x0100'::bytea, '3'::xid = 3, "
     "'3'::xid <> -1",
     "SELECT get_byte(data, 0), encode(substr(data, 11, 8), 'escape') FROM "
-    "pg_logical_slot_peek_binary_changes('o', NULL, NULL, 'proto_version', '1', 'publication_names', 'x') WHERE xid = 0 OFFSET 1 LIMIT 1",
+    "pg_logical_slot_peek_binary_changes('o', NULL, NULL, 'proto_version', '1', 'publication_names', 'x') "
+    "WHERE xid = 0 OFFSET 1 LIMIT 1",
+    "SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = 'a' AND active_pid IS NULL)",
+    "SELECT NOT EXISTS (SELECT 1/0 FROM pg_replication_slots ORDER BY 1), EXISTS (SELECT WHERE false) AS x",
+    "SELECT slot_name FROM pg_replication_slots WHERE EXISTS (SELECT count(*) FROM pg_stat_replication) ORDER BY 1",
+    "SELECT EXISTS (SELECT 1 FROM pg_replication_slots LIMIT 0), EXISTS (SELECT nothing FROM pg_replication_slots)",
     "SELECT 7/2, -7/2, 7%3, -7%3, 7.0/2, 1.0/3, 100000.0/3, 1/3.0, 2147483647 + 1",
     "SELECT 2147483648 + 1, 1.5 * 2, 10 - 1.25, 9223372036854775807 + 1",
     "SELECT 'abc'::int",
