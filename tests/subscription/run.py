@@ -114,6 +114,7 @@ def _environment(home: Path, programs: Path) -> dict[str, str]:
         "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home / "data"),
         "LANG": "C.UTF-8",
+        "LC_COLLATE": "C",  # row filters over text are computed under that alone
         "TESTDIR": str(home / "data"),  # before 16
         "TESTDATADIR": str(home / "data"),
         "TESTLOGDIR": str(home / "log"),

@@ -106,9 +106,12 @@ class NodeService:
             self.process.send_signal(signal.SIGHUP)
 
     def write_to(self, log: Path) -> None:
-        """Let it write to another file, for which it is started anew."""
+        """Let it write to another file, for which it is started anew; without a server it is when that starts."""
         self.log = log
-        self._start_anew()
+        if (self.node.data / "postmaster.pid").exists():
+            self._start_anew()
+        else:
+            self.stop()
 
     def _start_anew(self) -> None:
         """Start it again, and wait until those have come back who streamed: for the script nothing has happened."""
