@@ -67,6 +67,16 @@ sub to_service
 	return $string;
 }
 
+# Waits until the services have what was committed: subscribers ask them next.
+sub catch_up
+{
+	foreach my $node (@PostgreSQL::Test::Cluster::all_nodes)
+	{
+		port_of($node) if exists $port_of{ $node->name } && defined $node->{_pid};
+	}
+	return;
+}
+
 # Splits what is partly for the server and partly for the service, at the ends of lines.
 sub parts
 {
@@ -93,6 +103,7 @@ wrap(
 		my $is_of_slots = $sql =~ $OF_SLOTS;
 		my @parts = $is_of_slots ? parts($sql) : ($sql);
 		return in_parts($original, $self, $dbname, \@parts, %params) if @parts > 1;
+		catch_up() if $sql =~ /\bSUBSCRIPTION\b/i;
 		my $to_service = $is_of_slots || defined $params{replication};
 		local $self->{_port} = $to_service ? port_of($self) : $self->{_port};
 		return $original->($self, $dbname, with_services($sql), %params);

@@ -6,6 +6,7 @@ does; the nodes may run as another user. Its socket lies in the node's directory
 Invariants:
 
 - It has the node's own ``pg_hba.conf``, roles and passwords.
+- It has the node's WAL of when it is asked for.
 - It heeds the node's settings of decoding, as its backup's configuration has them. Where the node's have changed, it
   is started anew.
 """
@@ -24,6 +25,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -104,6 +106,16 @@ class NodeService:
             self._start()
         elif changed:
             self.process.send_signal(signal.SIGHUP)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Wait until it has the WAL of its node: scripts ask at once for what they have committed."""
+        with suppress(psycopg.OperationalError):
+            (end,) = _row(self.node.conninfo, "SELECT pg_current_wal_flush_lsn()")
+            stop = time.monotonic() + RETURN_SECONDS
+            query = f"SELECT pg_current_wal_lsn() >= '{end}'"
+            while not _row(self._conninfo, query)[0] and time.monotonic() < stop:
+                time.sleep(0.02)
 
     def write_to(self, log: Path) -> None:
         """Let it write to another file, for which it is started anew; without a server it is when that starts."""
@@ -126,11 +138,14 @@ class NodeService:
         """Ask it who streams."""
         if self.process is None:
             return set()
-        conninfo = f"host={self.node.sockets} port={self.port} user={self.node.user} dbname=postgres"
         query = "SELECT application_name FROM pg_stat_replication WHERE state = 'streaming'"
-        with suppress(psycopg.OperationalError), psycopg.connect(conninfo) as connection:
+        with suppress(psycopg.OperationalError), psycopg.connect(self._conninfo) as connection:
             return {name for (name,) in connection.execute(query).fetchall()}
         return set()
+
+    @property
+    def _conninfo(self) -> str:
+        return f"host={self.node.sockets} port={self.port} user={self.node.user} dbname=postgres"
 
     @staticmethod
     def _settings(directory: Path) -> dict[str, str]:
@@ -192,6 +207,13 @@ class NodeService:
             users = users.with_user(User(name, verifier, may_replicate=may_replicate, may_copy_all=may_copy_all))
         write_users(path, users)
         self.roles = roles
+
+
+def _row(conninfo: str, query: str) -> tuple[Any, ...]:
+    """Return the only row of a query."""
+    with psycopg.connect(conninfo) as connection:
+        (row,) = connection.execute(query.encode()).fetchall()
+    return tuple(row)
 
 
 class Services:
