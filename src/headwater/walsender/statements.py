@@ -13,6 +13,7 @@ its settings, no more: what functions did to slots stays, as on a server.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -75,6 +76,8 @@ from headwater.walsender.sessions.transactions import NO_TRANSACTION, Transactio
 from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
 from headwater.walsender.sql.results import Result
+
+log = logging.getLogger("headwater.walsender")
 
 _PIECE = 256 << 10
 """Bytes of an answer that are sent at a time."""
@@ -192,7 +195,9 @@ class Statements:
         if parsed.kind == "SelectStmt":
             shape = None if types.highest else self._shape(parsed.text)
             if shape is not None:
-                return self._prepared_shape(parsed.text, shape, not types.is_open)
+                prepared = self._prepared_shape(parsed.text, shape, not types.is_open)
+                is_elsewhere = PublisherAnswers.is_of_subscriptions(parsed.text, self._served.cluster.version)
+                return self._of_subscriptions(parsed, prepared) if is_elsewhere else prepared
             try:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
@@ -263,6 +268,16 @@ class Statements:
             return self._described(parsed.text, elsewhere, described)
         except NotAnsweredError as error:
             raise _refused(parsed.text, error.reason, what) from None
+
+    def _of_subscriptions(self, parsed: ParsedStatement, without: Prepared) -> Prepared:
+        """Let another layer answer which tables the source itself subscribes to; where none can, the log tells."""
+        try:
+            return self._asked_elsewhere(parsed, ())
+        except SessionError as error:
+            if error.sqlstate != FEATURE_NOT_SUPPORTED:
+                raise
+            log.warning("whether the source itself subscribes to published tables is not known: %s", error.hint)
+            return without
 
     def _asking(self) -> AskingSession:
         snapshot, user = self.transaction.snapshot, self.user
