@@ -7,8 +7,10 @@ Known gap: databases are those of the catalog; one that was made later in the WA
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from headwater.catalog.rows import DatabaseRow
@@ -39,6 +41,8 @@ from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
 from headwater.walsender.folds.shelf import Shelf
 from headwater.walsender.sql.copy_shapes import CopyTable
 
+log = logging.getLogger("headwater.walsender")
+
 
 @dataclass(frozen=True)
 class ClusterSource:
@@ -58,6 +62,7 @@ class ClusterSource:
 
 
 WAIT_SECONDS = 30.0
+CONSISTENT_SECONDS = 120.0
 """For WAL that the primary has written."""
 
 
@@ -256,21 +261,41 @@ class ServedCluster:
             kept_state = passed
         return kept_at(self.request(database), kept_state, lsn)
 
+    def wait_until_consistent(self, database: str) -> None:
+        """Wait until a slot that is made at the end of the log misses nothing that commits later.
+
+        The catalog is of a moment at which transactions ran: decoding begins when all of them have ended.
+
+        Raises:
+            SessionError: the log does not tell that they have.
+        """
+        if self._is_consistent(database):
+            return
+        log.info("waiting for transactions that ran when the backup was taken to end")
+        text = "a slot cannot be made: transactions that ran when the backup was taken may not have ended"
+        hint = "The primary logs which ones run every 15 seconds while it works, and at each CHECKPOINT."
+        self._wait_while(lambda: not self._is_consistent(database), CONSISTENT_SECONDS, text, hint)
+
+    def _is_consistent(self, database: str) -> bool:
+        return self.state_at_end(database).state.control.builder.is_consistent
+
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.
 
         Raises:
             SessionError: it does not.
         """
-        limit = time.monotonic() + WAIT_SECONDS
+        text = f"WAL up to {Lsn(lsn)} has not come within {WAIT_SECONDS:.0f} s"
+        hint = "Is the WAL that is served the primary's, and is it received?"
+        self._wait_while(lambda: self.end()[1] < lsn, WAIT_SECONDS, text, hint)
+
+    def _wait_while(self, is_open: Callable[[], bool], seconds: float, text: str, hint: str) -> None:
+        """Wait for more of the log; an error of this text and hint if what it is to bring does not come in time."""
+        limit = time.monotonic() + seconds
         with Stopping() as stopping, Arrivals(self.source.wal.places, stopping.fileno()) as arrivals:
-            while self.end()[1] < lsn:
+            while is_open():
                 if time.monotonic() > limit:
-                    raise SessionError(
-                        f"WAL up to {Lsn(lsn)} has not come within {WAIT_SECONDS:.0f} s",
-                        sqlstate=CANNOT_CONNECT_NOW,
-                        hint="Is the WAL that is served the primary's, and is it received?",
-                    )
+                    raise SessionError(text, sqlstate=CANNOT_CONNECT_NOW, hint=hint)
                 arrivals.wait()
 
     def reading(self, database: str) -> threading.Lock:
