@@ -104,7 +104,12 @@ wrap(
 		my @parts = $is_of_slots ? parts($sql) : ($sql);
 		return in_parts($original, $self, $dbname, \@parts, %params) if @parts > 1;
 		catch_up() if $sql =~ /\bSUBSCRIPTION\b/i;
-		my $to_service = $is_of_slots || defined $params{replication};
+		my $to_service = $is_of_slots || defined $params{replication} || $sql =~ /\b[A-Z]+_REPLICATION_SLOT\b/;
+		if ($to_service && defined $params{extra_params})
+		{
+			my ($port, $own) = ($self->port, port_of($self));
+			$params{extra_params} = [ map { s/\bport=$port\b/port=$own/r } @{ $params{extra_params} } ];
+		}
 		local $self->{_port} = $to_service ? port_of($self) : $self->{_port};
 		return $original->($self, $dbname, with_services($sql), %params);
 	});

@@ -32,7 +32,10 @@ PLACE = Path("build/subscription-tests")
 SHIM = Path(__file__).with_name("HeadwaterPublisher.pm")
 WAIT_SECONDS = 90
 """Of each wait inside a script; PG_TEST_TIMEOUT_DEFAULT."""
-MOST_SECONDS = 240
+MADE_BY_SERVER = b"logical decoding found"
+"""Words of the log of a server that has made a slot; the service's log does not have them."""
+
+MOST_SECONDS = 600
 """Of a script; then its nodes are stopped, as a statement may wait for ever."""
 
 
@@ -165,6 +168,8 @@ def faults_of(outcome: Outcome, is_stock: bool) -> list[str]:
         end = [] if result.is_whole else [f"ended behind: {result.last}"]
         return [*(f"failed: {name}" for name in result.failed), *end]
     faults = read_expectations().unlike(script.name, script.major, result)
+    logs = folder_of(script, is_stock=False).glob("*.log")
+    faults += [f"a server itself has made a slot: {log}" for log in logs if MADE_BY_SERVER in log.read_bytes()]
     faults += [f"the service of {name} did not end when it was told to" for name in outcome.hung]
     return faults if outcome.services else [*faults, "no service stood for a node"]
 
