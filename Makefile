@@ -22,7 +22,7 @@ WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors
 
 .DEFAULT_GOAL := help
 .PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills soak fuzz ddl options \
-	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
+	landings contrib subscription-tests hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
 ##@ Start
@@ -157,6 +157,14 @@ landings: servers ## random work landed in every format and mode, compared with 
 contrib: servers servers-19 ## PostgreSQL's own scripts of test_decoding as workloads, on every PostgreSQL; half an hour
 	@$(PYTHON) tools/fetch_regression_scripts.py
 	$(VENV)/bin/pytest tests/oracle/test_regression_scripts.py
+
+SCRIPTS_ON := 15 16 18
+
+subscription-tests: servers ## PostgreSQL's own scripts of subscriptions and pg_recvlogical, published by the service (SCRIPTS_ON='15 16 18'); half an hour
+	@tools/system_package.sh perl perl
+	@tools/system_package.sh /usr/share/perl5/IPC/Run.pm libipc-run-perl
+	@$(PYTHON) tools/fetch_regression_scripts.py 15 18
+	PYTHONPATH=tests $(PYTHON) -m subscription $(SCRIPTS_ON)
 
 ddl: servers servers-19 ## random DDL of many seeds on every PostgreSQL, repeated from the WAL (SEEDS=1000-1049)
 	$(VENV)/bin/pytest --all-majors tests/ddl --seeds $(SEEDS)

@@ -1,8 +1,8 @@
-"""Fetch PostgreSQL's own regression scripts of test_decoding, for the tests: Debian's source packages, into the cache.
+"""Fetch PostgreSQL's own tests of decoding and subscriptions, for ours: Debian's source packages, into the cache.
 
 Usage: ``python tools/fetch_regression_scripts.py [MAJOR ...]`` (default: all that Debian has sources of).
 Needs Python and ``apt-get`` only, and no root; leaves the machine's own sources as they are. Of each package only
-``contrib/test_decoding`` and the copyright notice are kept, under ``sources/MAJOR`` beside the servers.
+the places of :data:`KEPT` are kept, under ``sources/MAJOR`` beside the servers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from install_postgres import installed_version, make_readable, publish
 
 MAJORS = (15, 17, 18)
 SUITES = "bookworm trixie forky sid"
-KEPT = ("contrib/test_decoding/", "COPYRIGHT")
+KEPT = (
+    *("contrib/test_decoding/", "src/test/subscription/t/", "src/test/perl/"),
+    *("src/bin/pg_basebackup/t/030_pg_recvlogical.pl", "COPYRIGHT"),
+)
+"""Folders and files: the scripts, the Perl that some are written with, the notice of their copyright."""
 
 
 def main() -> int:
@@ -29,7 +33,7 @@ def main() -> int:
 def fetch(major: int, root: Path) -> None:
     """Fetch, unpack and publish the scripts of one major; what is there already is left alone."""
     target = root / str(major)
-    if installed_version(target) is not None:
+    if not missing(target):
         return
     if shutil.which("apt-get") is None:
         raise OSError("PostgreSQL's scripts are had from Debian's source packages, and this machine has no apt-get")
@@ -39,6 +43,8 @@ def fetch(major: int, root: Path) -> None:
         unpack(archive, tree)
         (tree / "VERSION").write_text(archive.name.partition("_")[2].partition(".orig")[0])
         make_readable(tree)
+        if target.exists():
+            target.rename(partial / "old")
         publish(tree, target)
     print(f"fetched the scripts of PostgreSQL {installed_version(target)} into {target}")
 
@@ -55,8 +61,13 @@ def unpack(archive: Path, tree: Path) -> None:
                     raise ValueError(f"{archive.name} has a file outside of its tree: {member.name}")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content.read())
-    if not (tree / KEPT[0]).is_dir():
-        raise ValueError(f"{archive.name} has no {KEPT[0]}")
+    for place in missing(tree):
+        raise ValueError(f"{archive.name} has no {place}")
+
+
+def missing(tree: Path) -> list[str]:
+    """List the places of :data:`KEPT` that are not there."""
+    return [place for place in KEPT if not (tree / place).exists()]
 
 
 if __name__ == "__main__":

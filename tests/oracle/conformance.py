@@ -26,6 +26,7 @@ from oracle.streams import (
     plugin_of,
     two_phase_of,
 )
+from subscription.expectations import read_expectations, scripts_section
 
 COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
@@ -104,7 +105,8 @@ class Found:
 
 def page(comparisons: Found) -> str:
     """Write the page, as Markdown."""
-    parts = [HEAD, _servers(comparisons), HOW, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
+    parts = [HEAD, _servers(comparisons), HOW, _streams(), gaps_section(), cases_section()]
+    parts += [scripts_section(read_expectations()), "## Scenarios\n", LEGEND]
     themes = dict.fromkeys(scenario.theme for scenario in SCENARIOS.values())
     return "\n".join([*parts, *(_theme(comparisons, theme) for theme in themes)])
 

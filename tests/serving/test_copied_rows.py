@@ -137,12 +137,12 @@ class Copies:
         source = CopySource(str(self.backup), directory, VERSIONS[self.major])
         try:
             out = copied_rows(source, at, copy, LocalEngine(), self.settings)
+            payloads: list[bytes] = []
+            for batch in out.batches:
+                data, offsets = batch.data.tobytes(), batch.offsets.tolist()
+                payloads += [data[low:high] for low, high in pairwise(offsets)]
         except SessionError as error:
             return error.sqlstate, error.message, error.detail, error.hint
-        payloads: list[bytes] = []
-        for batch in out.batches:
-            data, offsets = batch.data.tobytes(), batch.offsets.tolist()
-            payloads += [data[low:high] for low, high in pairwise(offsets)]
         return payloads
 
     def compare(self, *statements: str) -> None:

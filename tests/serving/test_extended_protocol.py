@@ -183,12 +183,14 @@ OF_REPLICATION: tuple[tuple[bytes, ...], ...] = (
     (parse("SELECT 1"), bind(), execute(), SYNC),
     (SYNC,),
     (query("SELECT 1"),),
+    (query("COPY public.rights TO STDOUT WITH (FORMAT binary)"),),
 )
 
 
 @pytest.mark.parametrize("major", [14, 16, 18, pytest.param(19, marks=pytest.mark.slow)])
 def test_messages_are_answered_alike(tmp_path: Path, major: int) -> None:
     with small_server(major) as server:
+        run(server, "CREATE TABLE rights (one aclitem)")
         catalog = backup_of(server, tmp_path / "base")
         release = program_version(server.programs.program("postgres"))
         different: list[object] = []

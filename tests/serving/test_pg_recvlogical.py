@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from bad_input.servers import conninfo_of, now, run, small_server
 from serving.service import (
+    END_SECONDS,
     Serving,
     Streaming,
     backup_of,
+    client,
     content,
     make_slot_by_client,
     recvlogical,
@@ -113,3 +116,27 @@ def test_the_service_ends_when_streams_have_been_finished(command: Command, tmp_
             assert "INSERT" not in again.stdout
         status, printed, _ = command("decode", "--slot", tmp_path / "slots" / "s")
         assert (status, printed) == (0, b"")
+
+
+def test_a_slot_waits_for_transactions_that_ran_at_the_backup(tmp_path: Path) -> None:
+    """Else what commits after it was made, and before decoding can begin, would be lost."""
+    with small_server(16) as server:
+        run(server, *TABLES)
+        with server.connect() as session:
+            session.execute("BEGIN; INSERT INTO u VALUES (1, 1)")
+            catalog = backup_of(server, tmp_path / "base")
+            with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+                command = [str(client("pg_recvlogical", 16)), "-d", "postgres", "--slot", "s", "--create-slot"]
+                process = subprocess.Popen([*command, "-P", "test_decoding"], env=serving.environment())
+                wait_until(lambda: b"waiting for transactions" in content(serving.log))
+                run(server, "INSERT INTO u VALUES (2, 2)", "CHECKPOINT")
+                assert process.poll() is None
+                session.execute("COMMIT")
+                run(server, "CHECKPOINT")
+                assert process.wait(END_SECONDS) == 0
+                run(server, "INSERT INTO u VALUES (3, 3)")
+                end = now(server)
+                streamed = recvlogical(serving.environment(), 16, "--slot", "s", "--start", "--endpos", end, "-f", "-")
+                assert serving.stop() == 0
+    assert streamed.stdout.count("INSERT") == 1
+    assert "a[integer]:3" in streamed.stdout

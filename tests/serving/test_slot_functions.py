@@ -97,6 +97,25 @@ STATEMENTS = (
     "coalesce(NULL, 'x'), nullif(1, 1), NOT true, 1 BETWEEN 0 AND 2",
     "SELECT pg_size_pretty(10::bigint), pg_size_pretty(100000::bigint), "
     "pg_size_pretty(pg_wal_lsn_diff('1/0', '0/0')), pg_size_pretty(-123456789::bigint)",
+    "SELECT get_byte('\\x0102ff', 2), get_byte('\\x01'::bytea, 0), int2send(2::smallint), int8send(-1)",
+    "SELECT get_byte('\\x01', 1)",
+    "SELECT get_byte('\\x01', -1)",
+    "SELECT substr('\\x010203'::bytea, 2), substr('\\x010203'::bytea, -1, 3), substr('\\x010203'::bytea, 3, 5), "
+    "substr('\\x01'::bytea, 7, 2), substr('\\x010203'::bytea, -5, 2)",
+    "SELECT substr('\\x01'::bytea, 1, -1)",
+    "SELECT encode('\\x00415c7fe4', 'escape'), encode('\\x00ff', 'HEX'), encode('\\x0102', 'base64'), "
+    "length('\\x0102'::bytea), octet_length('\\x0102'::bytea), "
+    "encode(substr('\\x0102030405060708090a0b0c0d0e0f'::bytea, 1), 'base64')",
+    "SELECT encode('\\x00', 'rot13')",
+    "SELECT '\\x0102'::bytea = int2send(258::smallint), '\\x01'::bytea < '\\x0100'::bytea, '3'::xid = 3, "
+    "'3'::xid <> -1",
+    "SELECT get_byte(data, 0), encode(substr(data, 11, 8), 'escape') FROM "
+    "pg_logical_slot_peek_binary_changes('o', NULL, NULL, 'proto_version', '1', 'publication_names', 'x') "
+    "WHERE xid = 0 OFFSET 1 LIMIT 1",
+    "SELECT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = 'a' AND active_pid IS NULL)",
+    "SELECT NOT EXISTS (SELECT 1/0 FROM pg_replication_slots ORDER BY 1), EXISTS (SELECT WHERE false) AS x",
+    "SELECT slot_name FROM pg_replication_slots WHERE EXISTS (SELECT count(*) FROM pg_stat_replication) ORDER BY 1",
+    "SELECT EXISTS (SELECT 1 FROM pg_replication_slots LIMIT 0), EXISTS (SELECT nothing FROM pg_replication_slots)",
     "SELECT 7/2, -7/2, 7%3, -7%3, 7.0/2, 1.0/3, 100000.0/3, 1/3.0, 2147483647 + 1",
     "SELECT 2147483648 + 1, 1.5 * 2, 10 - 1.25, 9223372036854775807 + 1",
     "SELECT 'abc'::int",

@@ -48,6 +48,9 @@ def test_without_a_copy(tmp_path: Path, major: int, subscriber_major: int) -> No
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0
+        log = serving.log.read_text()
+        assert 'LOG:  received replication command: START_REPLICATION SLOT "s" LOGICAL' in log
+        assert "LOG:  statement: SELECT pg_catalog.set_config('search_path', '', false)" in log
 
 
 @pytest.mark.slow
@@ -151,3 +154,27 @@ def test_an_upstream_of_another_cluster_is_refused(tmp_path: Path) -> None:
                 with pytest.raises(psycopg.errors.InternalError_, match="the primary is another cluster"):
                     session.execute("CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')")
             assert [path for path in (tmp_path / "slots").iterdir() if is_slot(path)] == []
+
+
+def test_a_source_that_subscribes_itself(tmp_path: Path) -> None:
+    """Who asks for rows of no other origin is warned of tables that the source has from elsewhere."""
+    with small_server(16) as publisher, small_server(16) as subscriber:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR TABLE t", "CREATE PUBLICATION q FOR TABLE parts")
+        run(publisher, "SELECT pg_create_logical_replication_slot('own', 'pgoutput')")
+        options = "create_slot = false, enabled = false, copy_data = false"
+        own = f"CREATE SUBSCRIPTION own CONNECTION $${conninfo_of(publisher)}$$ PUBLICATION p WITH ({options})"
+        catalog = backup_of(publisher, tmp_path / "base")
+        run(publisher, own)
+        run(subscriber, *TABLES)
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            warnings: list[str] = []
+            with subscriber.connect() as session:
+                session.add_notice_handler(lambda notice: warnings.append(str(notice.message_primary)))
+                place = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
+                for name, publication in (("s", "p"), ("u", "q")):
+                    statement = f"CREATE SUBSCRIPTION {name} CONNECTION '{place}' PUBLICATION {publication}"
+                    session.execute(f"{statement} WITH (origin = none)".encode())
+            run(subscriber, "DROP SUBSCRIPTION s", "DROP SUBSCRIPTION u")
+            assert serving.stop() == 0
+    expected = 'subscription "s" requested copy_data with origin = NONE but might copy data that had a different origin'
+    assert [text for text in warnings if "origin" in text] == [expected]

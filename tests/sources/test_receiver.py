@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_client
 from headwater.pg.lsn import Lsn
 from headwater.receiver.base_backup import BackupRequest, take_backup
+from headwater.receiver.received_files import SegmentWriter
 from headwater.receiver.wal_receiver import Reached, ReceiveRequest, WalReceiver
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.records.frames import read_frames
@@ -418,3 +419,25 @@ def is_received(directory: Path, lsn: str) -> bool:
         return end_of_log(WalDirectory.scan(WalSource.of(directory))) >= int(Lsn.parse(lsn))
     except SegmentError:
         return False
+
+
+def test_a_segment_has_its_size_whenever_it_is_seen(tmp_path: Path) -> None:
+    """Others read the directory while it is received into, and take a segment of another size for a damaged one."""
+    size, sizes, has_ended = 64 << 20, set[int](), threading.Event()
+
+    def look() -> None:
+        while not has_ended.is_set():
+            for path in tmp_path.glob("*.partial"):
+                with suppress(FileNotFoundError):
+                    sizes.add(path.stat().st_size)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    for timeline in range(1, 4):
+        writer = SegmentWriter(tmp_path, timeline, size, size)
+        writer.write(size, memoryview(b"x"))
+        writer.close()
+    has_ended.set()
+    watcher.join()
+    assert sizes == {size}
+    assert len(list(tmp_path.iterdir())) == 3

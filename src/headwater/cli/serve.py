@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import click
 from headwater.cli.config_file import config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
-from headwater.errors import UsageError
+from headwater.errors import HeadwaterWarning, UsageError
 
 log = logging.getLogger("headwater.walsender")
 
@@ -172,7 +173,9 @@ class ServeFlags:
     shelf: ShelfFlags = from_flags(ShelfFlags)
     limits: LimitFlags = from_flags(LimitFlags)
     config: str | None = config_flag()
-    is_verbose: bool = from_flag("-v", "--verbose", is_flag=True, help="Log each command of replication.")
+    is_verbose: bool = from_flag(
+        "-v", "--verbose", is_flag=True, help="Log each command of replication, and each statement."
+    )
 
     def addresses(self) -> list[Address]:
         """Return the addresses that are listened to.
@@ -293,10 +296,24 @@ class _Received:
 def _begin_log(is_verbose: bool) -> None:
     from headwater.walsender.operating.session_log import LogLines
 
+    _warn_in_log()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("headwater").setLevel(logging.DEBUG if is_verbose else logging.INFO)
+
+
+def _warn_in_log() -> None:
+    """Let warnings go into the log, in its form; others than Headwater's as they go else."""
+    show = warnings.showwarning
+
+    def show_ours(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, HeadwaterWarning):
+            logging.getLogger("headwater").warning("%s", " ".join(str(message).split()))
+        else:
+            show(message, category, *place, **more)
+
+    warnings.showwarning = show_ours
 
 
 def _print_addresses(addresses: Sequence[Address]) -> None:

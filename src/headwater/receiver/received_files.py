@@ -1,8 +1,9 @@
 """The directory that received WAL lies in: names, sizes and order of syncing as pg_receivewal leaves them.
 
-A segment is written as ``NAME.partial``, which has its whole size from the start on, and loses the ending once it is
-whole and synced. The history file of a timeline comes before the timeline's first segment. So whatever moment a process
-is killed at, every file without the ending is whole.
+A segment is written as ``NAME.partial``, which has its whole size from the start on: it is filled with zeros under
+another name, as others read the directory meanwhile. It loses the ending once it is whole and synced. The history file
+of a timeline comes before the timeline's first segment. So whatever moment a process is killed at, every file without
+the ending is whole.
 
 Invariants: nothing is written over but what lies behind the last byte that was received. The position is contiguous.
 
@@ -195,7 +196,10 @@ class SegmentWriter:
     def _open(self) -> None:
         """Open the partial segment of the position, which is made if it is missing."""
         path = self._partial
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if not path.exists():
+            self._make(path)
+            return
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         size = os.fstat(self._file).st_size
         if size == self._size:
             os.fsync(self._file)
@@ -206,6 +210,19 @@ class SegmentWriter:
         else:
             self.drop()
             raise _wrong_size(path, size, self._size)
+
+    def _make(self, path: Path) -> None:
+        """Make a segment of zeros; it has its name only when it has its size."""
+        new = path.with_name(f"{path.name}.part")
+        self._file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _fill(self._file, self._size)
+            os.fsync(self._file)
+            os.rename(new, path)
+            sync_directory(self._directory)
+        except BaseException:
+            self.drop()
+            raise
 
     def _close_whole(self) -> None:
         os.fsync(self._file)

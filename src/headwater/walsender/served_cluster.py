@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -84,6 +85,9 @@ WHERE_WAL_IS_MISSING = "restore the WAL since the backup, or give --catalog a ne
 
 WAIT_SECONDS = 30.0
 """For WAL that the primary has written."""
+
+CONSISTENT_SECONDS = 120.0
+"""For transactions to end that ran when the backup was taken."""
 
 
 @dataclass(frozen=True)
@@ -445,21 +449,41 @@ class ServedCluster:
             self._settings[database] = tuple(sorted(given.items()))
         return self._settings[database]
 
+    def wait_until_consistent(self, database: str) -> None:
+        """Wait until a slot that is made at the end of the log misses nothing that commits later.
+
+        The catalog is of a moment at which transactions ran: decoding begins when all of them have ended.
+
+        Raises:
+            SessionError: the log does not tell that they have.
+        """
+        if self._is_consistent(database):
+            return
+        log.info("waiting for transactions that ran when the backup was taken to end")
+        text = "a slot cannot be made: transactions that ran when the backup was taken may not have ended"
+        hint = "The primary logs which ones run every 15 seconds while it works, and at each CHECKPOINT."
+        self._wait_while(lambda: not self._is_consistent(database), CONSISTENT_SECONDS, text, hint)
+
+    def _is_consistent(self, database: str) -> bool:
+        return self.state_at_end(database).state.control.builder.is_consistent
+
     def _wait_for(self, lsn: int) -> None:
         """Wait until the log has come to an LSN.
 
         Raises:
             SessionError: it does not.
         """
-        limit = time.monotonic() + WAIT_SECONDS
+        text = f"WAL up to {Lsn(lsn)} has not come within {WAIT_SECONDS:.0f} s"
+        hint = "Is the WAL that is served the primary's, and is it received?"
+        self._wait_while(lambda: self.end()[1] < lsn, WAIT_SECONDS, text, hint)
+
+    def _wait_while(self, is_open: Callable[[], bool], seconds: float, text: str, hint: str) -> None:
+        """Wait for more of the log; an error of this text and hint if what it is to bring does not come in time."""
+        limit = time.monotonic() + seconds
         with Stopping() as stopping, Arrivals(self.source.wal.places, stopping.fileno()) as arrivals:
-            while self.end()[1] < lsn:
+            while is_open():
                 if time.monotonic() > limit:
-                    raise SessionError(
-                        f"WAL up to {Lsn(lsn)} has not come within {WAIT_SECONDS:.0f} s",
-                        sqlstate=CANNOT_CONNECT_NOW,
-                        hint="Is the WAL that is served the primary's, and is it received?",
-                    )
+                    raise SessionError(text, sqlstate=CANNOT_CONNECT_NOW, hint=hint)
                 arrivals.wait()
 
     def reading(self, database: str) -> threading.Lock:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from headwater.errors import SessionError
 from headwater.protocol.startup import SessionRequest
+from headwater.walsender.functions.byte_functions import byte_functions
 from headwater.walsender.functions.session_functions import session_functions
 from headwater.walsender.functions.slot_functions import slot_functions
 from headwater.walsender.functions.views import (
@@ -62,7 +64,8 @@ class SessionKnowledge:
         """Return the functions and the views."""
         version = self.served.cluster.version
         functions = defaultdict[str, list[Function]](list)
-        for function in (*session_functions(self, version), *slot_functions(self._slots, version)):
+        groups = session_functions(self, version), slot_functions(self._slots, version), byte_functions()
+        for function in chain.from_iterable(groups):
             functions[function.name].append(function)
         boolean_name = "bool" if version.casts_boolean_constants else ""
         names = self.user, self.database

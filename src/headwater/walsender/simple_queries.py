@@ -65,6 +65,8 @@ class SimpleQueries:
         """Do what a query asks for; False: the session ends."""
         context = self._context
         command = parse_command(text, context.served.cluster.version) if context.request.is_replication else None
+        if log.isEnabledFor(logging.DEBUG):  # as a server with log_replication_commands and log_statement = all
+            log.info("%s: %s", "statement" if command is None else "received replication command", text)
         if command is None:
             await self._answer_sql(text)
             return True
@@ -73,7 +75,6 @@ class SimpleQueries:
             return await self._streams.logical(command)
         if isinstance(command, StartPhysical):
             return await self._streams.physical(command)
-        log.debug("received replication command: %s", text)
         context.connection.send(await self._commands.answer(command))
         context.served.counts.answered(Layer.COMMANDS)
         return True

@@ -112,6 +112,7 @@ def create_slot(
     check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
         raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
+    cluster.wait_until_consistent(database)
     if asked.snapshot == USE:
         snapshot = cluster.snapshot(database, settings)
     else:

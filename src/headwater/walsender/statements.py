@@ -13,6 +13,7 @@ its settings, no more: what functions did to slots stays, as on a server.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -81,6 +82,7 @@ from headwater.walsender.sql.results import Result
 
 _TEXTS = frozenset((18, 19, 25, 114, 705, 1042, 1043))
 """Types whose binary form is text in the client's encoding."""
+log = logging.getLogger("headwater.walsender")
 
 _PIECE = 256 << 10
 """Bytes of an answer that are sent at a time."""
@@ -202,7 +204,9 @@ class Statements:
         if parsed.kind == "SelectStmt":
             shape = None if types.highest else self._shape(parsed.text)
             if shape is not None:
-                return self._prepared_shape(parsed.text, shape, not types.is_open)
+                prepared = self._prepared_shape(parsed.text, shape, not types.is_open)
+                is_elsewhere = PublisherAnswers.is_of_subscriptions(parsed.text, self._served.cluster.version)
+                return self._of_subscriptions(parsed, prepared) if is_elsewhere else prepared
             try:
                 select = compile_select(parsed.node, self._known, types)
             except NotHereError as error:
@@ -285,6 +289,16 @@ class Statements:
         if not reading:
             return lambda _: parsed.text
         return lambda has_rows: with_rows(parsed, reading, version, has_rows=has_rows) or parsed.text
+
+    def _of_subscriptions(self, parsed: ParsedStatement, without: Prepared) -> Prepared:
+        """Let another layer answer which tables the source itself subscribes to; where none can, the log tells."""
+        try:
+            return self._asked_elsewhere(parsed, ())
+        except SessionError as error:
+            if error.sqlstate != FEATURE_NOT_SUPPORTED:
+                raise
+            log.warning("whether the source itself subscribes to published tables is not known: %s", error.hint)
+            return without
 
     def _asking(self) -> AskingSession:
         snapshot, user = self.transaction.snapshot, self.user

@@ -52,3 +52,10 @@ def test_what_is_so_anyway_can_be_set() -> None:
     session = settings()
     session.set("role", "none")
     session.set("standard_conforming_strings", "ON")
+
+
+def test_settings_of_logs_are_taken() -> None:
+    """Connection strings of subscriptions have them in their options."""
+    session = settings()
+    session.set("log_statement_stats", "on")
+    assert session.show("log_statement_stats") == ("log_statement_stats", "on")

@@ -134,12 +134,10 @@ def copied_rows(
     session = _session(source, at, settings, store.encoding)
     store.name_by(SearchPath.parse(session.search_path))
     table = copied_table(store, store.view(lsn), copy, session)
-    if copy.is_binary:
-        _check_sendable(table)
     backup = _backup(source.catalog, image, lsn)
     form = CopyForm(table.columns, table.filters, session, copy.is_binary, lsn)
     batches = _Copying(source, engine, backup, form, table.leaves).batches()
-    return CopyOut(len(table.columns), copy.is_binary, in_binary(batches) if copy.is_binary else batches)
+    return CopyOut(len(table.columns), copy.is_binary, _binary(table, batches) if copy.is_binary else batches)
 
 
 def _check_there(directory: WalDirectory, state: State) -> None:
@@ -152,6 +150,12 @@ def _check_there(directory: WalDirectory, state: State) -> None:
 def _session(source: CopySource, at: KeptState, settings: Mapping[str, str], encoding: str) -> SessionSettings:
     values = {**dict(at.server_settings), SERVER_VERSION: str(source.version), **settings}
     return SessionSettings.from_settings(values, source.version.major, encoding)
+
+
+def _binary(table: CopiedTable, batches: Generator[CopiedRows]) -> Generator[CopiedRows]:
+    """Give rows in binary form; that a type has none is an error behind CopyOutResponse, as with the server."""
+    _check_sendable(table)
+    yield from in_binary(batches)
 
 
 def _check_sendable(table: CopiedTable) -> None:

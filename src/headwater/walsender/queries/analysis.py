@@ -69,12 +69,14 @@ class Analysis:
         known: functions and views; types: of the parameters.
         columns: of the sources, in the order of a row.
         may_aggregate: aggregates are allowed here.
+        exists: compiles a query inside an expression; gives whether it has rows.
     """
 
     known: Known
     types: ParameterTypes
     columns: list[SourceColumn] = field(default_factory=list)
     may_aggregate: bool = False
+    exists: Callable[[Node], Callable[[Evaluation], bool]] | None = None
 
     def expression(self, node: Node) -> Expression:
         """Analyse an expression.
@@ -217,6 +219,11 @@ class Analysis:
         if words == "NOT":
             return _negated(parts[0])
         return _conjunction(parts) if words == "AND" else _disjunction(parts)
+
+    def query(self, fields: Node) -> Expression:
+        if fields["subLinkType"] != "EXISTS_SUBLINK" or self.exists is None:
+            raise NotHereError("queries in expressions, but EXISTS")
+        return Expression(BOOL, self.exists(fields["subselect"]["SelectStmt"]))
 
     def null_test(self, fields: Node) -> Expression:
         inner, wants = self.expression(fields["arg"]), fields["nulltesttype"] == "IS_NULL"
@@ -493,4 +500,5 @@ _NODES: dict[str, Callable[[Analysis, Node], Expression]] = {
     "SQLValueFunction": Analysis.session_value,
     "A_Indirection": Analysis.field,
     "FuncCall": Analysis.call,
+    "SubLink": Analysis.query,
 }

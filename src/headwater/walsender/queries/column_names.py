@@ -73,4 +73,5 @@ _NODES: dict[str, Callable[[Node], _Named]] = {
     "A_ArrayExpr": lambda _: ("array", 2),
     "CoalesceExpr": lambda _: ("coalesce", 2),
     "SQLValueFunction": _session_value,
+    "SubLink": lambda fields: ("exists", 2) if fields["subLinkType"] == "EXISTS_SUBLINK" else _NONE,
 }

@@ -34,6 +34,7 @@ from headwater.walsender.queries.value_types import (
     TEXT,
     TIMESTAMPTZ,
     UNKNOWN,
+    XID,
     ValueType,
 )
 
@@ -46,7 +47,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_COMPARED = {"boolean", "number", "text", "pg_lsn", "timestamptz", "interval", "xid"}
+_COMPARED = {"boolean", "number", "text", "pg_lsn", "timestamptz", "interval", "xid", "bytea"}
 _RANKS = (INT2, INT4, INT8, NUMERIC)
 
 
@@ -87,6 +88,8 @@ def _matched(left: Expression, right: Expression, types: ParameterTypes) -> tupl
 
 
 def _comparison(name: str, left: Expression, right: Expression) -> Expression:
+    if left.type is XID and right.type is INT4 and name in ("=", "<>", "!="):
+        return _strict(BOOL, lambda xid, number: _COMPARISONS[name](xid, number & 0xFFFFFFFF), left, right)
     is_known = left.type.family == right.type.family and left.type.family in _COMPARED
     if not is_known or (left.type.family == "xid" and name not in ("=", "<>", "!=")):
         raise _unknown(name, left, right)

@@ -4,7 +4,7 @@ In: a SelectStmt of the grammar, what is known. Out: the columns of the result, 
 Rows of sources are joined by nested loops: views here are small.
 
 PostgreSQL: parser/analyze.c (transformSelectStmt), parse_clause.c, executor. Known gaps, told apart as not known here:
-GROUP BY, set operations, WITH, queries in expressions, windows.
+GROUP BY, set operations, WITH, windows, queries in expressions but EXISTS of one that does not look out of itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import GROUPING_ERROR, INVALID_COLUMN_REFERENCE
+from headwater.pg.sqlstates import GROUPING_ERROR, INVALID_COLUMN_REFERENCE, UNDEFINED_COLUMN, UNDEFINED_TABLE
 from headwater.protocol.backend_messages import Column
 from headwater.walsender.queries.analysis import (
     Analysis,
@@ -101,6 +101,10 @@ class Select:
         ordered = self._ordered(pairs)
         return ordered[slice(*self._bounds(base))]
 
+    def has_rows(self, evaluation: Evaluation) -> bool:
+        """Tell whether it gives rows; what it selects is not evaluated."""
+        return bool(replace(self, targets=(), _keys=()).rows(evaluation.parameters))
+
     def _grouped(self, base: Evaluation, chosen: list[Evaluation]) -> list[Evaluation]:
         if not self._is_aggregate:
             return chosen
@@ -174,7 +178,7 @@ class _Compiler:
     analysis: Analysis = field(init=False)
 
     def __post_init__(self) -> None:
-        self.analysis = Analysis(self.known, self.types)
+        self.analysis = Analysis(self.known, self.types, exists=self._exists)
 
     def select(self, node: Node) -> Select:
         source = self._sources(node.get("fromClause", []))
@@ -194,6 +198,17 @@ class _Compiler:
             _is_distinct="distinctClause" in node,
             _is_aggregate=is_aggregate,
         )
+
+    def _exists(self, node: Node) -> Callable[[Evaluation], bool]:
+        try:
+            inner = compile_select(node, self.known, self.types)
+        except SessionError as error:
+            if self.analysis.columns and error.sqlstate in (UNDEFINED_COLUMN, UNDEFINED_TABLE):
+                raise NotHereError("a query that looks at the one around it") from None
+            raise
+        if any(target.rows is not None for target in inner.targets):
+            raise NotHereError("EXISTS of functions that return sets")
+        return inner.has_rows
 
     def _sources(self, nodes: list[Node]) -> Source:
         whole = _ONE_ROW

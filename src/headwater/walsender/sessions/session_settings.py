@@ -64,6 +64,29 @@ _OTHERS = {
 }
 """Settings that a client may change too, and their values; all but the timeouts have no effect: nothing is written."""
 
+_OF_LOGS_AND_SOCKETS = {
+    "log_statement": "none",
+    "log_min_messages": "warning",
+    "log_min_error_statement": "error",
+    "log_min_duration_statement": "-1",
+    "log_duration": "off",
+    "log_error_verbosity": "default",
+    "log_lock_waits": "off",
+    "log_temp_files": "-1",
+    "log_replication_commands": "off",
+    "log_statement_stats": "off",
+    "log_parser_stats": "off",
+    "log_planner_stats": "off",
+    "log_executor_stats": "off",
+    "lc_messages": "C",
+    "tcp_keepalives_idle": "0",
+    "tcp_keepalives_interval": "0",
+    "tcp_keepalives_count": "0",
+    "tcp_user_timeout": "0",
+    "client_connection_check_interval": "0",
+}
+"""Settings that connection strings have, too. Nothing of what is sent depends on them; they have no effect."""
+
 _REPORTED = (
     *("in_hot_standby", "integer_datetimes", "TimeZone", "IntervalStyle", "search_path", "is_superuser"),
     *("application_name", "default_transaction_read_only", "scram_iterations", "DateStyle"),
@@ -94,7 +117,7 @@ class ClientSettings:
         self._fixed = {name.lower(): (name, value) for name, value in fixed.items()}
         shown = SessionSettings.from_settings({**server, "client_encoding": encoding}, version.major, encoding)
         self._asked: dict[str, str] = {}
-        values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS
+        values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS | _OF_LOGS_AND_SOCKETS
         self._values = {**values, "search_path": server.get("search_path", _SEARCH_PATH)}
         self._initial = self._values, self._asked
 

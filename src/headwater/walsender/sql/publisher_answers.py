@@ -8,7 +8,8 @@ PostgreSQL: catalog/pg_publication.c, system_views.sql (pg_publication_tables), 
 Known gaps:
 
 - Tables that the publisher itself subscribes to (``pg_subscription_rel``) are not followed. The check for data of other
-  origins (``origin = none``) gets no rows, as from a publisher without subscriptions.
+  origins (``origin = none``) gets no rows, as from a publisher without subscriptions. So whoever has a server of the
+  catalogs asks that (:meth:`PublisherAnswers.is_of_subscriptions`).
 - Row filters that :mod:`headwater.definitions.expressions` cannot print are refused: those with XML's own syntax.
 - ``version()`` tells the server's version, not how it was compiled.
 """
@@ -84,6 +85,13 @@ class PublisherAnswers:
         """Tell whether a query has a shape that is known."""
         tokens = tokens_of(text)
         return tokens is not None and first_match(SHAPES, tokens, version) is not None
+
+    @staticmethod
+    def is_of_subscriptions(text: str, version: Version) -> bool:
+        """Tell whether a query asks which tables the publisher itself subscribes to."""
+        tokens = tokens_of(text)
+        query = None if tokens is None else first_match(SHAPES, tokens, version)
+        return query is not None and query[0] is Query.TABLES_OF_SUBSCRIPTIONS
 
     def answer(self, text: str) -> Result | None:
         """Answer a query; None if it has no known shape.
