@@ -188,7 +188,8 @@ class SlotFeed:
     def _read(self) -> None:
         """Read what is there, up to a bound."""
         own, marks, reached, is_inside = bytearray(), list[_Mark](), self._reached, self._is_inside
-        begin = self._begin + len(self._data)
+        with self._changed:  # Who takes pieces changes both.
+            begin = self._begin + len(self._data)
         while len(own) < MOST_BYTES >> 4 and (message := self._connection.message()) is not None:
             self._heard_at = time.monotonic()
             if message[0] != 119:
