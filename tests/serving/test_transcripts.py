@@ -1,0 +1,207 @@
+"""What stock clients say and are answered, message by message: by the service as by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from bad_input.servers import now, run, small_server, value
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import program_version
+from headwater.protocol.scram import Verifier
+from headwater.walsender.access.users import User, Users, write_users
+from serving.recording_proxy import RecordingProxy
+from serving.service import Serving, backup_of, recvlogical, wait_until
+from serving.transcripts import differences
+
+pytestmark = pytest.mark.server
+
+PASSWORD = "open sesame"
+ROLES = (
+    "SET password_encryption = 'scram-sha-256'",
+    "CREATE ROLE replicator LOGIN REPLICATION IN ROLE pg_read_all_data",
+    f"CREATE ROLE secretive LOGIN REPLICATION PASSWORD '{PASSWORD}' IN ROLE pg_read_all_data",
+)
+RULES = "{0} all,replication secretive {1} scram-sha-256\n{0} all,replication all {1} trust\n"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Proxies before a server and before the service over its WAL.
+
+    Attributes:
+        server: it; theirs, ours: the proxies before the server, before the service.
+    """
+
+    server: EmbeddedPostgres
+    theirs: RecordingProxy
+    ours: RecordingProxy
+
+    @property
+    def both(self) -> tuple[RecordingProxy, RecordingProxy]:
+        """The proxies."""
+        return self.theirs, self.ours
+
+
+@contextmanager
+def sides_of(server: EmbeddedPostgres, directory: Path) -> Iterator[Sides]:
+    """Start the service over the WAL of a server that runs; at the end, compare what clients were answered."""
+    run(server, *ROLES)
+    let_in_by_password(server)
+    catalog = backup_of(server, directory / "base")
+    release = program_version(server.programs.program("postgres"))
+    serving = Serving(server.wal_directory, catalog, directory / "slots", "--server-version", release)
+    (directory / "hba.conf").write_text(RULES.format("host", "127.0.0.1/32"))
+    write_users(directory / "users.toml", service_users(server))
+    with serving:
+        with RecordingProxy(server) as theirs, RecordingProxy(serving) as ours:
+            yield Sides(server, theirs, ours)
+        assert serving.stop() == 0
+    found = differences(theirs.recordings, ours.recordings)
+    assert found == [], "\n".join(found)
+
+
+def let_in_by_password(server: EmbeddedPostgres) -> None:
+    """Let the role that has a password in by that alone."""
+    rules = server.data_directory / "pg_hba.conf"
+    rules.write_text(RULES.format("local", "") + rules.read_text())
+    run(server, "SELECT pg_reload_conf()")
+
+
+def service_users(server: EmbeddedPostgres) -> Users:
+    """Return the roles as users, with the verifier that the server has of the password."""
+    verifier = Verifier.parse(value(server, "SELECT rolpassword FROM pg_authid WHERE rolname = 'secretive'"))
+    replicator, secretive = (User("replicator", may_copy_all=True), User("secretive", verifier, may_copy_all=True))
+    return Users().with_user(replicator).with_user(secretive)
+
+
+TABLES = (
+    "CREATE TABLE t (id int PRIMARY KEY, name text, note text)",
+    "CREATE TABLE u (a int, b numeric)",
+    "CREATE PUBLICATION p FOR ALL TABLES",
+)
+WORK = (
+    "INSERT INTO t SELECT i, 'name ' || i, repeat('x', i % 50) FROM generate_series(1, 200) i",
+    "UPDATE t SET name = upper(name) WHERE id % 3 = 0",
+    "DELETE FROM t WHERE id % 7 = 0",
+    "BEGIN; INSERT INTO u VALUES (1, 2.50); SAVEPOINT s; INSERT INTO u VALUES (2, 3); ROLLBACK TO s; COMMIT",
+    "TRUNCATE t, u",
+    "SELECT pg_logical_emit_message(true, 'prefix', 'in a transaction')",
+    "BEGIN; INSERT INTO u VALUES (3, 4); PREPARE TRANSACTION 'g'",
+    "COMMIT PREPARED 'g'",
+)
+STREAMED = {
+    "test_decoding": ("-o", "include-timestamp=1", "-o", "skip-empty-xacts=1"),
+    "pgoutput": ("-o", "proto_version=1", "-o", "publication_names=p"),
+}
+
+
+def created(major: int) -> list[tuple[str, ...]]:
+    """Return how slots are made: a name, a plugin and flags each."""
+    slots = [("a", "test_decoding"), ("b", "pgoutput"), ("c", "test_decoding", "--two-phase")]
+    slots += [("d", "pgoutput", "--failover")] if major >= 18 else []
+    return slots
+
+
+@pytest.mark.parametrize("major", [16, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 18, 19))])
+def test_pg_recvlogical(tmp_path: Path, major: int) -> None:
+    """Slots are made, made again, streamed from, and dropped; one is not there."""
+    with small_server(major) as server:
+        run(server, *TABLES)
+        environment = server.client_environment()
+        with sides_of(server, tmp_path) as sides:
+            for slot, plugin, *flags in created(major):
+                for proxy in sides.both:
+                    arguments = ("--slot", slot, "--create-slot", "-P", plugin, *flags)
+                    made = recvlogical(proxy.environment(environment), major, *arguments)
+                    assert made.returncode == 0, made.stderr
+            run(server, *WORK)
+            end = now(server)
+            for slot, plugin, *_ in created(major):
+                start = ("--start", "--endpos", end, "-f", "/dev/null", *STREAMED[plugin])
+                actions = ("--create-slot", "-P", plugin), start, start, ("--drop-slot",), ("--drop-slot",)
+                for proxy in sides.both:
+                    for action in actions:
+                        recvlogical(proxy.environment(environment), major, "--slot", slot, *action)
+
+
+SUBSCRIBED = (
+    "CREATE TABLE t (id int PRIMARY KEY, name text, price numeric(10, 2))",
+    "CREATE TABLE parts (id int, region text, PRIMARY KEY (id, region)) PARTITION BY LIST (region)",
+    "CREATE TABLE parts_a PARTITION OF parts FOR VALUES IN ('a')",
+    "CREATE TABLE f (id int PRIMARY KEY, a text, b int)",
+    "CREATE TABLE later (a int PRIMARY KEY, b text)",
+)
+DATABASES = ("theirs", "ours")
+
+
+@dataclass(frozen=True)
+class Subscribers:
+    """Databases of a server with a subscription each: to the server's proxy, to the service's."""
+
+    server: EmbeddedPostgres
+    sides: Sides
+
+    def do(self, *statements: str) -> None:
+        """Run statements in both, in which a conninfo is the side's."""
+        for database, proxy in zip(DATABASES, self.sides.both, strict=True):
+            for statement in statements:
+                run(self.server, statement.replace("CONNINFO", proxy.conninfo()), database=database)
+
+    def wait(self, query: str, expected: str) -> None:
+        """Wait until a query has a value in both."""
+        wait_until(lambda: [self._value(database, query) for database in DATABASES] == [expected] * 2)
+
+    def wait_ready(self, count: int) -> None:
+        """Wait until so many tables are copied."""
+        self.wait("SELECT count(*) FILTER (WHERE srsubstate = 'r') FROM pg_subscription_rel", str(count))
+
+    def _value(self, database: str, query: str) -> str:
+        with self.server.connect(database) as connection:
+            row = connection.execute(query.encode()).fetchone()
+        assert row is not None
+        return str(row[0])
+
+
+PAIRS = [(16, 18), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((14, 18), (18, 18), (19, 19), (18, 14)))]
+
+
+@pytest.mark.parametrize(("major", "subscriber_major"), PAIRS)
+def test_the_life_of_a_subscription(tmp_path: Path, major: int, subscriber_major: int) -> None:
+    """Tables are copied, changes follow, publications change, it stands still, goes on, and is dropped."""
+    with small_server(major) as publisher, small_server(subscriber_major) as subscriber:
+        filtered = "(id, b) WHERE (id > 5)" if major >= 15 else ""
+        run(publisher, *SUBSCRIBED, f"CREATE PUBLICATION p FOR TABLE t, parts, f {filtered}".strip())
+        run(publisher, "CREATE PUBLICATION q FOR TABLE later")
+        run(publisher, "INSERT INTO t SELECT i, 'n' || i, i / 4.0 FROM generate_series(1, 100) i")
+        run(publisher, "INSERT INTO f SELECT i, 'a', i FROM generate_series(2, 10) i")
+        run(subscriber, *(f"CREATE DATABASE {database}" for database in DATABASES))
+        with ExitStack() as block:
+            sides = block.enter_context(sides_of(publisher, tmp_path))
+            both = Subscribers(subscriber, sides)
+            both.do(*SUBSCRIBED)
+            live(publisher, both)
+
+
+def live(publisher: EmbeddedPostgres, both: Subscribers) -> None:
+    """Make the subscription, change it, and drop it."""
+    both.do("CREATE SUBSCRIPTION s CONNECTION 'CONNINFO' PUBLICATION p")
+    both.wait_ready(3)
+    run(publisher, "UPDATE t SET name = upper(name) WHERE id % 3 = 0", "INSERT INTO f VALUES (20, 'x', 1), (1, 'y', 1)")
+    both.wait("SELECT count(*) FROM t WHERE name LIKE 'N%'", "33")
+    both.do("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    both.do("ALTER SUBSCRIPTION s SET PUBLICATION p, q")
+    both.wait_ready(4)
+    run(publisher, "INSERT INTO later VALUES (1, 'x')")
+    both.wait("SELECT count(*) FROM later", "1")
+    both.do("ALTER SUBSCRIPTION s DISABLE")
+    wait_until(lambda: value(both.server, "SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL") == "0")
+    run(publisher, "INSERT INTO later VALUES (2, 'y')")
+    both.do("ALTER SUBSCRIPTION s ENABLE")
+    both.wait("SELECT count(*) FROM later", "2")
+    both.do("DROP SUBSCRIPTION s")

@@ -1,0 +1,178 @@
+"""Transcripts of connections: lines that are equal where two servers say the same to a client.
+
+What differs from run to run is replaced by its name: LSNs in texts, numbers of processes and keys, times, names of
+snapshots and of slots with OIDs in them, nonces and proofs of SCRAM. In a stream each side is a sequence of its own,
+as what comes meanwhile from the other is chance; keepalives and replies are left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from serving.recording_proxy import ANSWERED, ASKED, BACKEND, CLOSED, FRONTEND, Message, Recording
+
+_NAMES = (
+    (re.compile(rb"pg_\d+_sync_\d+_\d+"), b"<slot of a table>"),
+    (re.compile(rb"\b(?!0/0+\b)[0-9A-F]{1,8}/[0-9A-F]{1,8}\b"), b"<LSN>"),
+    (re.compile(rb"\b[0-9A-F]{8}-[0-9A-F]{8}-\d+\b"), b"<snapshot>"),
+    (re.compile(rb"\bfor PID \d+"), b"for PID <PID>"),
+)
+_SECRETS = re.compile(rb"(?<![a-z])([rspv])=[^,]*")
+"""What a message of SCRAM has once: nonce, salt, proof, and the server's signature."""
+
+_UNTOLD = b"FLR"
+"""Fields of errors that name a place in PostgreSQL's source: file, line, routine."""
+
+_APPLICATION = re.compile(r"^F startup .*application_name\\x00(.*?)\\x00")
+_IS_TAKEN = "is active for PID"
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A connection.
+
+    Attributes:
+        lines: its messages; wal: where it was sent as it is, its place and its bytes.
+    """
+
+    lines: tuple[str, ...]
+    wal: tuple[int, bytes] | None = None
+
+    @property
+    def application(self) -> str:
+        """The name that the client has given."""
+        matches = filter(None, map(_APPLICATION.match, self.lines))
+        return next((match[1] for match in matches), "")
+
+
+def transcript_of(recording: Recording) -> Transcript:
+    """Return the transcript of a connection."""
+    lines: list[str] = []
+    streams: list[_Stream] = []
+    command = b""
+    for message in recording.messages:
+        if message.kind == "Q":
+            command = message.body
+        if streams and not streams[-1].is_over:
+            streams[-1].take(message)
+            if streams[-1].is_over:
+                lines += streams[-1].lines()
+            continue
+        lines.append(_line(message))
+        if message.kind == "W":
+            streams.append(_Stream(b"LOGICAL" not in command))
+    if streams and not streams[-1].is_over:
+        lines += streams[-1].lines()
+    wal = next((stream.wal for stream in streams if stream.wal is not None), None)
+    return Transcript(tuple(_in_order(lines)), wal)
+
+
+class _Stream:
+    """A stream of replication, whose sides are sequences of their own."""
+
+    def __init__(self, is_physical: bool) -> None:
+        self._is_physical = is_physical
+        self._sides: dict[str, list[str]] = {FRONTEND: [], BACKEND: []}
+        self.wal: tuple[int, bytes] | None = None
+        self.is_over = False
+
+    def take(self, message: Message) -> None:
+        """Take the next message."""
+        letter = message.body[:1] if message.kind == "d" else b""
+        if letter == b"w" and self._is_physical:
+            self._take_wal(message.body)
+        elif letter == b"w":
+            start, end = struct.unpack_from(">QQ", message.body, 1)
+            self._sides[message.side].append(f"{message.side} w {start:X} {end:X} {message.body[25:]!r}")
+        elif letter not in (b"k", b"r", b"h"):
+            self._sides[message.side].append(_line(message))
+        self.is_over = message.kind == "Z"
+
+    def lines(self) -> Iterator[str]:
+        """Give what both have said."""
+        yield from self._sides[BACKEND]
+        yield from self._sides[FRONTEND]
+
+    def _take_wal(self, body: bytes) -> None:
+        (start,) = struct.unpack_from(">Q", body, 1)
+        begin, data = (start, b"") if self.wal is None else self.wal
+        assert begin + len(data) == start
+        self.wal = begin, data + body[25:]
+
+
+def _line(message: Message) -> str:
+    return f"{message.side} {message.kind} {_body(message)}".rstrip()
+
+
+def _body(message: Message) -> str:
+    kind, body = message.kind, message.body
+    if kind == "R" or (kind == "p" and message.side == FRONTEND):
+        return repr(_SECRETS.sub(rb"\1=<\1>", body))
+    if kind == "K":
+        return f"<process and key, {len(body)} bytes>"
+    if kind in "EN":
+        fields = (field for field in body.split(b"\0") if field and field[0] not in _UNTOLD)
+        return " ".join(repr(_named(field)) for field in fields)
+    if kind == "D" and message.side == BACKEND:
+        return repr([None if value is None else _named(value) for value in _values(body)])
+    if kind in ("d", ANSWERED, ASKED, CLOSED):
+        return repr(body)
+    return repr(_named(body))
+
+
+def _named(text: bytes) -> bytes:
+    for pattern, name in _NAMES:
+        text = pattern.sub(name, text)
+    return text
+
+
+def _values(body: bytes) -> Iterator[bytes | None]:
+    at = 2
+    for _ in range(struct.unpack_from(">h", body)[0]):
+        (size,) = struct.unpack_from(">i", body, at)
+        yield None if size < 0 else body[at + 4 : at + 4 + size]
+        at += 4 + max(size, 0)
+
+
+def _in_order(lines: Iterable[str]) -> Iterator[str]:
+    """Give the lines, each run of ParameterStatus sorted: the server's order is that of a hash."""
+    run: list[str] = []
+    for line in lines:
+        if line.startswith("B S "):
+            run.append(line)
+            continue
+        yield from sorted(run)
+        run = []
+        yield line
+    yield from sorted(run)
+
+
+def differences(theirs: Sequence[Recording], ours: Sequence[Recording]) -> list[str]:
+    """Return the lines in which the connections of a client to two servers differ.
+
+    Connections of a name are compared in their order; those that copy tables run side by side, and are sorted. One that
+    came before the server had noticed that the one before it was gone is left out: the client comes again.
+    """
+    sides = [_by_application(recordings) for recordings in (theirs, ours)]
+    lines: list[str] = []
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        texts = [[line for transcript in side.get(name, ()) for line in transcript.lines] for side in sides]
+        lines += difflib.unified_diff(*texts, f"server: {name}", f"service: {name}", lineterm="", n=3)
+    return lines
+
+
+def _by_application(recordings: Iterable[Recording]) -> dict[str, list[Transcript]]:
+    groups: dict[str, list[Transcript]] = defaultdict(list)
+    for transcript in map(transcript_of, recordings):
+        if not any(_IS_TAKEN in line for line in transcript.lines):
+            groups[transcript.application].append(transcript)
+    return {name: sorted(group, key=_lines) if "<" in name else group for name, group in groups.items()}
+
+
+def _lines(transcript: Transcript) -> tuple[str, ...]:
+    return transcript.lines
