@@ -2,7 +2,8 @@
 
 What differs from run to run is replaced by its name: LSNs in texts, numbers of processes and keys, times, names of
 snapshots and of slots with OIDs in them, nonces and proofs of SCRAM. In a stream each side is a sequence of its own,
-as what comes meanwhile from the other is chance; keepalives and replies are left out.
+as what comes meanwhile from the other is chance; keepalives and replies are left out. Rows that a query does not order
+are sorted, as are settings at the begin, whose order is that of a hash.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from serving.recording_proxy import ANSWERED, ASKED, BACKEND, CLOSED, FRONTEND, Message, Recording
 
@@ -64,6 +66,8 @@ def transcript_of(recording: Recording) -> Transcript:
                 lines += streams[-1].lines()
             continue
         lines.append(_line(message))
+        if message.kind == "C":
+            _sort_rows(lines, command)
         if message.kind == "W":
             streams.append(_Stream(b"LOGICAL" not in command))
     if streams and not streams[-1].is_over:
@@ -139,17 +143,19 @@ def _values(body: bytes) -> Iterator[bytes | None]:
         at += 4 + max(size, 0)
 
 
+def _sort_rows(lines: list[str], command: bytes) -> None:
+    """Sort the rows before the end of a command that does not order them."""
+    first = len(lines) - 1
+    while first and lines[first - 1].startswith("B D "):
+        first -= 1
+    if b"ORDER BY" not in command:
+        lines[first:-1] = sorted(lines[first:-1])
+
+
 def _in_order(lines: Iterable[str]) -> Iterator[str]:
-    """Give the lines, each run of ParameterStatus sorted: the server's order is that of a hash."""
-    run: list[str] = []
-    for line in lines:
-        if line.startswith("B S "):
-            run.append(line)
-            continue
-        yield from sorted(run)
-        run = []
-        yield line
-    yield from sorted(run)
+    """Give the lines, each run of ParameterStatus sorted."""
+    for is_status, run in groupby(lines, lambda line: line.startswith("B S ")):
+        yield from sorted(run) if is_status else run
 
 
 def differences(theirs: Sequence[Recording], ours: Sequence[Recording]) -> list[str]:
