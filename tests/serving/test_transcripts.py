@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from select import select
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq.abc import PGconn, PGresult
 
 from bad_input.servers import now, run, small_server, value
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
-from headwater.local_servers.server_programs import program_version
 from headwater.protocol.scram import Verifier
 from headwater.walsender.access.users import User, Users, write_users
-from serving.recording_proxy import RecordingProxy
-from serving.service import Serving, backup_of, recvlogical, wait_until
-from serving.transcripts import differences
+from serving.answers import conninfo_at
+from serving.recording_proxy import Recording, RecordingProxy
+from serving.service import END_SECONDS, Serving, backup_of, client, recvlogical, wait_until
+from serving.transcripts import differences, transcript_of
 
 pytestmark = pytest.mark.server
 
@@ -54,7 +58,7 @@ def sides_of(server: EmbeddedPostgres, directory: Path) -> Iterator[Sides]:
     run(server, *ROLES)
     let_in_by_password(server)
     catalog = backup_of(server, directory / "base")
-    release = program_version(server.programs.program("postgres"))
+    release = value(server, "SHOW server_version")
     serving = Serving(server.wal_directory, catalog, directory / "slots", "--server-version", release)
     (directory / "hba.conf").write_text(RULES.format("host", "127.0.0.1/32"))
     write_users(directory / "users.toml", service_users(server))
@@ -104,7 +108,7 @@ STREAMED = {
 def created(major: int) -> list[tuple[str, ...]]:
     """Return how slots are made: a name, a plugin and flags each."""
     slots = [("a", "test_decoding"), ("b", "pgoutput"), ("c", "test_decoding", "--two-phase")]
-    slots += [("d", "pgoutput", "--failover")] if major >= 18 else []
+    slots += [("d", "pgoutput", "--enable-failover")] if major >= 18 else []
     return slots
 
 
@@ -128,6 +132,157 @@ def test_pg_recvlogical(tmp_path: Path, major: int) -> None:
                 for proxy in sides.both:
                     for action in actions:
                         recvlogical(proxy.environment(environment), major, "--slot", slot, *action)
+
+
+FILL = "SELECT pg_logical_emit_message(false, 'x', repeat('a', 700000)) FROM generate_series(1, 2)"
+
+
+@pytest.mark.parametrize("major", [16, pytest.param(18, marks=pytest.mark.slow)])
+def test_pg_receivewal(tmp_path: Path, major: int) -> None:
+    """A slot is made, WAL comes with it and goes on, comes without one, and the slot is dropped, twice."""
+    with small_server(major) as server, sides_of(server, tmp_path) as sides:
+
+        def receive(directory: str, *arguments: str) -> None:
+            for number, proxy in enumerate(sides.both):
+                place = tmp_path / f"{directory}-{number}"
+                place.mkdir(exist_ok=True)
+                command = [str(client("pg_receivewal", major)), "-D", str(place), "--no-loop", *arguments]
+                environment = proxy.environment(server.client_environment())
+                subprocess.run(command, env=environment, capture_output=True, timeout=END_SECONDS, check=False)
+
+        receive("none", "--slot", "p", "--create-slot")
+        receive("none", "--slot", "p", "--create-slot")
+        for _ in range(2):
+            run(server, FILL)
+            receive("with", "--slot", "p", "--endpos", now(server))
+        receive("without", "--endpos", now(server))
+        receive("none", "--slot", "p", "--drop-slot")
+        receive("none", "--slot", "p", "--drop-slot")
+        received = [sum(map(has_wal, proxy.recordings)) for proxy in sides.both]
+    assert received == [3, 3]
+
+
+def has_wal(recording: Recording) -> bool:
+    """Tell whether WAL was sent."""
+    return transcript_of(recording).wal is not None
+
+
+SESSION = (
+    "IDENTIFY_SYSTEM",
+    "identify_system",
+    "SHOW wal_segment_size",
+    "SHOW nothing_of_the_kind",
+    "SELECT pg_catalog.set_config('search_path', '', false);",
+    "SELECT 1",
+    "SELECT version() IS NULL",
+    "SELECT slot_name, plugin, active FROM pg_catalog.pg_replication_slots ORDER BY slot_name",
+    "CREATE_REPLICATION_SLOT e LOGICAL test_decoding",
+    "CREATE_REPLICATION_SLOT e LOGICAL test_decoding",
+    "CREATE_REPLICATION_SLOT n TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')",
+    "START_REPLICATION SLOT e LOGICAL 0/0 (nothing 'x')",
+    "CREATE_REPLICATION_SLOT q LOGICAL pgoutput",
+    "START_REPLICATION SLOT q LOGICAL 0/0 (publication_names 'p')",
+    "START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '99', publication_names 'p')",
+    "START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1')",
+    "START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1', publication_names '\"p')",
+    "START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1', streaming 'on', publication_names 'p')",
+    "START_REPLICATION SLOT nothing LOGICAL 0/0",
+    "BEGIN",
+    "SELECT 1/0",
+    "SELECT 1",
+    "IDENTIFY_SYSTEM",
+    "ROLLBACK",
+    "SET datestyle TO German",
+    "SHOW datestyle",
+    "",
+    "SELECT 1; SELECT 2",
+    "SELECT nothing FROM pg_class",
+    "SELECT * FROM nothing",
+)
+PHYSICAL = ("IDENTIFY_SYSTEM", "SELECT 1", "SHOW server_version_num", "TIMELINE_HISTORY 7", "READ_REPLICATION_SLOT e")
+REFUSED: tuple[dict[str, str], ...] = (
+    {"password": "wrong"},
+    {"user": "nobody"},
+    {"dbname": "nothing"},
+    {"replication": "perhaps"},
+    {"options": "-c nothing_of_the_kind=1"},
+)
+
+
+@pytest.mark.parametrize("major", [16, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 18, 19))])
+def test_psycopg(tmp_path: Path, major: int) -> None:
+    """Logins by password, sessions of commands, and a stream that the client ends."""
+    with small_server(major) as server:
+        run(server, *TABLES)
+        with sides_of(server, tmp_path) as sides:
+            for proxy in sides.both:
+                converse(proxy, "logical", SESSION, replication="database")
+                converse(proxy, "physical", PHYSICAL, replication="true")
+                for words in REFUSED:
+                    with pytest.raises(psycopg.OperationalError):
+                        connect(proxy, "refused", **words)
+            run(server, *WORK)
+            assert all(stream(proxy) > 5 for proxy in sides.both)
+
+
+def connect(proxy: RecordingProxy, name: str, **words: str) -> psycopg.Connection[Any]:
+    """Connect by a password."""
+    place = {"user": "secretive", "password": PASSWORD, "replication": "database", "application_name": name, **words}
+    return psycopg.connect(f"{proxy.conninfo('dbname=postgres')} {conninfo_at(place)}", autocommit=True)
+
+
+def converse(proxy: RecordingProxy, name: str, commands: Sequence[str], **words: str) -> None:
+    """Run commands, whether they are refused or not, and a query of the extended protocol, which is."""
+    with connect(proxy, name, **words) as connection:
+        for command in commands:
+            with suppress(psycopg.Error):
+                connection.execute(command.encode())
+        with suppress(psycopg.Error):
+            connection.execute("SELECT %s", [1])
+
+
+def fail(proxy: RecordingProxy) -> None:
+    """Begin a stream of a publication that is not there, and end it if the server has not done so."""
+    with connect(proxy, "failing") as connection:
+        session = connection.pgconn
+        session.send_query(b"START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1', publication_names 'missing')")
+        answered(session)
+
+
+def stream(proxy: RecordingProxy) -> int:
+    """Stream from the slot, up to the last transaction; return how many there were."""
+    with connect(proxy, "streaming") as connection:
+        session = connection.pgconn
+        session.send_query(b"START_REPLICATION SLOT e LOGICAL 0/0 (\"skip-empty-xacts\" '1')")
+        answered(session)
+        commits, is_last, data = 0, False, b""
+        while not (is_last and b"COMMIT" in data):
+            data = copied(session)
+            commits += b"COMMIT" in data
+            is_last |= b"a[integer]:3" in data
+        session.put_copy_end()
+        session.flush()
+        while copied(session):
+            pass
+        while answered(session) is not None:
+            pass
+    return commits
+
+
+def answered(session: PGconn) -> PGresult | None:
+    """Wait for a result; the proxy needs this process, too."""
+    while session.is_busy():
+        select([session.socket], [], [], END_SECONDS)
+        session.consume_input()
+    return session.get_result()
+
+
+def copied(session: PGconn) -> bytes:
+    """Wait for the next message of a stream; nothing at its end."""
+    while not (size_and_data := session.get_copy_data(1))[0]:
+        select([session.socket], [], [], END_SECONDS)
+        session.consume_input()
+    return bytes(size_and_data[1])
 
 
 SUBSCRIBED = (
@@ -181,8 +336,7 @@ def test_the_life_of_a_subscription(tmp_path: Path, major: int, subscriber_major
         run(publisher, "INSERT INTO t SELECT i, 'n' || i, i / 4.0 FROM generate_series(1, 100) i")
         run(publisher, "INSERT INTO f SELECT i, 'a', i FROM generate_series(2, 10) i")
         run(subscriber, *(f"CREATE DATABASE {database}" for database in DATABASES))
-        with ExitStack() as block:
-            sides = block.enter_context(sides_of(publisher, tmp_path))
+        with sides_of(publisher, tmp_path) as sides:
             both = Subscribers(subscriber, sides)
             both.do(*SUBSCRIBED)
             live(publisher, both)

@@ -55,25 +55,24 @@ class Transcript:
 def transcript_of(recording: Recording) -> Transcript:
     """Return the transcript of a connection."""
     lines: list[str] = []
-    streams: list[_Stream] = []
-    command = b""
+    stream: _Stream | None = None
+    command, wal = b"", None
     for message in recording.messages:
-        if message.kind == "Q":
-            command = message.body
-        if streams and not streams[-1].is_over:
-            streams[-1].take(message)
-            if streams[-1].is_over:
-                lines += streams[-1].lines()
-            continue
-        lines.append(_line(message))
-        if message.kind == "C":
-            _sort_rows(lines, command)
-        if message.kind == "W":
-            streams.append(_Stream(b"LOGICAL" not in command))
-    if streams and not streams[-1].is_over:
-        lines += streams[-1].lines()
-    wal = next((stream.wal for stream in streams if stream.wal is not None), None)
-    return Transcript(tuple(_in_order(lines)), wal)
+        command = message.body if message.kind == "Q" else command
+        if stream is not None:
+            stream.take(message)
+            wal = stream.wal or wal
+            if message.kind == "Z":
+                lines += stream.lines()
+                stream = None
+        elif message.kind == CLOSED and lines[-1].startswith("B E b'SFATAL'"):
+            break  # both sides end the connection then: who is the first is chance
+        else:
+            lines.append(_line(message))
+            if message.kind == "C":
+                _sort_rows(lines, command)
+            stream = _Stream(b"LOGICAL" not in command) if message.kind == "W" else None
+    return Transcript(tuple(_in_order([*lines, *(stream.lines() if stream is not None else ())])), wal)
 
 
 class _Stream:
@@ -83,7 +82,6 @@ class _Stream:
         self._is_physical = is_physical
         self._sides: dict[str, list[str]] = {FRONTEND: [], BACKEND: []}
         self.wal: tuple[int, bytes] | None = None
-        self.is_over = False
 
     def take(self, message: Message) -> None:
         """Take the next message."""
@@ -95,7 +93,6 @@ class _Stream:
             self._sides[message.side].append(f"{message.side} w {start:X} {end:X} {message.body[25:]!r}")
         elif letter not in (b"k", b"r", b"h"):
             self._sides[message.side].append(_line(message))
-        self.is_over = message.kind == "Z"
 
     def lines(self) -> Iterator[str]:
         """Give what both have said."""
@@ -155,7 +152,8 @@ def _sort_rows(lines: list[str], command: bytes) -> None:
 def _in_order(lines: Iterable[str]) -> Iterator[str]:
     """Give the lines, each run of ParameterStatus sorted."""
     for is_status, run in groupby(lines, lambda line: line.startswith("B S ")):
-        yield from sorted(run) if is_status else run
+        texts = list(run)
+        yield from sorted(texts) if is_status else texts
 
 
 def differences(theirs: Sequence[Recording], ours: Sequence[Recording]) -> list[str]:
@@ -167,9 +165,19 @@ def differences(theirs: Sequence[Recording], ours: Sequence[Recording]) -> list[
     sides = [_by_application(recordings) for recordings in (theirs, ours)]
     lines: list[str] = []
     for name in sorted(sides[0].keys() | sides[1].keys()):
-        texts = [[line for transcript in side.get(name, ()) for line in transcript.lines] for side in sides]
-        lines += difflib.unified_diff(*texts, f"server: {name}", f"service: {name}", lineterm="", n=3)
+        server, service = ([line for transcript in side.get(name, ()) for line in transcript.lines] for side in sides)
+        lines += difflib.unified_diff(server, service, f"server: {name}", f"service: {name}", lineterm="")
+        pairs = zip(*(side.get(name, ()) for side in sides), strict=False)
+        lines += [f"other WAL: {name}" for pair in pairs if not _is_same_wal(*(transcript.wal for transcript in pair))]
     return lines
+
+
+def _is_same_wal(theirs: tuple[int, bytes] | None, ours: tuple[int, bytes] | None) -> bool:
+    """Tell whether the same WAL was sent, up to where one of them has stopped: what follows is not asked for."""
+    if theirs is None or ours is None:
+        return theirs is ours
+    common = min(len(theirs[1]), len(ours[1]))
+    return (theirs[0], theirs[1][:common]) == (ours[0], ours[1][:common])
 
 
 def _by_application(recordings: Iterable[Recording]) -> dict[str, list[Transcript]]:

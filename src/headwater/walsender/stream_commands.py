@@ -10,7 +10,7 @@ from asyncio import to_thread
 from contextlib import ExitStack
 from dataclasses import replace
 
-from headwater.errors import SessionError
+from headwater.errors import PluginError, SessionError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.sqlstates import (
     ACTIVE_SQL_TRANSACTION,
@@ -165,7 +165,12 @@ class StreamCommands:
             lsn_text(slot.restart_lsn, cluster.version),
         )
         wake = self._context.connection.wake_from_thread
-        return self._context.served.folds.subscription(request, kept_in_slot(slot), wake)
+        try:
+            return self._context.served.folds.subscription(request, kept_in_slot(slot), wake)
+        except PluginError as error:
+            plugin = slot.request.plugin
+            error.context = f'slot "{command.slot}", output plugin "{plugin}", in the startup callback'
+            raise
 
     def _check_no_transaction(self) -> None:
         if self._context.statements.transaction.status != IDLE:

@@ -140,11 +140,10 @@ class PublisherAnswers:
     def gathered_tables(self, match: Match, *, has_kind: bool = False, has_sequences: bool = False) -> Result:
         """Answer from one call of pg_get_publication_tables with all publications."""
         kinds = [char_column("relkind")] if has_kind else []
-        columns = [
-            *self._placed("pg_namespace", name_column("nspname")),
-            *self._placed("pg_class", name_column("relname"), *kinds),
-            int2vector_column("attrs"),
-        ]
+        schema, names = [name_column("nspname")], [name_column("relname"), *kinds]
+        if not has_sequences:  # a column of a UNION is of no table
+            schema, names = self._placed("pg_namespace", *schema), self._placed("pg_class", *names)
+        columns = [*schema, *names, int2vector_column("attrs")]
         publications = existing_publications(map(_as_name, match.texts("names")), self.catalog)
         rows = []
         for table in published_tables(publications, self.catalog):
