@@ -16,6 +16,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from bad_input.servers import now, run, small_server, value
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.pg.version import VERSIONS
 from headwater.protocol.scram import Verifier
 from headwater.walsender.access.users import User, Users, write_users
 from serving.answers import conninfo_at
@@ -178,6 +179,8 @@ SESSION = (
     "SELECT slot_name, plugin, active FROM pg_catalog.pg_replication_slots ORDER BY slot_name",
     "CREATE_REPLICATION_SLOT e LOGICAL test_decoding",
     "CREATE_REPLICATION_SLOT e LOGICAL test_decoding",
+    "SELECT * FROM pg_logical_slot_peek_changes('e', NULL, NULL, 'nothing', 'x')",
+    "SELECT * FROM pg_logical_slot_peek_changes('nothing', NULL, NULL)",
     "CREATE_REPLICATION_SLOT n TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')",
     "START_REPLICATION SLOT e LOGICAL 0/0 (nothing 'x')",
     "CREATE_REPLICATION_SLOT q LOGICAL pgoutput",
@@ -222,6 +225,9 @@ def test_psycopg(tmp_path: Path, major: int) -> None:
                     with pytest.raises(psycopg.OperationalError):
                         connect(proxy, "refused", **words)
             run(server, *WORK)
+            if not VERSIONS[major].warns_of_missing_publications:
+                for proxy in sides.both:
+                    fail(proxy)
             assert all(stream(proxy) > 5 for proxy in sides.both)
 
 
@@ -242,11 +248,15 @@ def converse(proxy: RecordingProxy, name: str, commands: Sequence[str], **words:
 
 
 def fail(proxy: RecordingProxy) -> None:
-    """Begin a stream of a publication that is not there, and end it if the server has not done so."""
+    """Begin a stream of a publication that is not there, which ends at the first change."""
     with connect(proxy, "failing") as connection:
         session = connection.pgconn
         session.send_query(b"START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1', publication_names 'missing')")
         answered(session)
+        while copied(session):
+            pass
+        while answered(session) is not None:
+            pass
 
 
 def stream(proxy: RecordingProxy) -> int:

@@ -27,8 +27,8 @@ _NAMES = (
 _SECRETS = re.compile(rb"(?<![a-z])([rspv])=[^,]*")
 """What a message of SCRAM has once: nonce, salt, proof, and the server's signature."""
 
-_UNTOLD = b"FLR"
-"""Fields of errors that name a place in PostgreSQL's source: file, line, routine."""
+_UNTOLD = re.compile(rb"[FLR]|W.* callback, associated LSN")
+"""Fields of errors that the service does not send: places in PostgreSQL's source, and in which call a plugin failed."""
 
 _APPLICATION = re.compile(r"^F startup .*application_name\\x00(.*?)\\x00")
 _IS_TAKEN = "is active for PID"
@@ -71,6 +71,8 @@ def transcript_of(recording: Recording) -> Transcript:
             lines.append(_line(message))
             if message.kind == "C":
                 _sort_rows(lines, command)
+            if message.kind == "E" and lines[-2].startswith("B T ") and command.startswith(b"SELECT"):
+                del lines[-2]  # the server describes rows before it begins to look for them, the service after that
             stream = _Stream(b"LOGICAL" not in command) if message.kind == "W" else None
     return Transcript(tuple(_in_order([*lines, *(stream.lines() if stream is not None else ())])), wal)
 
@@ -117,7 +119,7 @@ def _body(message: Message) -> str:
     if kind == "K":
         return f"<process and key, {len(body)} bytes>"
     if kind in "EN":
-        fields = (field for field in body.split(b"\0") if field and field[0] not in _UNTOLD)
+        fields = (field for field in body.split(b"\0") if field and not _UNTOLD.match(field))
         return " ".join(repr(_named(field)) for field in fields)
     if kind == "D" and message.side == BACKEND:
         return repr([None if value is None else _named(value) for value in _values(body)])

@@ -10,7 +10,7 @@ from asyncio import to_thread
 from contextlib import ExitStack
 from dataclasses import replace
 
-from headwater.errors import PluginError, SessionError
+from headwater.errors import SessionError
 from headwater.pg.lsn import lsn_text
 from headwater.pg.sqlstates import (
     ACTIVE_SQL_TRANSACTION,
@@ -27,6 +27,7 @@ from headwater.walsender.feed import Feed, LoneFeed
 from headwater.walsender.folds.subscription import Subscription
 from headwater.walsender.operating.activity import StreamActivity
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
+from headwater.walsender.plugin_errors import running, starting
 from headwater.walsender.replies import next_timeline
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.slot_commands import is_true
@@ -73,7 +74,8 @@ class StreamCommands:
         self._context.activity.stream = activity
         feed.start()
         try:
-            return await stream.run()
+            with running():
+                return await stream.run()
         finally:
             self._context.activity.stream = None
             await to_thread(feed.stop)
@@ -165,12 +167,8 @@ class StreamCommands:
             lsn_text(slot.restart_lsn, cluster.version),
         )
         wake = self._context.connection.wake_from_thread
-        try:
+        with starting(command.slot, slot.request.plugin):
             return self._context.served.folds.subscription(request, kept_in_slot(slot), wake)
-        except PluginError as error:
-            plugin = slot.request.plugin
-            error.context = f'slot "{command.slot}", output plugin "{plugin}", in the startup callback'
-            raise
 
     def _check_no_transaction(self) -> None:
         if self._context.statements.transaction.status != IDLE:
