@@ -174,14 +174,14 @@ class RecordingProxy:
 
 
 def _hand_on(
-    source: socket.socket, target: socket.socket, said: Callable[[bytearray], None], closed: Callable[[], None]
+    source: socket.socket, target: socket.socket, note: Callable[[bytearray], None], closed: Callable[[], None]
 ) -> None:
     """Hand on what a side sends, until it ends."""
     unread = bytearray()
     with suppress(OSError):
         while data := source.recv(_CHUNK):
             unread += data
-            said(unread)
+            note(unread)
             target.sendall(data)
     closed()
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What stock clients say and are answered, message by message: by the service as by the server."""
+"""Stock clients are answered by the service as by the server, message by message."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def sides_of(server: EmbeddedPostgres, directory: Path) -> Iterator[Sides]:
         with RecordingProxy(server) as theirs, RecordingProxy(serving) as ours:
             yield Sides(server, theirs, ours)
         assert serving.stop() == 0
-    found = differences(theirs.recordings, ours.recordings)
-    assert found == [], "\n".join(found)
+    different = differences(theirs.recordings, ours.recordings)
+    assert different == [], "\n".join(different)
 
 
 def let_in_by_password(server: EmbeddedPostgres) -> None:
@@ -216,7 +216,7 @@ REFUSED: tuple[dict[str, str], ...] = (
 def test_psycopg(tmp_path: Path, major: int) -> None:
     """Logins by password, sessions of commands, and a stream that the client ends."""
     with small_server(major) as server:
-        run(server, *TABLES)
+        run(server, *TABLES, "CREATE PUBLICATION brief FOR ALL TABLES")
         with sides_of(server, tmp_path) as sides:
             for proxy in sides.both:
                 converse(proxy, "logical", SESSION, replication="database")
@@ -226,6 +226,7 @@ def test_psycopg(tmp_path: Path, major: int) -> None:
                         connect(proxy, "refused", **words)
             run(server, *WORK)
             if not VERSIONS[major].warns_of_missing_publications:
+                run(server, "DROP PUBLICATION brief", "INSERT INTO u VALUES (5, 6)")
                 for proxy in sides.both:
                     fail(proxy)
             assert all(stream(proxy) > 5 for proxy in sides.both)
@@ -248,10 +249,10 @@ def converse(proxy: RecordingProxy, name: str, commands: Sequence[str], **words:
 
 
 def fail(proxy: RecordingProxy) -> None:
-    """Begin a stream of a publication that is not there, which ends at the first change."""
+    """Begin a stream of a publication that has been dropped, which ends at the first change after that."""
     with connect(proxy, "failing") as connection:
         session = connection.pgconn
-        session.send_query(b"START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1', publication_names 'missing')")
+        session.send_query(b"START_REPLICATION SLOT q LOGICAL 0/0 (proto_version '1', publication_names 'brief')")
         answered(session)
         while copied(session):
             pass

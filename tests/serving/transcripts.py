@@ -31,6 +31,7 @@ _UNTOLD = re.compile(rb"[FLR]|W.* callback, associated LSN")
 """Fields of errors that the service does not send: places in PostgreSQL's source, and in which call a plugin failed."""
 
 _APPLICATION = re.compile(r"^F startup .*application_name\\x00(.*?)\\x00")
+_COMMIT = re.compile("B w [0-9A-F]+ [0-9A-F]+ b['\"]C")
 _IS_TAKEN = "is active for PID"
 
 
@@ -97,8 +98,13 @@ class _Stream:
             self._sides[message.side].append(_line(message))
 
     def lines(self) -> Iterator[str]:
-        """Give what both have said."""
-        yield from self._sides[BACKEND]
+        """Give what both have said; where a stream has failed, without the begin of the transaction that it was at."""
+        lines = self._sides[BACKEND]
+        failure = next((i for i, line in enumerate(lines) if line.startswith("B E ")), len(lines))
+        end = failure
+        while failure < len(lines) and end and not _COMMIT.match(lines[end - 1]):
+            end -= 1
+        yield from (*lines[:end], *lines[failure:])
         yield from self._sides[FRONTEND]
 
     def _take_wal(self, body: bytes) -> None:
