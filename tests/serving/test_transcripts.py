@@ -334,11 +334,16 @@ class Subscribers:
         return str(row[0])
 
 
-PAIRS = [(16, 18), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((14, 18), (18, 18), (19, 19), (18, 14)))]
+OPTIONS = "binary = true, streaming = on, origin = none"
+LIVES = [
+    (16, 18, ""),
+    *(pytest.param(*pair, "", marks=pytest.mark.slow) for pair in ((14, 18), (18, 18), (19, 19), (18, 14))),
+    *(pytest.param(major, 18, OPTIONS, marks=pytest.mark.slow) for major in (16, 18)),
+]
 
 
-@pytest.mark.parametrize(("major", "subscriber_major"), PAIRS)
-def test_the_life_of_a_subscription(tmp_path: Path, major: int, subscriber_major: int) -> None:
+@pytest.mark.parametrize(("major", "subscriber_major", "options"), LIVES)
+def test_the_life_of_a_subscription(tmp_path: Path, major: int, subscriber_major: int, options: str) -> None:
     """Tables are copied, changes follow, publications change, it stands still, goes on, and is dropped."""
     with small_server(major) as publisher, small_server(subscriber_major) as subscriber:
         filtered = "(id, b) WHERE (id > 5)" if major >= 15 else ""
@@ -350,12 +355,12 @@ def test_the_life_of_a_subscription(tmp_path: Path, major: int, subscriber_major
         with sides_of(publisher, tmp_path) as sides:
             both = Subscribers(subscriber, sides)
             both.do(*SUBSCRIBED)
-            live(publisher, both)
+            live(publisher, both, f"WITH ({options})" if options else "")
 
 
-def live(publisher: EmbeddedPostgres, both: Subscribers) -> None:
+def live(publisher: EmbeddedPostgres, both: Subscribers, options: str) -> None:
     """Make the subscription, change it, and drop it."""
-    both.do("CREATE SUBSCRIPTION s CONNECTION 'CONNINFO' PUBLICATION p")
+    both.do(f"CREATE SUBSCRIPTION s CONNECTION 'CONNINFO' PUBLICATION p {options}")
     both.wait_ready(3)
     run(publisher, "UPDATE t SET name = upper(name) WHERE id % 3 = 0", "INSERT INTO f VALUES (20, 'x', 1), (1, 'y', 1)")
     both.wait("SELECT count(*) FROM t WHERE name LIKE 'N%'", "33")

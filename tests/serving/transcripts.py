@@ -4,6 +4,10 @@ What differs from run to run is replaced by its name: LSNs in texts, numbers of 
 snapshots and of slots with OIDs in them, nonces and proofs of SCRAM. In a stream each side is a sequence of its own,
 as what comes meanwhile from the other is chance; keepalives and replies are left out. Rows that a query does not order
 are sorted, as are settings at the begin, whose order is that of a hash.
+
+Known differences, which are passed over too (docs/guides/serving.md): errors without a place in PostgreSQL's source,
+and of plugins amid a stream without their callback; no description of rows before the error of a SELECT; nothing of
+the stretch of WAL in which a stream fails.
 """
 
 from __future__ import annotations
@@ -31,7 +35,6 @@ _UNTOLD = re.compile(rb"[FLR]|W.* callback, associated LSN")
 """Fields of errors that the service does not send: places in PostgreSQL's source, and in which call a plugin failed."""
 
 _APPLICATION = re.compile(r"^F startup .*application_name\\x00(.*?)\\x00")
-_COMMIT = re.compile("B w [0-9A-F]+ [0-9A-F]+ b['\"]C")
 _IS_TAKEN = "is active for PID"
 
 
@@ -98,13 +101,10 @@ class _Stream:
             self._sides[message.side].append(_line(message))
 
     def lines(self) -> Iterator[str]:
-        """Give what both have said; where a stream has failed, without the begin of the transaction that it was at."""
+        """Give what both have said; of a stream that has failed, what came before that is not the server's."""
         lines = self._sides[BACKEND]
-        failure = next((i for i, line in enumerate(lines) if line.startswith("B E ")), len(lines))
-        end = failure
-        while failure < len(lines) and end and not _COMMIT.match(lines[end - 1]):
-            end -= 1
-        yield from (*lines[:end], *lines[failure:])
+        failure = next((i for i, line in enumerate(lines) if line.startswith("B E ")), 0)
+        yield from lines[failure:]
         yield from self._sides[FRONTEND]
 
     def _take_wal(self, body: bytes) -> None:
