@@ -155,12 +155,19 @@ def test_pg_receivewal(tmp_path: Path, major: int) -> None:
         receive("none", "--slot", "p", "--create-slot")
         for _ in range(2):
             run(server, FILL)
-            receive("with", "--slot", "p", "--endpos", now(server))
-        receive("without", "--endpos", now(server))
+            receive("with", "--slot", "p", "--endpos", passed(server))
+        receive("without", "--endpos", passed(server))
         receive("none", "--slot", "p", "--drop-slot")
         receive("none", "--slot", "p", "--drop-slot")
         received = [sum(map(has_wal, proxy.recordings)) for proxy in sides.both]
     assert received == [3, 3]
+
+
+def passed(server: EmbeddedPostgres) -> str:
+    """Return an LSN that WAL has been written beyond: pg_receivewal waits for that."""
+    lsn = now(server)
+    now(server)
+    return lsn
 
 
 def has_wal(recording: Recording) -> bool:
