@@ -210,6 +210,9 @@ class PluginError(HeadwaterError):
     Args:
         message, lsn, file, hint: see :class:`HeadwaterError`.
         sqlstate: the server's code for it (``utils/errcodes.txt``); ``XX000``, an internal error, where it has none.
+
+    Attributes:
+        context: where it was called, in the server's words; None where nobody is told.
     """
 
     def __init__(
@@ -223,6 +226,7 @@ class PluginError(HeadwaterError):
     ) -> None:
         super().__init__(message, lsn=lsn, file=file, hint=hint)
         self.sqlstate = sqlstate
+        self.context: str | None = None
 
 
 class ServerError(HeadwaterError):

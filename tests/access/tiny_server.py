@@ -92,11 +92,13 @@ class TinyServer:
                 (length,) = struct.unpack_from(">I", header, 1)
                 state.check_header(header[:1], length)
                 state = state.step(header[:1], _exactly(connection, length - 4))
+            connection.sendall(state.messages)
+            user = state.user
         except SessionError as error:
             connection.sendall(report_of(error, "FATAL").as_bytes())
             return
-        connection.sendall(state.messages + parameter_status("server_version", str(self.access.version)))
-        connection.sendall(parameter_status("authenticated", state.user.name))
+        connection.sendall(parameter_status("server_version", str(self.access.version)))
+        connection.sendall(parameter_status("authenticated", user.name))
         connection.sendall(backend_key_data(7, b"\0\0\0\x09") + ready_for_query(IDLE))
         connection.recv(1)
 

@@ -17,8 +17,8 @@ from headwater.walsender.sql.results import Result
 from oracle.subscriber_queries import SEARCH_PATH
 
 Rows = list[tuple[bytes | None, ...]]
-Answer = tuple[list[tuple[str, int, int, int]], Rows, str]
-"""Names, types, sizes and modifiers of columns; rows; the tag."""
+Answer = tuple[list[tuple[str, int, int, int, int, int]], Rows, str]
+"""Columns: names, types, sizes, modifiers, and of which relation they are which; rows; the tag."""
 
 
 def replication_connection(server: EmbeddedPostgres, database: str = "postgres") -> abc.PGconn:
@@ -36,7 +36,11 @@ def said_by(connection: abc.PGconn, text: str) -> Answer:
     assert result.status == pq.ExecStatus.TUPLES_OK, (text, result.error_message)
     fields = range(result.nfields)
     columns = [
-        ((result.fname(field) or b"").decode(), result.ftype(field), result.fsize(field), result.fmod(field))
+        (
+            (result.fname(field) or b"").decode(),
+            *(result.ftype(field), result.fsize(field), result.fmod(field)),
+            *(result.ftable(field), result.ftablecol(field)),
+        )
         for field in fields
     ]
     rows = [tuple(result.get_value(row, field) for field in fields) for row in range(result.ntuples)]
@@ -45,7 +49,10 @@ def said_by(connection: abc.PGconn, text: str) -> Answer:
 
 def ours(text: str, result: Result) -> Answer:
     """Return our answer in the same form."""
-    columns = [(column.name, column.type, column.size, column.modifier) for column in result.columns]
+    columns = [
+        (column.name, column.type, column.size, column.modifier, column.table, column.number)
+        for column in result.columns
+    ]
     return columns, ordered(text, list(result.rows)), result.tag
 
 

@@ -173,5 +173,5 @@ def report_of(error: HeadwaterError, severity: str = "ERROR", context: str | Non
     if isinstance(error, SessionError):
         return Report(severity, error.sqlstate, text, error.detail, hint, context, error.position)
     if isinstance(error, PluginError):
-        return Report(severity, error.sqlstate, text, None, hint, context)
+        return Report(severity, error.sqlstate, text, None, hint, context or error.context)
     return Report(severity, INTERNAL_ERROR, error.one_line(), None, None, context)

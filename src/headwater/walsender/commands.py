@@ -22,7 +22,14 @@ from headwater.protocol.replication_commands import (
     Show,
     TimelineHistory,
 )
-from headwater.walsender.replies import created_slot, identify_system, read_slot, shown, timeline_history
+from headwater.walsender.replies import (
+    created_slot,
+    history_columns,
+    identify_system,
+    read_slot,
+    shown,
+    timeline_history,
+)
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.slot_commands import EXPORT, USE, alter_slot, create_physical_slot, create_slot, new_slot
 
@@ -66,8 +73,8 @@ class ReplicationCommands:
         if isinstance(command, ReadReplicationSlot):
             return await to_thread(lambda: self._read(command))
         if isinstance(command, TimelineHistory):
-            file = await to_thread(lambda: cluster.timeline_history(command.timeline))
-            return timeline_history(cluster.version, *file)
+            self._context.connection.send(history_columns(cluster.version))
+            return timeline_history(*await to_thread(lambda: cluster.timeline_history(command.timeline)))
         raise SessionError(f"{type(command).__name__} is not supported", sqlstate=FEATURE_NOT_SUPPORTED)
 
     def _read(self, command: ReadReplicationSlot) -> bytes:

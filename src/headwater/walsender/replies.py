@@ -55,11 +55,15 @@ def shown(name: str, value: str) -> bytes:
     return result([text_column(name)], [[text(value)]], "SHOW")
 
 
-def timeline_history(version: Version, name: str, content: bytes) -> bytes:
-    """Return the result of TIMELINE_HISTORY."""
+def history_columns(version: Version) -> bytes:
+    """Return what the result of TIMELINE_HISTORY begins with, whether there is such a file or not."""
     modifier = -1 if version.sends_history_as_text else 0
-    columns = [Column(name, TEXT, -1, modifier) for name in ("filename", "content")]
-    return result(columns, [[text(name), content]], "TIMELINE_HISTORY")
+    return row_description([Column(name, TEXT, -1, modifier) for name in ("filename", "content")])
+
+
+def timeline_history(name: str, content: bytes) -> bytes:
+    """Return the rest of the result of TIMELINE_HISTORY."""
+    return data_row([text(name), content]) + command_complete("TIMELINE_HISTORY")
 
 
 def next_timeline(version: Version, timeline: SentTimeline) -> bytes:

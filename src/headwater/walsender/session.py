@@ -183,8 +183,9 @@ class Session:
             state.check_header(*await self._connection.message_header())
             state = state.step(*await self._connection.message())
         self._connection.send(state.messages)
+        user = state.user
         log.info("connection authorized: user=%s database=%s", request.user, request.database)
-        return state.user
+        return user
 
     def _show(self, request: SessionRequest) -> None:
         """Show who is connected."""

@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 
-from headwater.errors import PluginError, SessionError
+from headwater.errors import SessionError
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
@@ -35,6 +35,7 @@ from headwater.rows.items import Messages
 from headwater.slots.slot import Slot
 from headwater.walsender.copying.upstream import Settings
 from headwater.walsender.functions.slot_functions import AskedChanges
+from headwater.walsender.plugin_errors import running, starting
 from headwater.walsender.served_cluster import ServedCluster
 
 _WINDOW = WindowBounds(64 << 20)
@@ -74,7 +75,8 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
     request = _request(cluster, slot, asked, settings)
     goes_on = limit > slot.confirmed_lsn and asked.upto_count >= 0
     asked_for = replace(request, end=limit) if goes_on else request
-    opened = open_request(asked_for, kept_state=kept_in_slot(slot), directory=cluster.look())
+    with starting(request.slot, slot.request.plugin):
+        opened = open_request(asked_for, kept_state=kept_in_slot(slot), directory=cluster.look())
     if not asked.is_binary and not opened.plugin.traits.is_text:
         raise SessionError(
             f'logical decoding output plugin "{slot.request.plugin}" produces binary output, but function '
@@ -84,11 +86,8 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
     if not goes_on:
         return Changes((), lambda: None)
     reader = _Reader(opened, asked.upto_count)
-    try:
+    with running():
         rows = list(reader.rows())
-    except PluginError as error:
-        # A window is nothing that this client could ask for.
-        raise SessionError(error.message, sqlstate=error.sqlstate) from None
     stop = reader.stopped_at
     if stop is None:
         return Changes(rows, reader.last_state)

@@ -30,6 +30,7 @@ from headwater.walsender.folds.subscription import Subscription
 from headwater.walsender.left_timelines import follow_left_timeline
 from headwater.walsender.operating.activity import StreamActivity
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
+from headwater.walsender.plugin_errors import running, starting
 from headwater.walsender.replies import next_timeline
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.slot_commands import is_true
@@ -87,7 +88,8 @@ class StreamCommands:
         self._context.activity.stream = activity
         try:
             await to_thread(feed.start)
-            return await stream.run()
+            with running():
+                return await stream.run()
         finally:
             self._context.activity.stream = None
             await to_thread(feed.stop)
@@ -179,7 +181,8 @@ class StreamCommands:
             lsn_text(slot.restart_lsn, cluster.version),
         )
         wake = self._context.connection.wake_from_thread
-        return self._context.served.folds.subscription(request, kept_in_slot(slot), wake)
+        with starting(command.slot, slot.request.plugin):
+            return self._context.served.folds.subscription(request, kept_in_slot(slot), wake)
 
     def _check_no_transaction(self) -> None:
         if self._context.statements.transaction.status != IDLE:

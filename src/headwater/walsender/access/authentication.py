@@ -97,7 +97,7 @@ class Access:
             raise _failed("Peer", request.user)
         if method is Method.CERT:
             _check_certificate(peer, request.user)
-        return self.grant(request)
+        return Granted(self, request)
 
     def _begin_scram(self, request: SessionRequest, peer: Peer) -> Pending:
         user = self.users.by_name.get(request.user)
@@ -106,12 +106,11 @@ class Access:
         login = Login(request.user, verifier, self.users.secret, self.nonce(), binding)
         return Pending(self, request, login, authentication(_SASL, login.mechanisms))
 
-    def grant(self, request: SessionRequest, messages: bytes = b"") -> Granted:
-        """Let a user in who has proved who it is.
+    def user(self, request: SessionRequest) -> User:
+        """Return the user that a client has proved to be.
 
         Args:
             request: what the client asks for.
-            messages: to be sent before AuthenticationOk.
 
         Raises:
             SessionError: there is no such user, or it must not do what it asks for.
@@ -126,20 +125,30 @@ class Access:
         if is_physical(request) and not user.may_copy_all:
             detail = "This user may read publications, but not do physical replication."
             raise SessionError(_NOT_PERMITTED, sqlstate=INSUFFICIENT_PRIVILEGE, detail=detail)
-        return Granted(user, messages + AUTHENTICATION_OK)
+        return user
 
 
 @dataclass(frozen=True)
 class Granted:
-    """A login that has succeeded.
+    """A login in which the client has proved who it is, which it is told before its rights are looked at.
 
     Attributes:
-        user: who is in.
+        access: what it is checked by; request: what the client asks for.
         messages: to be sent; the last one is AuthenticationOk.
     """
 
-    user: User
-    messages: bytes
+    access: Access
+    request: SessionRequest
+    messages: bytes = AUTHENTICATION_OK
+
+    @property
+    def user(self) -> User:
+        """Who is in.
+
+        Raises:
+            SessionError: there is no such user, or it must not do what it asks for.
+        """
+        return self.access.user(self.request)
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,7 +195,7 @@ class Pending:
         self.check_header(kind, len(body) + 4)
         if isinstance(self.state, Challenge):
             final = self.state.final(body)
-            return self.access.grant(self.request, authentication(_SASL_FINAL, final))
+            return Granted(self.access, self.request, authentication(_SASL_FINAL, final) + AUTHENTICATION_OK)
         if self.is_begun:
             return self._challenge(self.state, body)
         mechanism, rest = split_initial_response(body)

@@ -17,7 +17,7 @@ Known gaps:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from headwater.catalog.relation import Column as TableColumn
@@ -27,6 +27,7 @@ from headwater.definitions.reading import DefinitionSource
 from headwater.errors import HeadwaterError, SessionError, UnsupportedDefinitionError
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pg.version import Version
+from headwater.protocol.backend_messages import Column
 from headwater.protocol.startup import MOST_NAME_BYTES
 from headwater.rows.session import SessionSettings
 from headwater.walsender.sql.published_tables import (
@@ -123,17 +124,19 @@ class PublisherAnswers:
     def has_all_tables(self, match: Match) -> Result:
         publications = existing_publications([_as_name(match.text("name"))], self.catalog)
         rows = [(bool_value(publication.all_tables),) for publication in publications]
-        return selected([bool_column("puballtables")], rows)
+        return selected(self._placed("pg_publication", bool_column("puballtables")), rows)
 
     def publications(self, match: Match) -> Result:
         publications = existing_publications(map(_as_name, match.texts("names")), self.catalog)
-        return selected([name_column("pubname")], [(text_value(publication.name),) for publication in publications])
+        columns = self._placed("pg_publication", name_column("pubname"))
+        return selected(columns, [(text_value(publication.name),) for publication in publications])
 
     def tables(self, match: Match, *, slot: str = "names", has_kind: bool = False, has_names: bool = False) -> Result:
         """Answer from the view pg_publication_tables."""
-        columns = [name_column("schemaname"), name_column("tablename")]
+        view = "pg_publication_tables"
+        columns = self._placed(view, name_column("schemaname"), name_column("tablename"))
         columns += [char_column("relkind")] if has_kind else []
-        columns += [name_array_column("attnames")] if has_names else []
+        columns += self._placed(view, name_array_column("attnames")) if has_names else []
         publications = existing_publications(map(_as_name, match.texts(slot)), self.catalog)
         rows = []
         for table in tables_of_each(publications, self.catalog):
@@ -145,7 +148,10 @@ class PublisherAnswers:
     def gathered_tables(self, match: Match, *, has_kind: bool = False, has_sequences: bool = False) -> Result:
         """Answer from one call of pg_get_publication_tables with all publications."""
         kinds = [char_column("relkind")] if has_kind else []
-        columns = [name_column("nspname"), name_column("relname"), *kinds, int2vector_column("attrs")]
+        schema, names = [name_column("nspname")], [name_column("relname"), *kinds]
+        if not has_sequences:  # a column of a UNION is of no table
+            schema, names = self._placed("pg_namespace", *schema), self._placed("pg_class", *names)
+        columns = [*schema, *names, int2vector_column("attrs")]
         publications = existing_publications(map(_as_name, match.texts("names")), self.catalog)
         rows = []
         for table in published_tables(publications, self.catalog):
@@ -159,14 +165,15 @@ class PublisherAnswers:
         return distinct((text_value(row.namespace), text_value(row.name), b"S", None) for row in sequences)
 
     def tables_of_subscriptions(self, _: Match) -> Result:
-        return selected([name_column("pubname")], [])
+        return selected(self._placed("pg_publication", name_column("pubname")), [])
 
     def relation(self, match: Match) -> Result:
         schema, name = (_as_name(match.text(slot)) for slot in ("schema", "table"))
         oid = self.catalog.relation_named(schema, name)
         classes = [] if oid is None else self.catalog.class_rows(oid)
         rows = [(number_value(row.oid), text_value(row.replica_identity), text_value(row.kind)) for row in classes]
-        return selected([oid_column("oid"), char_column("relreplident"), char_column("relkind")], rows)
+        columns = oid_column("oid"), char_column("relreplident"), char_column("relkind")
+        return selected(self._placed("pg_class", *columns), rows)
 
     def column_lists(self, match: Match, *, in_one_call: bool = False) -> Result:
         rows: list[Row] = []
@@ -188,7 +195,8 @@ class PublisherAnswers:
         """Answer which columns a table has, and which of them are in its replica identity index."""
         numbers = [int2_column("attnum")] if has_number else []
         generated = [bool_column(_UNNAMED)] if tells_generated else []
-        columns = [*numbers, name_column("attname"), oid_column("atttypid"), bool_column(_UNNAMED), *generated]
+        named = self._placed("pg_attribute", *numbers, name_column("attname"), oid_column("atttypid"))
+        columns = [*named, bool_column(_UNNAMED), *generated]
         relation = self.catalog.relation(match.number("relation"))
         identity = self.catalog.identity_index_columns(match.number("oid"))
         rows: list[Row] = []
@@ -199,6 +207,15 @@ class PublisherAnswers:
             flags = [bool_value(bool(column.generated))] if tells_generated else []
             rows.append((*row[0 if has_number else 1 :], *flags))
         return selected(columns, rows)
+
+    def _placed(self, name: str, *columns: Column) -> list[Column]:
+        """Return columns with their places in a catalog, or a view, that they are columns of."""
+        oid = self.catalog.relation_named("pg_catalog", name)
+        relation = None if oid is None else self.catalog.relation(oid)
+        if oid is None or relation is None:
+            return list(columns)
+        numbers = {column.name: column.number for column in relation.columns}
+        return [replace(column, table=oid, number=numbers[column.name]) for column in columns]
 
     def row_filters(self, match: Match, *, in_one_call: bool = False) -> Result:
         tables = self._of_table(match, in_one_call)
