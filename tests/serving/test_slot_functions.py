@@ -326,6 +326,34 @@ def test_as_many_slots_as_there_may_be(tmp_path: Path) -> None:
     assert different == [], "\n".join(map(str, different))
 
 
+ENCODED = (
+    'SELECT slot_name AS "n\u00e9" FROM pg_replication_slots WHERE false',
+    'SELECT "n\u00e9" FROM pg_replication_slots',
+    "SELECT pg_drop_replication_slot('n\u00e9')",
+    'SHOW "n\u00e9"',
+    "SELECT 1",
+)
+"""Statements whose names and errors have a character beyond ASCII."""
+
+ESCAPED = (r"SELECT pg_drop_replication_slot(U&'n\00e9')", r'SELECT 1 AS U&"n\00e9"', "SELECT 2")
+"""Statements of characters that come by an escape, as the client's encoding has none of them."""
+
+
+def test_names_and_errors_are_in_the_clients_encoding(tmp_path: Path) -> None:
+    """An encoding that lacks a character is an error of its own; one that has it is used."""
+    codecs = {"LATIN1": "latin-1", "EUC_JIS_2004": "euc_jis_2004", "UTF8": "utf-8", "WIN1251": "ascii"}
+    different = []
+    with small_server(16) as server, served(server, tmp_path) as serving:
+        for encoding, codec in codecs.items():
+            theirs, ours = places(server, serving, client_encoding=encoding)
+            with connected(**theirs) as server_side, connected(**ours) as our_side:
+                for text in (statement.encode(codec) for statement in (ESCAPED if codec == "ascii" else ENCODED)):
+                    answers = [answer_in(side.exec_(text), side) for side in (server_side, our_side)]
+                    if answers[0] != answers[1]:
+                        different.append((encoding, text, *answers))
+    assert different == [], "\n".join(map(str, different))
+
+
 def test_what_cannot_be_answered(tmp_path: Path) -> None:
     """A statement that no layer can answer is refused with a hint that names what it lacks."""
     asked = {

@@ -6,7 +6,7 @@ PostgreSQL: protocol-message-formats, pqformat.c, elog.c (send_message_to_fronte
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError, PluginError, SessionError
@@ -54,9 +54,18 @@ def message(kind: bytes, body: bytes) -> bytes:
     return kind + struct.pack(">I", len(body) + 4) + body
 
 
-def c_string(text: str) -> bytes:
+EncodeText = Callable[[str], bytes]
+"""Encodes a text as a client wants it."""
+
+
+def in_utf8(text: str) -> bytes:
+    """EncodeText a text in UTF-8; surrogates are bytes that are no character."""
+    return text.encode(*_TEXT)
+
+
+def c_string(text: str, encode: EncodeText = in_utf8) -> bytes:
     """Return a text with the zero byte that ends it."""
-    return text.encode(*_TEXT) + b"\0"
+    return encode(text) + b"\0"
 
 
 def authentication(code: int, data: bytes = b"") -> bytes:
@@ -84,14 +93,14 @@ def ready_for_query(status: bytes) -> bytes:
     return message(b"Z", status)
 
 
-def row_description(columns: Sequence[Column], formats: Sequence[int] = ()) -> bytes:
+def row_description(columns: Sequence[Column], formats: Sequence[int] = (), encode: EncodeText = in_utf8) -> bytes:
     """Return RowDescription of columns, in a format each; without formats in text format."""
     body = [struct.pack(">h", len(columns))]
     for i, column in enumerate(columns):
         form = formats[i] if formats else 0
         place = column.table, column.number
         fields = struct.pack(">IhIhih", *place, column.type, column.size, column.modifier, form)
-        body += [c_string(column.name), fields]
+        body += [c_string(column.name, encode), fields]
     return message(b"T", b"".join(body))
 
 
@@ -141,7 +150,7 @@ class Report:
     context: str | None = None
     position: int | None = None
 
-    def as_bytes(self) -> bytes:
+    def as_bytes(self, encode: EncodeText = in_utf8) -> bytes:
         """Return ErrorResponse, or NoticeResponse where nothing has failed."""
         fields = {
             "S": self.severity,
@@ -153,7 +162,7 @@ class Report:
             "P": None if self.position is None else str(self.position),
             "W": self.context,
         }
-        body = b"".join(name.encode() + c_string(text) for name, text in fields.items() if text is not None)
+        body = b"".join(name.encode() + c_string(text, encode) for name, text in fields.items() if text is not None)
         is_error = self.severity in ("ERROR", "FATAL", "PANIC")
         return message(b"E" if is_error else b"N", body + b"\0")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import OBJECT_NOT_IN_PREREQUISITE_STATE, QUERY_CANCELED
-from headwater.protocol.backend_messages import parameter_status, ready_for_query, report_of
+from headwater.protocol.backend_messages import Report, parameter_status, ready_for_query, report_of
 from headwater.protocol.replication_messages import present
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.connection import Connection
@@ -138,7 +138,14 @@ class SessionContext:
         report = report_of(error, context=context)
         self.served.counts.failed(report.sqlstate)
         log_report(report, self.text)
-        self.connection.send(report.as_bytes())
+        self.connection.send(self._encoded(report))
+
+    def _encoded(self, report: Report) -> bytes:
+        """Return what the client is told; where its encoding lacks a character of that, that it does (elog.c)."""
+        try:
+            return report.as_bytes(self.statements.settings.encoded)
+        except SessionError as error:
+            return report_of(error).as_bytes()
 
     def drop_exported(self) -> None:
         """Take back the snapshot that was exported: the next command does, whatever it is."""

@@ -31,6 +31,7 @@ from headwater.protocol.backend_messages import (
     IDLE,
     IN_FAILED_TRANSACTION,
     Column,
+    EncodeText,
     Value,
     command_complete,
     data_row,
@@ -129,6 +130,10 @@ class Statements:
         """The encoding of texts on the connection."""
         return self.settings.client_encoding
 
+    def encoded(self, text: str) -> bytes:
+        """Encode a name as the client gets it."""
+        return self.settings.encoded(text)
+
     def check_not_failed(self) -> None:
         """Check that the transaction has not failed.
 
@@ -168,7 +173,7 @@ class Statements:
         for statement in self.parsed(query):
             prepared = self._prepared(statement, ParameterTypes(is_open=False))
             outcome = prepared.bind([])(())
-            yield from _sent(outcome)
+            yield from _sent(outcome, self.settings.encoded)
 
     def parsed(self, query: str) -> list[ParsedStatement]:
         """Split a query into statements; a long one, which is not parsed, can be one of a known shape."""
@@ -500,11 +505,11 @@ def _refused(text: str, reason: str, what: str = "") -> SessionError:
     )
 
 
-def _sent(outcome: Outcome) -> Iterator[bytes]:
+def _sent(outcome: Outcome, encode: EncodeText) -> Iterator[bytes]:
     """Give the messages that answer a statement of a simple query, in pieces."""
     pending = [outcome.before]
     if outcome.columns is not None:
-        pending.append(row_description(outcome.columns))
+        pending.append(row_description(outcome.columns, (), encode))
     size, count, rows = 0, 0, outcome.opened()
     with closing(rows):
         for row in rows.take(None):

@@ -61,6 +61,9 @@ class Preparing(Protocol):
     def client_encoding(self) -> str:
         """The encoding of texts on the connection."""
 
+    def encoded(self, text: str) -> bytes:
+        """Encode a name as the client gets it."""
+
 
 class ExtendedQueries:
     """The extended queries of one session.
@@ -129,10 +132,10 @@ class ExtendedQueries:
         if message.kind == STATEMENT:
             statement = portals.statement(self._text(message.name))
             self._check_not_failed(is_allowed=statement.columns is None)
-            return parameter_description(statement.parameters) + _described(statement.columns)
+            return parameter_description(statement.parameters) + self._described(statement.columns)
         portal = portals.portal(self._text(message.name))
         self._check_not_failed(is_allowed=portal.columns is None)
-        return _described(portal.columns, portal.column_formats())
+        return self._described(portal.columns, portal.column_formats())
 
     def execute(self, body: bytes) -> Iterator[bytes]:
         """Run a portal, or go on with it."""
@@ -152,6 +155,9 @@ class ExtendedQueries:
         else:
             portals.drop(self._text(message.name))
         return CLOSE_COMPLETE
+
+    def _described(self, columns: Sequence[Column] | None, formats: Sequence[int] = ()) -> bytes:
+        return NO_DATA if columns is None else row_description(columns, formats, self._preparing.encoded)
 
     def _text(self, data: bytes) -> str:
         return decode_name(data, self._preparing.client_encoding)
@@ -193,10 +199,6 @@ def executed(portal: Portal, row_limit: int) -> Iterator[bytes]:
     tag = f"{outcome.tag} {count}" if outcome.is_query else outcome.tag
     assert portal.rows is not None
     yield portal.rows.notices() + command_complete(tag) + outcome.after
-
-
-def _described(columns: Sequence[Column] | None, formats: Sequence[int] = ()) -> bytes:
-    return NO_DATA if columns is None else row_description(columns, formats)
 
 
 def _check_formats(formats: Sequence[int], columns: Sequence[Column] | None) -> None:

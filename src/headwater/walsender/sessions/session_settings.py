@@ -19,6 +19,7 @@ from headwater.pg.sqlstates import (
     UNTRANSLATABLE_CHARACTER,
 )
 from headwater.pg.version import Version
+from headwater.protocol.backend_messages import in_utf8
 from headwater.rows.session import FLOAT_DIGITS, INTERVAL_STYLES, SessionSettings
 from headwater.walsender.operating.timeouts import TIMEOUTS, parse_timeout, shown_timeout
 
@@ -227,9 +228,19 @@ class ClientSettings:
             return value
         try:
             return encode_text(value.decode("utf-8", "surrogateescape"), encoding)
-        except UnicodeEncodeError:
-            text = conversion_error(UTF8, encoding, value)
+        except UnicodeEncodeError as error:
+            text = conversion_error(UTF8, encoding, in_utf8(error.object))
             raise SessionError(text, sqlstate=UNTRANSLATABLE_CHARACTER) from None
+
+    def encoded(self, text: str) -> bytes:
+        """Encode a name or a message as the client gets it.
+
+        Raises:
+            SessionError: the client's encoding lacks a character.
+        """
+        value = self.sent(in_utf8(text))
+        assert value is not None
+        return value
 
     @property
     def sender_timeout(self) -> float:
