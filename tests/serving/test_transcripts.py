@@ -19,6 +19,7 @@ from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.version import VERSIONS
 from headwater.protocol.scram import Verifier
 from headwater.walsender.access.users import User, Users, write_users
+from packaged_servers import is_packaged
 from serving.answers import conninfo_at
 from serving.recording_proxy import Recording, RecordingProxy
 from serving.service import END_SECONDS, Serving, backup_of, client, recvlogical, wait_until
@@ -342,9 +343,10 @@ class Subscribers:
 
 
 OPTIONS = "binary = true, streaming = on, origin = none"
+SLOW_PAIRS = [pair for pair in ((14, 18), (18, 18), (19, 19), (18, 14)) if all(map(is_packaged, pair))]
 LIVES = [
     (16, 18, ""),
-    *(pytest.param(*pair, "", marks=pytest.mark.slow) for pair in ((14, 18), (18, 18), (19, 19), (18, 14))),
+    *(pytest.param(*pair, "", marks=pytest.mark.slow) for pair in SLOW_PAIRS),
     *(pytest.param(major, 18, OPTIONS, marks=pytest.mark.slow) for major in (16, 18)),
 ]
 

@@ -24,6 +24,7 @@ from serving.recording_proxy import ANSWERED, ASKED, BACKEND, CLOSED, FRONTEND, 
 
 _NAMES = (
     (re.compile(rb"pg_\d+_sync_\d+_\d+"), b"<slot of a table>"),
+    (re.compile(rb"\b(?!0/0+\b)[0-9A-F]{1,8}/0[0-9A-F]{7}\b"), b"<LSN with zeros>"),
     (re.compile(rb"\b(?!0/0+\b)[0-9A-F]{1,8}/[0-9A-F]{1,8}\b"), b"<LSN>"),
     (re.compile(rb"\b[0-9A-F]{8}-[0-9A-F]{8}-\d+\b"), b"<snapshot>"),
     (re.compile(rb"\bfor PID \d+"), b"for PID <PID>"),
