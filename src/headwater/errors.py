@@ -63,6 +63,8 @@ class HeadwaterError(Exception):
     Attributes:
         table: OID and name of the only table that it stands in the way of, where several land; None if that is not
             known.
+        good_until: LSN at which a window can end that has all before the transaction that it is about; None where that
+            is not known.
     """
 
     exit_code = 1
@@ -76,6 +78,7 @@ class HeadwaterError(Exception):
         self.file = file
         self.hint = hint
         self.table: tuple[int, str] | None = None
+        self.good_until: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message,), vars(self)

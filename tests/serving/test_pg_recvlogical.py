@@ -96,6 +96,29 @@ def test_a_stream_goes_on_as_wal_is_received(tmp_path: Path) -> None:
             assert serving.stop() == 0
 
 
+def test_a_stream_that_fails_has_all_before(tmp_path: Path) -> None:
+    """The publication is dropped: what committed before the next change is sent, again and again."""
+    with small_server(16) as server:
+        run(server, *TABLES)
+        catalog = backup_of(server, tmp_path / "base")
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            environments = (server.client_environment(), serving.environment())
+            for environment in environments:
+                make_slot_by_client(environment, 16, "s", "pgoutput")
+            run(server, *WORK[:4], "DROP PUBLICATION p", "INSERT INTO u VALUES (5)", "INSERT INTO u VALUES (6)")
+            for part in range(2):
+                files = [tmp_path / f"{part}-{number}" for number in range(2)]
+                errors = []
+                for environment, file in zip(environments, files, strict=True):
+                    flags = ("--slot", "s", "--start", "--no-loop", "-f", str(file), *OPTIONS["pgoutput"])
+                    streamed = recvlogical(environment, 16, *flags)
+                    assert streamed.returncode == 1
+                    errors.append(streamed.stderr)
+                assert all('publication "p" does not exist' in text for text in errors)
+                assert content(files[0]) == content(files[1])
+                assert len(content(files[0])) > 100_000
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_service_ends_when_streams_have_been_finished(command: Command, tmp_path: Path, number: int) -> None:
     with small_server(16) as server:

@@ -95,6 +95,7 @@ class PluginSender:
             yield
         except HeadwaterError as error:
             error.lsn = error.lsn if error.lsn is not None else lsn
-            end = Lsn(self.end_before(txn))
+            error.good_until = self.end_before(txn)
+            end = Lsn(error.good_until)
             error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
             raise

@@ -108,6 +108,7 @@ class SharedFold:
         self._bell: Bell | None = None
         self._windows: FoldWindows | None = None
         self._target, self._read = 0, Position(0, 0)
+        self._limit = 0
 
     def start(self) -> threading.Thread:
         """Begin; return the thread."""
@@ -219,23 +220,34 @@ class SharedFold:
     def _go(self, step: Go, look: Look) -> bool:
         """Go through a window; False: some of its WAL has not come."""
         assert self._windows is not None
-        self._target = step.target
+        self._target = min(step.target, self._limit) if self._limit > position_of(self) else step.target
         for output in self.outputs:
             output.begin_window()
         try:
-            window = self._windows.next(position_of(self), step.target, look)
+            window = self._windows.next(position_of(self), self._target, look)
             self._read = position_in(look.directory, window.behind.lsn)
             self._decode(window)
         except (AwaitedSegmentError, AwaitedCatalogError):
             self._begin_again()
             return False
-        except HeadwaterError:
+        except HeadwaterError as error:
             if len(self.outputs) == 1:
                 self._around.faults.note(self.outputs[0].request, step.target)
+                if self._may_come_nearer(error):
+                    self._begin_again()
+                    return True
             raise
         self._end_window(window)
         if position_of(self) >= look.end:
             self._note_end()
+        return True
+
+    def _may_come_nearer(self, error: HeadwaterError) -> bool:
+        """Tell whether transactions lie before one that fails: these are sent first, as by a server."""
+        until = error.good_until
+        if until is None or not 0 < position_of(self) < until < self._target:
+            return False
+        self._limit = until
         return True
 
     def _begin_again(self) -> None:
