@@ -112,6 +112,13 @@ def rows_of(serving: Serving) -> list[tuple[object, ...]]:
             return sorted(copy.rows())
 
 
+def tables_of(serving: Serving) -> list[str]:
+    """Return the names of tables, which the catalogs' server tells."""
+    with psycopg.connect(f"host=127.0.0.1 user=postgres dbname=postgres port={serving.port}") as connection:
+        query = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' ORDER BY 1"
+        return [row[0] for row in connection.execute(query)]
+
+
 def stream_of(serving: Serving, major: int, slot: str, file: Path, end: str) -> bytes:
     """Stream up to an LSN; return what the plugin says, from the first row on."""
     flags = ("--slot", slot, "--start", "--endpos", end, "-f", str(file), "-o", "include-xids=0")
@@ -138,6 +145,8 @@ def test_a_switch_below_what_was_read_is_followed(tmp_path: Path, major: int) ->
         flags = ("--slot", "ahead", "-f", str(tmp_path / "a"), "--no-loop", "--status-interval", "1")
         ahead = Streaming(serving.environment(), major, *flags, "--fsync-interval", "1")
         run(primary, "INSERT INTO t SELECT g, repeat('old', 100) FROM generate_series(100, 9999) g")
+        run(primary, "CREATE TABLE gone ()")
+        assert tables_of(serving) == ["gone", "t"]
         last = now(primary)
         wait_until(lambda: is_confirmed(serving, last))
         assert b"id[integer]:9999" in content(tmp_path / "a")
@@ -151,6 +160,7 @@ def test_a_switch_below_what_was_read_is_followed(tmp_path: Path, major: int) ->
         assert OFF_HISTORY in ahead.errors
         wait_until(lambda: identified(serving)[0] == 2)
         assert end <= identified(serving)[1] < int(Lsn.parse(last))
+        assert tables_of(serving) == ["t"]
         assert rows_of(serving) == [*((n, "common") for n in range(10)), *((n, "new") for n in range(10, 15))]
         streamed = stream_of(serving, major, "behind", tmp_path / "b", str(Lsn(end)))
         assert streamed == without_xids(expected)

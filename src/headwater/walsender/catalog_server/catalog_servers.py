@@ -3,6 +3,8 @@
 Job: give a standby that stands at the LSN that is asked for; start one on first need. A standby is made anew where the
 fold has found out that a file whose records were passed over is a catalog's: its records are in WAL that was given.
 
+A standby that has replayed what another history goes on with now, as the source was promoted below it, is made anew.
+
 Calls come from several threads; those for one standby take turns.
 """
 
@@ -21,6 +23,8 @@ from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import store_of
 from headwater.local_servers.server_errors import LocalServerError
 from headwater.local_servers.server_programs import ServerPrograms
+from headwater.reorder.commits.state import State
+from headwater.slots.history import Position, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
@@ -57,13 +61,14 @@ class _Place:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     standby: Standby | None = None
+    at: Position | None = None
     users: int = 0
     since: float = 0.0
 
     def close(self) -> None:
         if self.standby is not None:
             self.standby.close()
-        self.standby = None
+        self.standby = self.at = None
 
 
 @contextmanager
@@ -76,9 +81,9 @@ def _closed_on_failure(place: _Place) -> Iterator[None]:
         raise
 
 
-def _stands_at(place: _Place, lsn: int) -> bool:
-    standby = place.standby
-    return standby is not None and standby.feed.end == lsn
+def _stands_at(place: _Place, state: State) -> bool:
+    standby, at = place.standby, place.at
+    return standby is not None and standby.feed.end == state.lsn and at is not None and at.timeline == state.timeline
 
 
 def _close_all(places: Iterable[_Place]) -> None:
@@ -98,7 +103,7 @@ class CatalogServers:
         self._source = source
         self._lock = threading.Lock()
         self._present: dict[str, _Place] = {}
-        self._past: OrderedDict[tuple[str, int], _Place] = OrderedDict()
+        self._past: OrderedDict[tuple[str, Position], _Place] = OrderedDict()
         self._watch = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -123,6 +128,8 @@ class CatalogServers:
                 place.standby.check_runs()
                 return place.standby
             state = self._source.state_at_end(database) if snapshot is None else snapshot
+            if self._is_off(place, state.state):
+                place.close()
             if place.standby is not None and place.standby.feed.end >= state.state.lsn:
                 place.standby.check_runs()
                 return place.standby
@@ -134,7 +141,15 @@ class CatalogServers:
             else:
                 place.standby.files |= files
                 place.standby.go_on(self._source.wal(place.standby.feed.end), state.state.lsn)
+            place.at = position_of_state(state.state)
             return place.standby
+
+    def _is_off(self, place: _Place, state: State) -> bool:
+        """Tell whether a standby has replayed what is not of the history that a state is of."""
+        if place.standby is None or place.at is None or place.at.timeline == state.timeline:
+            return False
+        reached = Position(place.at.timeline, place.standby.feed.end)
+        return not reached.is_of(self._source.wal(state.restart_lsn))
 
     def end_idle(self) -> None:
         """Stop the standbys at past LSNs that nobody has used for long."""
@@ -174,9 +189,9 @@ class CatalogServers:
             LocalServerError: all are in use.
         """
         present = self._present.setdefault(database, _Place())
-        if snapshot is None or (not is_apart and _stands_at(present, snapshot.state.lsn)):
+        if snapshot is None or (not is_apart and _stands_at(present, snapshot.state)):
             return present, []
-        key = database, snapshot.state.lsn
+        key = database, position_of_state(snapshot.state)
         leaving = []
         if key not in self._past and len(self._past) >= MOST_PAST:
             unused = next((key for key, place in self._past.items() if not place.users), None)
