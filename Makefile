@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SOURCES := src tests tools bench
 # Three processes side by side, a file of tests to one of them: two leave two cores idle for two fifths of the time.
 # In the order of the rungs: else the files with few tests, which are the long ones, come last, and one process ends alone.
-BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 # Compiled modules are kept: else each process that a test starts would compile the whole package.
 export PYTHONDONTWRITEBYTECODE :=
