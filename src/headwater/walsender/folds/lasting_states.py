@@ -154,7 +154,8 @@ class StateWriter:
                 self._waiting[directory].written_at = time.monotonic()
 
     def _thin(self) -> None:
-        served: Collection[str] = {directory.directory.name for directory in self._waiting}
+        with self._changed:  # Databases are added meanwhile.
+            served: Collection[str] = {directory.directory.name for directory in self._waiting}
         remove_files(unneeded(all_files(self.slots), served, self._budget, time.time()))
 
 
