@@ -19,7 +19,7 @@ from headwater.errors import HeadwaterError, LakeError, errors_of_table
 from headwater.jobs.background_step import BackgroundStep
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Arrived, Handed, Work
-from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit
+from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.lakes.paused import PausedTable
 from headwater.lakes.target_directory import Lake
 from headwater.landing.brought_rows import brought_rows
@@ -47,6 +47,7 @@ from headwater.landing.tables.renamed_tables import ChoiceChange, choice_changes
 from headwater.landing.tables.rows_without_wal import WithoutWal, partitions_without_wal, require_wal, rows_without_wal
 from headwater.landing.tables.source_tables import SourceTable
 from headwater.landing.tables.window_cuts import CrowdedWindowError, WindowChanges, crowded
+from headwater.landing.window_commits import commit_tables
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.open_output import OpenOutput, scope_of
 from headwater.pipeline.requests.open_request import OpenRequest, settings_together, start_of
@@ -84,6 +85,14 @@ class LandingResult:
     resolved_lsn: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     paused: tuple[PausedTable, ...] = ()
+
+    def count(self, tables: Sequence[CommittedTable]) -> None:
+        """Add what was committed."""
+        for table in tables:
+            if table.rows:
+                self.rows[table.name] = self.rows.get(table.name, 0) + table.rows
+            self.files += table.files
+            self.bytes += table.bytes
 
 
 @dataclass(frozen=True)
@@ -579,20 +588,6 @@ class LandingPass:
 
     def _commit(self, settled: Sequence[Settled]) -> None:
         began = time.monotonic()
-        # No format has a table without columns: a mirror begins when its table has one.
-        settled = [table for table in settled if len(table.landing.schema)]
-        self.lake.tables.commit([self._commit_of(table) for table in settled])
-        tables = [
-            CommittedTable(table.landing.name, table.rows, len(table.added), sum(file.size for file in table.added))
-            for table in settled
-        ]
-        for table in tables:
-            if table.rows:
-                self.result.rows[table.name] = self.result.rows.get(table.name, 0) + table.rows
-            self.result.files += table.files
-            self.result.bytes += table.bytes
+        tables = commit_tables(self.lake, settled, self._source)
+        self.result.count(tables)
         self.watch.committed(tables, time.monotonic() - began)
-
-    def _commit_of(self, settled: Settled) -> TableCommit:
-        landed = Landed(settled.last, settled.landing.schema, self._source)
-        return TableCommit(settled.landing.table, settled.added, landed, settled.removed)

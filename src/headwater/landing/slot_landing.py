@@ -28,17 +28,18 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError, UsageError, errors_of_table, warn
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_schema import SPLIT, LakeSchema
-from headwater.lakes.lake_table import Landed, TableCommit, file_name
+from headwater.lakes.lake_table import file_name
 from headwater.lakes.landing_target import NEVER, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import Mode, mode_of
 from headwater.landing.landing_pass import LandingResult, moment
-from headwater.landing.landing_watch import NOBODY_WATCHES, CommittedTable, LandedWindow, LandingWatch
+from headwater.landing.landing_watch import NOBODY_WATCHES, LandedWindow, LandingWatch
 from headwater.landing.mirrors.landed_files import Landing, Merging, Settled, Written, notes
 from headwater.landing.slot_progress import SlotProgress
 from headwater.landing.tables.change_rows import STAGED, ChangeTable
 from headwater.landing.tables.source_tables import SourceTable, with_dropped
 from headwater.landing.tables.table_events import TableStory, identity_of
+from headwater.landing.window_commits import commit_tables
 from headwater.pipeline.slices.decode_job import SliceDecoder
 from headwater.pipeline.window_pipeline import timed
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns, qualified_name
@@ -245,22 +246,9 @@ class _SlotLanding:
 
     def _commit(self, settled: Sequence[Settled]) -> None:
         began = time.monotonic()
-        settled = [table for table in settled if len(table.landing.schema)]
-        self.lake.tables.commit([self._commit_of(table) for table in settled])
-        tables = [
-            CommittedTable(table.landing.name, table.rows, len(table.added), sum(file.size for file in table.added))
-            for table in settled
-        ]
-        for table in tables:
-            if table.rows:
-                self.result.rows[table.name] = self.result.rows.get(table.name, 0) + table.rows
-            self.result.files += table.files
-            self.result.bytes += table.bytes
+        tables = commit_tables(self.lake, settled, self.facts.source)
+        self.result.count(tables)
         self.watch.committed(tables, time.monotonic() - began)
-
-    def _commit_of(self, settled: Settled) -> TableCommit:
-        landed = Landed(settled.last, settled.landing.schema, self.facts.source)
-        return TableCommit(settled.landing.table, settled.added, landed, settled.removed)
 
     def _passed(self, window: SlotWindow, before: LandingResult, last: datetime | None, seconds: float) -> LandedWindow:
         return LandedWindow(

@@ -1,0 +1,37 @@
+"""The commits of one window: each table's new files, with the LSN up to which they have its rows.
+
+The same of whatever the window is: a stretch of WAL, or of a slot's stream. A table without columns is left out, as no
+format has such a one: a mirror begins when its table has a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.lakes.lake_table import Landed, TableCommit
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing_watch import CommittedTable
+from headwater.landing.mirrors.landed_files import Settled
+
+
+def commit_tables(lake: Lake, settled: Sequence[Settled], source: str) -> list[CommittedTable]:
+    """Commit the tables of a window.
+
+    Args:
+        lake: that has them; settled: their files.
+        source: the origin of the rows, as in :class:`~headwater.lakes.lake_table.Landed`.
+
+    Raises:
+        LakeError: a table cannot be committed.
+    """
+    settled = [table for table in settled if len(table.landing.schema)]
+    lake.tables.commit([_commit_of(table, source) for table in settled])
+    return [
+        CommittedTable(table.landing.name, table.rows, len(table.added), sum(file.size for file in table.added))
+        for table in settled
+    ]
+
+
+def _commit_of(settled: Settled, source: str) -> TableCommit:
+    landed = Landed(settled.last, settled.landing.schema, source)
+    return TableCommit(settled.landing.table, settled.added, landed, settled.removed)
