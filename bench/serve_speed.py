@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.receiver.base_backup import BackupRequest, take_backup
@@ -226,17 +227,32 @@ def _latency(server: EmbeddedPostgres, ours: Peer, sitting: Sitting, names: Coll
         client.terminate()
         reading.join()
     late = np.array([arrived - committed for committed, arrived in arrivals if committed > began]) * 1000
-    more = {"transactions_per_second": len(late) / seconds}
     about = f"commit to pg_recvlogical, {RATE:,} transactions/s, p"
-    parts = np.array_split(late, sitting.runs or RUNS)
+    return latencies(LATENCIES, names, about, np.array_split(late, sitting.runs or RUNS), len(late) / seconds)
+
+
+def latencies(
+    figures: Mapping[str, tuple[int, float]],
+    names: Collection[str],
+    about: str,
+    parts: Sequence[NDArray[np.float64]],
+    rate: float,
+) -> list[Result]:
+    """Return figures of how late transactions came.
+
+    Args:
+        figures: by name the percentile, and the milliseconds that it may be at most; names: those that are wanted.
+        about: for people, up to the percentile.
+        parts: milliseconds of the transactions of each part of the time; rate: transactions a second.
+    """
     return [
         Result(
             *(name, f"{about}{percentile}", "ms", tuple(float(np.percentile(part, percentile)) for part in parts)),
             is_cost=True,
             target=at_most,
-            more=more,
+            more={"transactions_per_second": rate},
         )
-        for name, (percentile, at_most) in LATENCIES.items()
+        for name, (percentile, at_most) in figures.items()
         if name in names
     ]
 

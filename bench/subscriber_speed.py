@@ -17,7 +17,7 @@ import numpy as np
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from logs import bench_server
 from results import Measurement, Result, Sitting
-from serve_speed import RATE, SECONDS, WARM_UP_SECONDS, Peer, serving
+from serve_speed import RATE, SECONDS, WARM_UP_SECONDS, Peer, latencies, serving
 from server_runs import RUNS, one_row
 from workloads import PGBENCH_CLIENTS
 
@@ -73,17 +73,7 @@ def _latency(
         with subscriber.connect() as connection:
             late = np.array([float(row[0]) for row in connection.execute(LATE_BY, [began])])
     about = f"commit to applied by a stock subscriber, {RATE:,} transactions/s, p"
-    parts = np.array_split(late, sitting.runs or RUNS)
-    return [
-        Result(
-            *(name, f"{about}{percentile}", "ms", tuple(float(np.percentile(part, percentile)) for part in parts)),
-            is_cost=True,
-            target=at_most,
-            more={"transactions_per_second": len(late) / seconds},
-        )
-        for name, (percentile, at_most) in LATENCIES.items()
-        if name in names
-    ]
+    return latencies(LATENCIES, names, about, np.array_split(late, sitting.runs or RUNS), len(late) / seconds)
 
 
 def _wait_for_all(server: EmbeddedPostgres, subscriber: EmbeddedPostgres) -> None:

@@ -120,11 +120,12 @@ def _shown(kind: bytes, body: bytes) -> Shown:
         fields = {field[:1].decode(): field[1:].decode() for field in body.split(b"\0") if field}
         return letter, tuple((name, fields[name]) for name in "SCMDHP" if name in fields)
     if kind == b"D":
-        return letter, tuple(_values(body))
+        return letter, tuple(values_of(body))
     return letter, body
 
 
-def _values(body: bytes) -> Iterator[bytes | None]:
+def values_of(body: bytes) -> Iterator[bytes | None]:
+    """Give the values of a DataRow."""
     at = 2
     for _ in range(struct.unpack_from(">h", body)[0]):
         (size,) = struct.unpack_from(">i", body, at)

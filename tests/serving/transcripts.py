@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from serving.raw_queries import values_of
 from serving.recording_proxy import ANSWERED, ASKED, BACKEND, CLOSED, FRONTEND, Message, Recording
 
 _NAMES = (
@@ -129,7 +130,7 @@ def _body(message: Message) -> str:
         fields = (field for field in body.split(b"\0") if field and not _UNTOLD.match(field))
         return " ".join(repr(_named(field)) for field in fields)
     if kind == "D" and message.side == BACKEND:
-        return repr([None if value is None else _named(value) for value in _values(body)])
+        return repr([None if value is None else _named(value) for value in values_of(body)])
     if kind in ("d", ANSWERED, ASKED, CLOSED):
         return repr(body)
     return repr(_named(body))
@@ -139,14 +140,6 @@ def _named(text: bytes) -> bytes:
     for pattern, name in _NAMES:
         text = pattern.sub(name, text)
     return text
-
-
-def _values(body: bytes) -> Iterator[bytes | None]:
-    at = 2
-    for _ in range(struct.unpack_from(">h", body)[0]):
-        (size,) = struct.unpack_from(">i", body, at)
-        yield None if size < 0 else body[at + 4 : at + 4 + size]
-        at += 4 + max(size, 0)
 
 
 def _sort_rows(lines: list[str], command: bytes) -> None:

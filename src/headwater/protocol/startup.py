@@ -29,7 +29,7 @@ MOST_NAME_BYTES = 63
 LEAST_PACKET, MOST_PACKET = 4, 10_000
 """Bytes of a start-up packet without its length (MAX_STARTUP_PACKET_LENGTH)."""
 
-_CANCEL_REQUEST, _SSL_REQUEST, _GSSENC_REQUEST = 80877102, 80877103, 80877104
+CANCEL_REQUEST, _SSL_REQUEST, _GSSENC_REQUEST = 80877102, 80877103, 80877104
 _PROTOCOL_OPTION = "_pq_."
 _TEXT = "utf-8", "surrogateescape"
 
@@ -93,7 +93,7 @@ def parse_first_packet(
         return SslRequest()
     if code == _GSSENC_REQUEST and may_ask_gss:
         return GssEncRequest()
-    if code == _CANCEL_REQUEST:
+    if code == CANCEL_REQUEST:
         return _cancel_request(body)
     return _startup_message(body, code >> 16, code & 0xFFFF, version)
 

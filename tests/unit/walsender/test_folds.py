@@ -323,42 +323,52 @@ class Large:
     left = catalog
 
 
+class Comparing:
+    """A fold that stands, and another whose state is just being compared with its own, in a thread.
+
+    Attributes:
+        places: of both; first: the fold that stands.
+        steps: what the other one is told in the end.
+    """
+
+    def __init__(self) -> None:
+        self.places, self._is_looked_at, self._is_done = Places(), threading.Event(), threading.Event()
+        self.first, second = self._walker(), self._walker()
+        self.places.enter(self.first)
+        assert self.places.next_step(self.first, 200, False) == Wait(None, has_changed=False)
+        self.places.enter(second)
+        self.steps = list[object]()
+        step = self.places.next_step
+        self._thread = threading.Thread(target=lambda: self.steps.append(step(second, 200, False)), daemon=True)
+        self._thread.start()
+        assert self._is_looked_at.wait(END_SECONDS)
+
+    def _walker(self) -> Walker:
+        return Walker(KeptState(cast(Any, Large(200, self._is_looked_at, self._is_done))), [Output()])
+
+    def end(self) -> list[object]:
+        """Let the comparison end; return the steps."""
+        self._is_done.set()
+        self._thread.join(END_SECONDS)
+        return self.steps
+
+
 def test_nobody_waits_while_states_are_compared() -> None:
-    places, is_looked_at, is_done = Places(), threading.Event(), threading.Event()
-    first, second = (Walker(KeptState(cast(Any, Large(200, is_looked_at, is_done))), [Output()]) for _ in range(2))
-    places.enter(first)
-    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
-    places.enter(second)
-    steps = list[object]()
-    comparing = threading.Thread(target=lambda: steps.append(places.next_step(second, 200, False)), daemon=True)
-    comparing.start()
-    assert is_looked_at.wait(END_SECONDS)
-    entering = threading.Thread(target=lambda: places.enter(walker(100, object())), daemon=True)
+    comparing = Comparing()
+    entering = threading.Thread(target=lambda: comparing.places.enter(walker(100, object())), daemon=True)
     entering.start()
     entering.join(END_SECONDS)
     assert not entering.is_alive()
-    assert not steps
-    is_done.set()
-    comparing.join(END_SECONDS)
-    assert steps == [None]
-    assert len(first.handed) == 1
+    assert not comparing.steps
+    assert comparing.end() == [None]
+    assert len(comparing.first.handed) == 1
 
 
 def test_a_fold_that_has_gone_while_it_was_compared_is_given_nothing() -> None:
-    places, is_looked_at, is_done = Places(), threading.Event(), threading.Event()
-    first, second = (Walker(KeptState(cast(Any, Large(200, is_looked_at, is_done))), [Output()]) for _ in range(2))
-    places.enter(first)
-    assert places.next_step(first, 200, False) == Wait(None, has_changed=False)
-    places.enter(second)
-    steps = list[object]()
-    comparing = threading.Thread(target=lambda: steps.append(places.next_step(second, 200, False)), daemon=True)
-    comparing.start()
-    assert is_looked_at.wait(END_SECONDS)
-    assert len(places.leave(first)) == 1
-    is_done.set()
-    comparing.join(END_SECONDS)
-    assert steps == [Wait(None, has_changed=False)]
-    assert not first.handed
+    comparing = Comparing()
+    assert len(comparing.places.leave(comparing.first)) == 1
+    assert comparing.end() == [Wait(None, has_changed=False)]
+    assert not comparing.first.handed
 
 
 def test_nobody_waits_for_a_fold_that_is_to_be_alone() -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from headwater.errors import SessionError
 from headwater.local_servers.server_errors import LocalServerError
+from headwater.protocol import client_messages as messages
 from headwater.protocol.backend_messages import IDLE, IN_FAILED_TRANSACTION, Column, Value
-from headwater.walsender.catalog_server import asking_messages as messages
 
 _STATEMENT, _BUSY = b"asked", b"?"
 _FOR_CLIENTS = ("INFO", "NOTICE", "WARNING")

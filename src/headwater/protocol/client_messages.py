@@ -12,9 +12,9 @@ from headwater.errors import SessionError
 from headwater.protocol.backend_messages import Column, Report, Value, c_string, message
 from headwater.protocol.frontend_messages import BIND, CLOSE, DESCRIBE, EXECUTE, PARSE, QUERY
 from headwater.protocol.frontend_messages import SYNC as SYNC_KIND
+from headwater.protocol.startup import CANCEL_REQUEST
 
 PROTOCOL = 3 << 16
-_CANCEL = 1234 << 16 | 5678
 _TEXT = "utf-8", "surrogateescape"
 
 
@@ -26,7 +26,7 @@ def startup(parameters: Mapping[str, str]) -> bytes:
 
 def cancel_request(key: bytes) -> bytes:
     """Return CancelRequest, by what BackendKeyData had."""
-    return _without_letter(struct.pack(">I", _CANCEL) + key)
+    return _without_letter(struct.pack(">I", CANCEL_REQUEST) + key)
 
 
 def parse(name: bytes, sql: str, types: Sequence[int] = ()) -> bytes:
