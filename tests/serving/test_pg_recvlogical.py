@@ -141,17 +141,21 @@ def test_the_service_ends_when_streams_have_been_finished(command: Command, tmp_
         assert (status, printed) == (0, b"")
 
 
-def test_a_slot_waits_for_transactions_that_ran_at_the_backup(tmp_path: Path) -> None:
-    """Else what commits after it was made, and before decoding can begin, would be lost."""
+def test_a_slot_waits_for_transactions_that_ran_at_the_backup(command: Command, tmp_path: Path) -> None:
+    """Else what commits after it was made, and before decoding can begin, would be lost.
+
+    A slot that is to begin before that is refused, though the service has kept a state of there.
+    """
     with small_server(16) as server:
         run(server, *TABLES)
         with server.connect() as session:
             session.execute("BEGIN; INSERT INTO u VALUES (1, 1)")
             catalog = backup_of(server, tmp_path / "base")
             with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
-                command = [str(client("pg_recvlogical", 16)), "-d", "postgres", "--slot", "s", "--create-slot"]
-                process = subprocess.Popen([*command, "-P", "test_decoding"], env=serving.environment())
+                words = [str(client("pg_recvlogical", 16)), "-d", "postgres", "--slot", "s", "--create-slot"]
+                process = subprocess.Popen([*words, "-P", "test_decoding"], env=serving.environment())
                 wait_until(lambda: b"waiting for transactions" in content(serving.log))
+                early = now(server)
                 run(server, "INSERT INTO u VALUES (2, 2)", "CHECKPOINT")
                 assert process.poll() is None
                 session.execute("COMMIT")
@@ -161,5 +165,8 @@ def test_a_slot_waits_for_transactions_that_ran_at_the_backup(tmp_path: Path) ->
                 end = now(server)
                 streamed = recvlogical(serving.environment(), 16, "--slot", "s", "--start", "--endpos", end, "-f", "-")
                 assert serving.stop() == 0
+            source = ("--wal", server.wal_directory, "--catalog", catalog, "--plugin", "test_decoding")
+            status, _, error = command("slot", "create", tmp_path / "slots" / "early", *source, "--at", early)
     assert streamed.stdout.count("INSERT") == 1
     assert "a[integer]:3" in streamed.stdout
+    assert (status, f"a slot cannot begin at {early}" in error) == (1, True)

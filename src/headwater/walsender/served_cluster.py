@@ -245,8 +245,10 @@ class ServedCluster:
             except (CatalogError, SegmentError) as error:
                 raise _not_served(row.name, f"It was created after the backup, and {error.one_line()}.") from None
             shelf.put(kept_state)
-        self._tails[row.name], self.shelves[row.name] = _Tail(kept=kept_state), shelf
-        self._databases[row.name] = row
+        # Others go through these meanwhile: they are not changed, but replaced.
+        self._tails = {**self._tails, row.name: _Tail(kept=kept_state)}
+        self.shelves = {**self.shelves, row.name: shelf}
+        self._databases = {**self._databases, row.name: row}
 
     def _lasting(self, row: DatabaseRow) -> LastingStates | None:
         """Open the states of a database that outlive the service."""

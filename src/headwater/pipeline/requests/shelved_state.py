@@ -38,5 +38,7 @@ def shelved_state(request: DecodeRequest, slots: Path, lsn: int) -> KeptState | 
     kept_state = ShelfDirectory(slots, copy).nearest(lsn, directory.lineage)
     if kept_state is None or kept_state.state.control.needed != request.needed_level:
         return None
+    if not kept_state.state.control.builder.is_consistent:
+        return None  # Only the catalog says from where on nothing is lost of what began before it.
     of_sessions = session_settings_of(request.catalog, database.oid, request.user)
     return KeptState(kept_state.state, server_settings(request, of_sessions, directory.major))
