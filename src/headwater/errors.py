@@ -21,7 +21,8 @@
     │   └── ExpressionError    the server's evaluation ends with this error, too
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     ├── ServerError            a PostgreSQL server refuses what it is asked
-    │   └── ConnectionLostError      it cannot be reached, or does not answer any more
+    │   ├── ConnectionLostError      it cannot be reached, or does not answer any more
+    │   └── TargetError        the target refuses what is applied, as it would its own apply worker
     ├── SessionError           a client that is served is refused, as the server would
     │   └── OffHistoryError    it is at a place of a timeline that the log has left before
     ├── AccessError            a service's file of users, rules or keys cannot be used
@@ -255,6 +256,30 @@ class ServerError(HeadwaterError):
 
 class ConnectionLostError(ServerError):
     """A PostgreSQL server cannot be reached, or does not answer any more: trying again may help."""
+
+
+class TargetError(ServerError):
+    """The target refuses what is applied, in the words that its own apply worker would log.
+
+    Args:
+        message: as the server words it; lsn, file, hint, sqlstate: see :class:`ServerError`.
+        detail: the server's DETAIL, or None.
+        context: what was being applied, as the apply worker's CONTEXT says it; None where it is not known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lsn: int | None = None,
+        file: str | None = None,
+        hint: str | None = None,
+        sqlstate: str | None = None,
+        detail: str | None = None,
+        context: str | None = None,
+    ) -> None:
+        super().__init__(message, lsn=lsn, file=file, hint=hint, sqlstate=sqlstate)
+        self.detail, self.context = detail, context
 
 
 class SessionError(HeadwaterError):

@@ -40,7 +40,18 @@ MOST_BYTES = 64 << 20
 """Bytes that wait to be taken; when there are more the server is not read from."""
 
 _SIZE = struct.Struct(">I")
-_BEGIN, _COMMIT = struct.Struct(">cQqI"), struct.Struct(">cBQQq")
+_BEGIN = struct.Struct(">cQqI")
+_BLOCKS = {ord("b"), ord("S")}
+_ENDS: dict[int, struct.Struct | None] = {
+    COMMIT: struct.Struct(">cBQQ"),
+    ord("P"): struct.Struct(">cBQQ"),
+    ord("K"): struct.Struct(">cBQQ"),
+    ord("r"): struct.Struct(">cBQQ"),
+    ord("c"): struct.Struct(">cIBQQ"),
+    ord("p"): struct.Struct(">cBQQ"),
+    ord("E"): None,
+}
+"""Messages that end a transaction, or what else moves the place of a slot, with its END; or a block, which does not."""
 _AT = 25
 """Where pgoutput's message begins in one of the stream."""
 
@@ -203,10 +214,13 @@ class SlotFeed:
                 is_inside = True
                 at = begin + len(own) - len(message) - _SIZE.size
                 marks.append(_Mark(at, _BEGIN.unpack_from(message, _AT)[1], False))
-            elif kind == COMMIT:
+            elif kind in _ENDS:
                 is_inside = False
-                reached = max(reached, _COMMIT.unpack_from(message, _AT)[3])
-                marks.append(_Mark(begin + len(own), reached, True))
+                if (end := _ENDS[kind]) is not None:
+                    reached = max(reached, end.unpack_from(message, _AT)[-1])
+                    marks.append(_Mark(begin + len(own), reached, True))
+            elif kind in _BLOCKS:
+                is_inside = True
         if own or reached > self._reached:
             with self._changed:
                 self._data += own

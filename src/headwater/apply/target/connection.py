@@ -1,0 +1,401 @@
+"""The connection to the target: libpq's pipeline, by psycopg's ``pq``.
+
+Statements are sent one after the other without waiting; their results come in the same order. A statement is prepared
+the first time that it is sent. An error makes the server skip all up to the next sync: :meth:`TargetConnection.drain`
+raises it, once that has been reached, with what the statement was sent for.
+
+Invariants: it belongs to one thread. No name of a prepared statement is used whose preparation was skipped.
+
+PostgreSQL: libpq's pipeline mode (protocol 3, extended query).
+"""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from headwater.errors import ConnectionLostError, ServerError, TargetError
+from headwater.receiver.server_extra import load_psycopg
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+Row = tuple[str | None, ...]
+
+MOST_PREPARED = 2000
+"""Prepared statements that a session has at most; then all are forgotten at the next sync."""
+
+MOST_PENDING = 4096
+"""Results that are waited for at most before some of them are taken."""
+
+_PASSING = ("08", "57P", "53", "55006")
+"""Beginnings of SQLSTATEs of which the next attempt may fare better: see ``receiver/replication_connection.py``."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that can be prepared.
+
+    Attributes:
+        sql: its text, with $1 and so on; types: OIDs of the parameters' types, 0 where the server infers one.
+    """
+
+    sql: str
+    types: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A statement with its values.
+
+    Attributes:
+        statement: it; values: of its parameters, None for NULL.
+        formats: 0 for text, 1 for binary, of each value; empty for text throughout.
+    """
+
+    statement: Statement
+    values: tuple[bytes | None, ...] = ()
+    formats: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a statement.
+
+    Attributes:
+        count: rows that it has changed or returned.
+        rows: those that it has returned.
+    """
+
+    count: int
+    rows: tuple[Row, ...]
+
+
+Take = Callable[[Outcome], None]
+About = Callable[[], str]
+"""Says what a statement was sent for, in the words of the apply worker's CONTEXT."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A result that is waited for: of a statement, of a preparation (``prepares``), or of a sync (``is_sync``)."""
+
+    take: Take | None = None
+    about: About | None = None
+    prepares: Statement | None = None
+    is_sync: bool = False
+
+
+class TargetConnection:
+    """A connection to the target; a context manager.
+
+    Args:
+        conninfo: libpq's connection string or URI.
+        application: ``application_name``, unless the string has one.
+        options: settings of the session, by name.
+
+    Raises:
+        ServerError: the connection string is malformed, or the server refuses.
+        ConnectionLostError: there is no server.
+    """
+
+    def __init__(self, conninfo: str, application: str, options: dict[str, str] | None = None) -> None:
+        self._psycopg = load_psycopg("a target")
+        self._connection = self._connect(_with_defaults(conninfo, application, options or {}))
+        self._names: dict[Statement, bytes] = {}
+        self._made = 0
+        self._pending = deque[_Pending]()
+        self._is_pipeline = False
+        self._error: TargetError | None = None
+        self._connection.nonblocking = 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def version(self) -> int:
+        """The server's version as a number, such as 160004."""
+        return int(self._connection.server_version)
+
+    @property
+    def major(self) -> int:
+        """PostgreSQL's major version."""
+        return self.version // 10000
+
+    @property
+    def pending(self) -> int:
+        """How many results are waited for."""
+        return len(self._pending)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a statement has failed since the last :meth:`drain`."""
+        return self._error is not None
+
+    @property
+    def backend_pid(self) -> int:
+        """The process of the server's that the session is."""
+        return int(self._connection.backend_pid)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.finish()
+
+    def rows(self, sql: str, values: Sequence[str | None] = ()) -> list[Row]:
+        """Run a statement, and wait for its rows.
+
+        Args:
+            sql: its text; values: of $1 and so on, as text.
+
+        Raises:
+            TargetError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        rows: list[Row] = []
+        bytes_of = tuple(None if value is None else value.encode() for value in values)
+        self.send(Bound(Statement(sql), bytes_of), lambda outcome: rows.extend(outcome.rows), prepares=False)
+        self.sync()
+        self.drain()
+        return rows
+
+    def send(
+        self, bound: Bound, take: Take | None = None, about: About | None = None, *, prepares: bool = True
+    ) -> None:
+        """Send a statement, without waiting for its result.
+
+        Args:
+            bound: it; take: is given its result.
+            about: says what it is for, should it fail.
+            prepares: it is prepared, as it will be sent again.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        self._enter()
+        formats = bound.formats or None
+        if prepares:
+            name = self._prepared(bound.statement, about)
+            self._guarded(self._connection.send_query_prepared, name, bound.values, formats, 0)
+        else:
+            statement = bound.statement
+            types = statement.types or None
+            self._guarded(
+                self._connection.send_query_params, statement.sql.encode(), bound.values, types, formats, None, 0
+            )
+        self._pending.append(_Pending(take, about))
+        if len(self._pending) >= MOST_PENDING:
+            self._pump()
+
+    def sync(self) -> None:
+        """End what is skipped if a statement before fails; what follows is run whatever became of it."""
+        self._enter()
+        if len(self._names) > MOST_PREPARED:
+            self.send(Bound(Statement("DEALLOCATE ALL")), prepares=False)
+            self._names.clear()
+        self._guarded(self._connection.pipeline_sync)
+        self._pending.append(_Pending(is_sync=True))
+        self._guarded(self._connection.flush)
+
+    def take_ready(self) -> None:
+        """Take the results that are there.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        if self._pending:
+            self._pump()
+
+    def drain(self) -> None:
+        """Wait for all results; the last thing sent has to be a sync.
+
+        Raises:
+            TargetError: a statement has failed: the first one.
+            ConnectionLostError: the connection is lost.
+        """
+        while self._pending:
+            self._pump()
+            if self._pending:
+                self._wait()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def copy(self, sql: str, pieces: Sequence[bytes], about: About | None = None) -> int:
+        """Run COPY FROM STDIN with data, outside of the pipeline; rows that were copied are returned.
+
+        Raises:
+            TargetError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        self._leave()
+        self._guarded(setattr, self._connection, "nonblocking", 0)
+        try:
+            return self._copied(sql, pieces, about)
+        finally:
+            self._guarded(setattr, self._connection, "nonblocking", 1)
+
+    def fileno(self) -> int:
+        """Return the socket, for select."""
+        return int(self._connection.socket)
+
+    def _copied(self, sql: str, pieces: Sequence[bytes], about: About | None) -> int:
+        status = self._psycopg.pq.ExecStatus
+        result = self._guarded(self._connection.exec_, sql.encode())
+        if result.status == status.COPY_IN:
+            for piece in pieces:
+                self._guarded(self._connection.put_copy_data, piece)
+            self._guarded(self._connection.put_copy_end)
+            result = self._guarded(self._connection.get_result)
+        count = int(result.command_tuples or 0)
+        error = self._refusal(result, about) if result.status == status.FATAL_ERROR else None
+        while self._guarded(self._connection.get_result) is not None:
+            pass
+        if error is not None:
+            raise error
+        return count
+
+    def _enter(self) -> None:
+        if not self._is_pipeline:
+            self._guarded(self._connection.enter_pipeline_mode)
+            self._is_pipeline = True
+
+    def _leave(self) -> None:
+        """Leave the pipeline, in which nothing is waited for."""
+        assert not self._pending
+        if self._is_pipeline:
+            self._guarded(self._connection.exit_pipeline_mode)
+            self._is_pipeline = False
+
+    def _prepared(self, statement: Statement, about: About | None) -> bytes:
+        name = self._names.get(statement)
+        if name is None:
+            self._made += 1
+            name = self._names[statement] = b"s%d" % self._made
+            self._guarded(self._connection.send_prepare, name, statement.sql.encode(), statement.types or None)
+            self._pending.append(_Pending(prepares=statement, about=about))
+        return name
+
+    def _pump(self) -> None:
+        """Send what can be sent, and take the results that are there."""
+        self._guarded(self._connection.flush)
+        self._guarded(self._connection.consume_input)
+        while self._pending and not self._connection.is_busy():
+            self._take_one()
+
+    def _take_one(self) -> None:
+        """Take the result of what was sent first."""
+        status = self._psycopg.pq.ExecStatus
+        pending = self._pending.popleft()
+        result = self._guarded(self._connection.get_result)
+        if result is None:
+            raise ConnectionLostError("the connection to the target is lost: it has ended its answers early")
+        if pending.is_sync:
+            if result.status == status.FATAL_ERROR:
+                raise self._refusal(result, pending.about)
+            return
+        self._judge(pending, result)
+        # The end of a statement's results; it does not come after a sync.
+        if self._guarded(self._connection.get_result) is not None:
+            raise ConnectionLostError("the connection to the target is lost: it has answered more than was asked")
+
+    def _judge(self, pending: _Pending, result: PGresult) -> None:
+        status = self._psycopg.pq.ExecStatus
+        if result.status in (status.COMMAND_OK, status.TUPLES_OK):
+            if pending.take is not None:
+                pending.take(_outcome(result))
+            return
+        if pending.prepares is not None:
+            self._names.pop(pending.prepares, None)
+        if result.status != status.PIPELINE_ABORTED and self._error is None:
+            self._error = self._refusal(result, pending.about)
+
+    def _wait(self) -> None:
+        unsent = self._guarded(self._connection.flush)
+        own = [self.fileno()]
+        select.select(own, own if unsent else [], [])
+
+    def _connect(self, conninfo: bytes) -> PGconn:
+        connection: PGconn = self._psycopg.pq.PGconn.connect(conninfo)
+        if connection.status != self._psycopg.pq.ConnStatus.OK:
+            message = _one_line(connection.error_message)
+            connection.finish()
+            kind = ServerError if "FATAL:" in message else ConnectionLostError
+            raise kind(f"could not connect to the target: {message}")
+        return connection
+
+    def _refusal(self, result: PGresult, about: About | None) -> TargetError:
+        field = self._psycopg.pq.DiagnosticField
+        texts = {name: _text(result.error_field(getattr(field, name))) for name in _FIELDS}
+        message, sqlstate = texts["MESSAGE_PRIMARY"], texts["SQLSTATE"]
+        if message is None or sqlstate is None:
+            raise ConnectionLostError(f"the connection to the target is lost: {_one_line(result.error_message)}")
+        if sqlstate.startswith(_PASSING):
+            raise ConnectionLostError(f"the target says: {message}", hint=texts["MESSAGE_HINT"], sqlstate=sqlstate)
+        context = "\n".join(filter(None, [texts["CONTEXT"], about() if about else None]))
+        return TargetError(
+            message,
+            hint=texts["MESSAGE_HINT"],
+            sqlstate=sqlstate,
+            detail=texts["MESSAGE_DETAIL"],
+            context=context or None,
+        )
+
+    def _guarded(self, call: Any, *arguments: Any) -> Any:
+        """Call libpq; what it reports is that the connection is lost."""
+        try:
+            return call(*arguments)
+        except self._psycopg.Error as error:
+            raise ConnectionLostError(
+                f"the connection to the target is lost: {_one_line(str(error).encode())}"
+            ) from None
+
+
+_FIELDS = ("MESSAGE_PRIMARY", "SQLSTATE", "MESSAGE_DETAIL", "MESSAGE_HINT", "CONTEXT")
+
+
+def _outcome(result: PGresult) -> Outcome:
+    columns = range(result.nfields)
+    rows = tuple(tuple(_text(result.get_value(row, column)) for column in columns) for row in range(result.ntuples))
+    return Outcome(int(result.command_tuples or 0), rows)
+
+
+def _with_defaults(conninfo: str, application: str, options: dict[str, str]) -> bytes:
+    """Complete a connection string by the session's settings; text goes both ways in UTF8.
+
+    Raises:
+        ServerError: it is malformed.
+    """
+    psycopg = load_psycopg("a target")
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    try:
+        own = conninfo_to_dict(conninfo)
+    except psycopg.Error:
+        # What libpq says of it may have a part of a password.
+        raise ServerError("the target's connection string is malformed") from None
+    own.setdefault("fallback_application_name", application)
+    given = [str(own.get("options") or "")] + [f"-c {name}={_escaped(value)}" for name, value in options.items()]
+    own |= {"options": " ".join(filter(None, given)), "client_encoding": "UTF8"}
+    return make_conninfo("", **own).encode()
+
+
+def _escaped(value: str) -> str:
+    """Escape a setting's value as libpq's ``options`` wants it."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else bytes(value).decode("utf-8", "replace")
+
+
+def _one_line(message: bytes) -> str:
+    return " ".join(message.decode("utf-8", "replace").split())
