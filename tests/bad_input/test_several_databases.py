@@ -18,7 +18,7 @@ from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, run, small_server
 from headwater import DatabaseChoice, DecodeRequest
 from headwater.catalog.copy.data_directory import DataDirectory
-from headwater.cli.database_output import file_name
+from headwater.cli.output.database_output import file_name
 from headwater.errors import CatalogError
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pipeline.requests.open_output import OpenOutput

@@ -27,7 +27,7 @@ def export_command(flags: ExportFlags) -> None:
     Prints from where on WAL is needed, and where decoding begins: transactions that commit behind it are decoded. The
     server must run with wal_level = logical; the role needs REPLICATION. Waits until all transactions end that run now.
     """
-    from headwater.cli.message_output import check_output
+    from headwater.cli.output.message_output import check_output
     from headwater.receiver.catalog_export import export_catalog
     from headwater.slots.value_file import save_value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headwater import __version__
+from headwater.cli.apply import apply_command
 from headwater.cli.backup import backup_command
 from headwater.cli.catalog import catalog_command
 from headwater.cli.ddl import ddl_command
@@ -23,6 +24,7 @@ from headwater.cli.waldump import waldump_command
 COMMANDS: tuple[click.Command, ...] = (
     *(
         decode_command,
+        apply_command,
         backup_command,
         catalog_command,
         compact_command,

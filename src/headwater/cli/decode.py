@@ -20,7 +20,7 @@ from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
     from headwater.cli.decode_source import DecodeSource
-    from headwater.cli.message_output import RunOutput
+    from headwater.cli.output.message_output import RunOutput
     from headwater.pipeline.outputs import Decoded, DecodeResult
     from headwater.pipeline.slices.message_files import MessageForm
     from headwater.slots.kept_state import KeptState
@@ -53,8 +53,8 @@ decode_command = CommandOfOutputs("decode", DecodeFlags, _run)
 
 def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageForm], began: float) -> dict[str, object]:
     """Decode what is read, write it, and return figures."""
-    from headwater.cli.database_output import split_out
-    from headwater.cli.message_output import unfinished_place
+    from headwater.cli.output.database_output import split_out
+    from headwater.cli.output.message_output import unfinished_place
     from headwater.cli.process.progress import step_progress
     from headwater.pipeline.decode import RunSettings, decode_run
     from headwater.pipeline.open_run import open_run
@@ -94,8 +94,8 @@ def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageFor
 @contextmanager
 def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunOutput]:
     """Open what an ``--out`` names."""
-    from headwater.cli.database_output import databases_output
-    from headwater.cli.message_output import OneDatabase, message_output
+    from headwater.cli.output.database_output import databases_output
+    from headwater.cli.output.message_output import OneDatabase, message_output
 
     if flags.is_of_several:
         with databases_output(out) as several:
@@ -107,7 +107,7 @@ def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunO
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
     """Return a function that keeps the states after windows."""
-    from headwater.cli.message_output import writing_refused
+    from headwater.cli.output.message_output import writing_refused
     from headwater.slots.kept_state import keep_state
 
     if keep_states is None:
@@ -125,7 +125,7 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
 
 def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
     """Return the form of each output, once it is known that it can be written where the flags say."""
-    from headwater.cli.message_output import check_output
+    from headwater.cli.output.message_output import check_output
 
     forms = [_checked_form(output, flags.is_of_several) for output in flags.outputs]
     if flags.stats_json is not None:
@@ -135,8 +135,8 @@ def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
 
 
 def _checked_form(output: OutputFlags, is_of_several: bool) -> MessageForm:
-    from headwater.cli.database_output import split_out
-    from headwater.cli.message_output import check_output, is_directory
+    from headwater.cli.output.database_output import split_out
+    from headwater.cli.output.message_output import check_output, is_directory
     from headwater.pipeline.slices.message_files import MessageForm
 
     out = output.out
@@ -157,7 +157,7 @@ def _check_standard_output() -> None:
 
 
 def _check_scratch(scratch: str | None) -> None:
-    from headwater.cli.message_output import writing_refused
+    from headwater.cli.output.message_output import writing_refused
 
     if scratch is None:
         return

@@ -97,6 +97,8 @@ class Version:
     """Recovery looks ahead for the blocks that records name (``recovery_prefetch``)."""
     has_event_trigger_switch = _since(17)
     """Event triggers, of which login is one from then on, can be switched off (``event_triggers``)."""
+    grants_parameters = _since(15)
+    """Who may set a parameter can be granted (GRANT SET ON PARAMETER)."""
     has_custom_managers = _since(15)
     """Extensions can bring resource managers."""
     has_dropped_stats = _since(15)

@@ -28,12 +28,14 @@ class SlotAddress:
         slot: its name.
         publications: names, whose tables are read.
         creates_slot: the slot is made if it is missing.
+        two_phase: it decodes transactions at PREPARE.
     """
 
     conninfo: str = field(repr=False)
     slot: str
     publications: tuple[str, ...]
     creates_slot: bool = False
+    two_phase: bool = False
 
     @classmethod
     def parse(cls, address: str) -> SlotAddress:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,6 +28,9 @@ _SETTINGS = (
 )
 ENDING_SECONDS, RELEASING_SECONDS = 2.0, 0.1
 """How long a server may take to end a stream that is left, and to let go of the slot then."""
+
+WHOLE: Mapping[str, str] = {"proto_version": "1"}
+"""Options by which transactions come whole, once they have committed."""
 
 _SLOT = """
 SELECT slot_type, plugin, database, coalesce(two_phase::text, 'f'), wal_status, confirmed_flush_lsn::text
@@ -132,7 +136,8 @@ def _make(connection: ReplicationConnection, address: SlotAddress) -> None:
             hint="add create_slot=true to the address, and it is made",
             sqlstate="42704",
         )
-    connection.rows(f"CREATE_REPLICATION_SLOT {quoted(address.slot)} LOGICAL pgoutput NOEXPORT_SNAPSHOT")
+    two_phase = " TWO_PHASE" if address.two_phase else ""
+    connection.rows(f"CREATE_REPLICATION_SLOT {quoted(address.slot)} LOGICAL pgoutput NOEXPORT_SNAPSHOT{two_phase}")
 
 
 def _checked(row: tuple[str | None, ...], address: SlotAddress, connection: ReplicationConnection) -> int:
@@ -148,7 +153,7 @@ def _checked(row: tuple[str | None, ...], address: SlotAddress, connection: Repl
         raise ServerError(f"{name} is {kind}{f' of the plugin {plugin}' if plugin else ''}, expected one of pgoutput")
     if database != own:
         raise ServerError(f'{name} is of the database "{database}", the address names "{own}"')
-    if two_phase in ("t", "true"):
+    if two_phase in ("t", "true") and not address.two_phase:
         raise ServerError(
             f"{name} decodes prepared transactions at PREPARE, which may be rolled back after they were read",
             hint="use a slot that was made without two_phase",
@@ -169,8 +174,14 @@ def _require_publications(connection: ReplicationConnection, address: SlotAddres
             raise ServerError(f'publication "{name}" does not exist', sqlstate="42704")
 
 
-def start_slot(connection: ReplicationConnection, address: SlotAddress, lsn: int) -> None:
+def start_slot(
+    connection: ReplicationConnection, address: SlotAddress, lsn: int, options: Mapping[str, str] = WHOLE
+) -> None:
     """Begin the stream of a slot; what committed before an LSN, or before it was confirmed, does not come.
+
+    Args:
+        connection: on which it begins; address: the slot's; lsn: see above.
+        options: of pgoutput, but for the publications.
 
     Raises:
         ServerError: the server refuses.
@@ -178,7 +189,9 @@ def start_slot(connection: ReplicationConnection, address: SlotAddress, lsn: int
     """
     names = _literal(",".join(quoted(name) for name in address.publications))
     command = f"START_REPLICATION SLOT {quoted(address.slot)} LOGICAL {Lsn(lsn)}"
-    connection.start_stream(f"{command} (proto_version '1', publication_names {names})")
+    words = "".join(f", {name} {_literal(value)}" for name, value in options.items() if name != "proto_version")
+    version = _literal(options["proto_version"])
+    connection.start_stream(f"{command} (proto_version {version}, publication_names {names}{words})")
 
 
 def close_quietly(connection: ReplicationConnection) -> None:

@@ -216,8 +216,8 @@ class SlotFeed:
                 marks.append(_Mark(at, _BEGIN.unpack_from(message, _AT)[1], False))
             elif kind in _ENDS:
                 is_inside = False
-                if (end := _ENDS[kind]) is not None:
-                    reached = max(reached, end.unpack_from(message, _AT)[-1])
+                if (form := _ENDS[kind]) is not None:
+                    reached = max(reached, form.unpack_from(message, _AT)[-1])
                     marks.append(_Mark(begin + len(own), reached, True))
             elif kind in _BLOCKS:
                 is_inside = True

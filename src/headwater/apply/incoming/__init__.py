@@ -1,3 +1,3 @@
-"""What is applied: messages of pgoutput as values, and the slot that they come from."""
+"""Messages of pgoutput as values, and the slot that they come from."""
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.errors import DecodingError
 from headwater.plugins.pgoutput.protocol import MESSAGE_TRANSACTIONAL, TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS
@@ -92,7 +93,12 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """U: a row that was changed; ``old`` has its key (``old_is_key``) or all of it, None if the key is the new one's."""
+    """U: a row that was changed.
+
+    Attributes:
+        xid, oid: as above; new: the row.
+        old: its key before (``old_is_key``), or all of it; None if the key is the new row's.
+    """
 
     xid: int
     oid: int
@@ -262,7 +268,7 @@ class _Reader:
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
 
-    def numbers(self, form: str) -> tuple[int, ...]:
+    def numbers(self, form: str) -> tuple[Any, ...]:
         values = struct.unpack_from(">" + form, self.data, self.at)
         self.at += struct.calcsize(">" + form)
         return values

@@ -1,3 +1,3 @@
-"""How far the target is, as the target itself keeps it."""
+"""The place that the target has come to, as the target itself keeps it."""
 
 from __future__ import annotations

@@ -188,9 +188,7 @@ class TargetConnection:
         else:
             statement = bound.statement
             types = statement.types or None
-            self._guarded(
-                self._connection.send_query_params, statement.sql.encode(), bound.values, types, formats, None, 0
-            )
+            self._guarded(self._connection.send_query_params, statement.sql.encode(), bound.values, types, formats, 0)
         self._pending.append(_Pending(take, about))
         if len(self._pending) >= MOST_PENDING:
             self._pump()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from headwater.cli.message_output import MessageOutput, PartFiles, appending, parquet, target, whole_file
+from headwater.cli.output.message_output import MessageOutput, PartFiles, appending, parquet, target, whole_file
 from headwater.errors import UsageError
 from headwater.pipeline.outputs import DecodeResult, Deliver
 

@@ -1,0 +1,49 @@
+"""Places of the source that are durable on the target: they may be confirmed to the source.
+
+A commit that does not wait for the disk is durable once the target's WAL is flushed beyond it. Pairs of both LSNs are
+kept from the commit on until then.
+
+PostgreSQL: worker.c (store_flush_position, get_flush_position, lsn_mapping).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class FlushPositions:
+    """The places that were applied, and wait to be durable.
+
+    Args:
+        reached: LSN of the source before which all is durable.
+
+    Attributes:
+        durable: the same, as of now.
+    """
+
+    def __init__(self, reached: int) -> None:
+        self.durable = self._applied = reached
+        self._pending = deque[tuple[int, int]]()
+
+    @property
+    def waits(self) -> bool:
+        """Whether something that was applied is not durable yet."""
+        return bool(self._pending)
+
+    def committed(self, remote_end: int, local_end: int) -> None:
+        """Note that a transaction which ends at an LSN of the source was committed before an LSN of the target."""
+        self._applied = max(self._applied, remote_end)
+        self._pending.append((remote_end, local_end))
+
+    def passed(self, remote_end: int) -> None:
+        """Note that the source has come to an LSN with nothing to apply since the last that was."""
+        self._applied = max(self._applied, remote_end)
+        if not self._pending:
+            self.durable = max(self.durable, self._applied)
+
+    def flushed(self, local: int) -> None:
+        """Note that the target's WAL is durable up to an LSN."""
+        while self._pending and self._pending[0][1] <= local:
+            self.durable = max(self.durable, self._pending.popleft()[0])
+        if not self._pending:
+            self.durable = max(self.durable, self._applied)

@@ -1,0 +1,302 @@
+"""Changes applied one by one, transaction by transaction, as the server's own apply worker does.
+
+This is the exact one: what is faster is compared with it, and falls back on it. Statements are pipelined; results are
+looked at when they come. Several transactions may be between two syncs: if one fails, those after it are skipped.
+
+Invariants: a transaction's rows, and how far the source was, are committed together, or not at all. Nothing is
+committed before what came before it. A local transaction begins with the first change: an empty one leaves no trace.
+
+PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.apply.incoming.messages import (
+    NAMES,
+    Begin,
+    BeginPrepare,
+    Commit,
+    CommitPrepared,
+    Delete,
+    Insert,
+    LogicalMessage,
+    Message,
+    Prepare,
+    Relation,
+    RollbackPrepared,
+    Truncate,
+    Type,
+    Update,
+    read_message,
+)
+from headwater.apply.incoming.messages import Origin as OriginMessage
+from headwater.apply.progress.origins import Origin, move
+from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
+from headwater.apply.target.prepared_transactions import gid_of, has_prepared
+from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.statements import delete, guard, insert, truncate, update
+from headwater.errors import DecodingError
+from headwater.pg.lsn import Lsn
+
+MOST_STATEMENTS = 2000
+"""Statements between two syncs, after which the next commit is one."""
+
+_BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
+_LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
+_FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
+
+Missing = Callable[[MappedRelation, Update | Delete], None]
+"""Is told of a row that was not there to be changed."""
+
+
+@dataclass(frozen=True)
+class RemoteTransaction:
+    """The source's transaction that is being applied.
+
+    Attributes:
+        xid: its own; finish_lsn: START of its commit record, which messages name as where it is finished.
+    """
+
+    xid: int
+    finish_lsn: int
+
+
+class SerialApplier:
+    """The applier.
+
+    Args:
+        connection: the target's, in a session for applying whose origin is set.
+        relations: the source's relations, and the target's tables for them.
+        origin: the session's.
+        positions: gets what is durable.
+        missing: is told of rows that are not there.
+    """
+
+    def __init__(
+        self,
+        connection: TargetConnection,
+        relations: RelationMap,
+        origin: Origin,
+        positions: FlushPositions,
+        missing: Missing = lambda *_: None,
+    ) -> None:
+        self._connection, self._relations, self._origin = connection, relations, origin
+        self._positions, self._missing = positions, missing
+        self._remote: RemoteTransaction | None = None
+        self._is_open = False
+        self._used: dict[int, MappedRelation] = {}
+        self._statements = 0
+
+    def apply(self, data: bytes, lsn: int) -> None:
+        """Apply a message of pgoutput.
+
+        Args:
+            data: it; lsn: that it was sent with.
+
+        Raises:
+            TargetError: the target refuses it, or one before it; its context says which.
+            DecodingError: it is malformed, or out of place.
+            ConnectionLostError: the target is lost.
+        """
+        message = read_message(data, lsn)
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise DecodingError(f"unexpected {NAMES[data[:1]]} message of a slot", lsn=lsn)
+        handler(self, message)
+
+    def flush(self) -> None:
+        """Wait until all that was sent is applied.
+
+        Raises:
+            TargetError: something of it is refused.
+            ConnectionLostError: the target is lost.
+        """
+        if self._connection.pending:
+            self._connection.sync()
+        self._connection.drain()
+        self._statements = 0
+
+    def look_for_flushed(self) -> None:
+        """Ask the target how far its WAL is durable."""
+        self._send(_FLUSHED, lambda outcome: self._positions.flushed(_lsn_of(outcome)))
+        self.flush()
+
+    def _begin(self, message: Begin) -> None:
+        self._remote = RemoteTransaction(message.xid, message.final_lsn)
+
+    def _commit(self, message: Commit) -> None:
+        remote = self._required()
+        if message.final_lsn != remote.finish_lsn:
+            raise DecodingError(
+                f"incorrect commit LSN {Lsn(message.final_lsn)} in commit message (expected {Lsn(remote.finish_lsn)})",
+                lsn=message.final_lsn,
+            )
+        if self._is_open:
+            self._end(message.end_lsn, message.time, _COMMIT)
+        else:
+            self._positions.passed(message.end_lsn)
+        self._remote = None
+
+    def _begin_prepare(self, message: BeginPrepare) -> None:
+        self._remote = RemoteTransaction(message.xid, message.prepare_lsn)
+
+    def _prepare(self, message: Prepare) -> None:
+        # An empty one is prepared, too: COMMIT PREPARED will ask for it.
+        self._ensure_open()
+        self._end(message.end_lsn, message.time, _transaction_command("PREPARE TRANSACTION", self._gid(message.xid)))
+        self._remote = None
+
+    def _commit_prepared(self, message: CommitPrepared) -> None:
+        self._remote = RemoteTransaction(message.xid, message.commit_lsn)
+        self._finish_prepared(message.end_lsn, message.time, "COMMIT PREPARED", message.xid)
+
+    def _rollback_prepared(self, message: RollbackPrepared) -> None:
+        self._remote = RemoteTransaction(message.xid, message.end_lsn)
+        self.flush()
+        # It is not there if it was prepared before the subscription's time.
+        if has_prepared(self._connection, self._gid(message.xid)):
+            self._finish_prepared(message.end_lsn, message.time, "ROLLBACK PREPARED", message.xid)
+        else:
+            self._positions.passed(message.end_lsn)
+            self._remote = None
+
+    def _finish_prepared(self, end_lsn: int, time: int, command: str, xid: int) -> None:
+        self._send(move(end_lsn, time))
+        self._send(_transaction_command(command, self._gid(xid)), about=self._about(command))
+        self._committed(end_lsn)
+        self._remote = None
+
+    def _gid(self, xid: int) -> str:
+        return gid_of(self._origin.number, xid)
+
+    def _end(self, end_lsn: int, time: int, command: Bound) -> None:
+        """End the local transaction."""
+        for mapped in self._used.values():
+            self._send(guard(mapped), about=self._about("COMMIT", mapped))
+        self._used.clear()
+        self._send(move(end_lsn, time))
+        self._send(command, about=self._about("COMMIT"))
+        self._is_open = False
+        self._committed(end_lsn)
+
+    def _committed(self, end_lsn: int) -> None:
+        positions = self._positions
+        self._send(_LOCAL_END, lambda outcome: positions.committed(end_lsn, _lsn_of(outcome)))
+        if self._statements >= MOST_STATEMENTS:
+            self.flush()
+
+    def _relation(self, message: Relation) -> None:
+        self._relations.announce(message.sent)
+
+    def _insert(self, message: Insert) -> None:
+        mapped = self._opened(message.oid, "INSERT")
+        self._change(insert(mapped, message.new), "INSERT", mapped)
+
+    def _update(self, message: Update) -> None:
+        mapped = self._opened(message.oid, "UPDATE")
+        bound = update(mapped, message.old, message.new)
+        self._change(bound, "UPDATE", mapped, lambda outcome: self._note(outcome, mapped, message))
+
+    def _delete(self, message: Delete) -> None:
+        mapped = self._opened(message.oid, "DELETE")
+        bound = delete(mapped, message.old)
+        self._change(bound, "DELETE", mapped, lambda outcome: self._note(outcome, mapped, message))
+
+    def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
+        if not outcome.count:
+            self._missing(mapped, message)
+
+    def _truncate(self, message: Truncate) -> None:
+        mapped = [self._opened(oid, "TRUNCATE") for oid in message.oids]
+        if mapped:
+            self._send(truncate(mapped, message.restart_seqs), about=self._about("TRUNCATE"))
+
+    def _logical_message(self, message: LogicalMessage) -> None:
+        """Pass over a message, as the apply worker does."""
+
+    def _type(self, message: Type) -> None:
+        """Pass over a type's name: columns are mapped by their names, values by the target's types."""
+
+    def _origin_message(self, message: OriginMessage) -> None:
+        """See that an origin is in its place."""
+        if self._remote is None or self._is_open:
+            raise DecodingError("ORIGIN message sent out of order", lsn=message.lsn)
+
+    def _opened(self, oid: int, kind: str) -> MappedRelation:
+        self._required()
+        self._ensure_open()
+        mapped = self._used.get(oid)
+        if mapped is None:
+            if not self._relations.is_mapped(oid):
+                self.flush()
+            mapped = self._used[oid] = self._relations.mapped(oid, self._about(kind))
+        return mapped
+
+    def _change(
+        self, bound: Bound, kind: str, mapped: MappedRelation, take: Callable[[Outcome], None] | None = None
+    ) -> None:
+        self._send(bound, take, self._about(kind, mapped))
+
+    def _required(self) -> RemoteTransaction:
+        if self._remote is None:
+            raise DecodingError("a change is sent outside of a transaction")
+        return self._remote
+
+    def _ensure_open(self) -> None:
+        if not self._is_open:
+            self._send(_BEGIN)
+            self._is_open = True
+
+    def _send(
+        self, bound: Bound, take: Callable[[Outcome], None] | None = None, about: Callable[[], str] | None = None
+    ) -> None:
+        self._statements += 1
+        self._connection.send(bound, take, about)
+
+    def _about(self, kind: str, mapped: MappedRelation | None = None) -> Callable[[], str]:
+        remote, origin = self._remote, self._origin
+
+        def text() -> str:
+            target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
+            place = f" in transaction {remote.xid}, finished at {Lsn(remote.finish_lsn)}" if remote else ""
+            return (
+                f'processing remote data for replication origin "{origin.name}" during message type '
+                f'"{kind}"{target}{place}'
+            )
+
+        return text
+
+
+def _transaction_command(command: str, gid: str) -> Bound:
+    # Names of prepared transactions here have no quotes in them.
+    return Bound(Statement(f"{command} '{gid}'"))
+
+
+def _lsn_of(outcome: Outcome) -> int:
+    ((lsn,),) = outcome.rows
+    assert lsn is not None
+    return int(Lsn.parse(lsn))
+
+
+_HANDLERS: dict[type[Message], Callable[[SerialApplier, Any], None]] = {
+    Begin: SerialApplier._begin,
+    Commit: SerialApplier._commit,
+    OriginMessage: SerialApplier._origin_message,
+    Relation: SerialApplier._relation,
+    Type: SerialApplier._type,
+    Insert: SerialApplier._insert,
+    Update: SerialApplier._update,
+    Delete: SerialApplier._delete,
+    Truncate: SerialApplier._truncate,
+    LogicalMessage: SerialApplier._logical_message,
+    BeginPrepare: SerialApplier._begin_prepare,
+    Prepare: SerialApplier._prepare,
+    CommitPrepared: SerialApplier._commit_prepared,
+    RollbackPrepared: SerialApplier._rollback_prepared,
+}

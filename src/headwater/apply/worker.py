@@ -1,0 +1,112 @@
+"""The apply worker: a source's stream, applied to a target until it is told to end.
+
+Out of each piece of the stream changes are applied; what is durable on the target is confirmed to the source. An error
+ends the session with both; after a while the next one begins behind what the target has.
+
+PostgreSQL: worker.c (LogicalRepApplyLoop, start_apply), launcher.c.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.incoming.slot_source import open_feed
+from headwater.apply.progress.origins import ensure_origin, origin_name, progress_of, use_origin
+from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.session import open_target
+from headwater.errors import HeadwaterError, ServerError
+from headwater.remote_slots.slot_feed import Piece, SlotFeed
+
+WAIT_SECONDS = 0.1
+"""How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
+
+_HEADER = struct.Struct(">IcQQQ")
+
+Log = Callable[[HeadwaterError], None]
+
+
+class ApplyWorker:
+    """A worker.
+
+    Args:
+        request: what is asked for.
+        failed: is told of an error after which it tries again.
+
+    Attributes:
+        durable: LSN of the source before which all is durable on the target.
+    """
+
+    def __init__(self, request: ApplyRequest, failed: Log) -> None:
+        self._request, self._failed = request, failed
+        self._is_ending = False
+        self.durable = 0
+
+    def stop(self) -> None:
+        """Tell it to end, from any thread."""
+        self._is_ending = True
+
+    def run(self) -> None:
+        """Apply until it is told to end, or to the end that was asked for.
+
+        Raises:
+            HeadwaterError: something fails, and that is not tried again.
+        """
+        while not self._is_ending:
+            began = time.monotonic()
+            try:
+                self._session()
+                return
+            except ServerError as error:
+                if self._request.disables_on_error:
+                    raise
+                self._failed(error)
+                self._wait(began + self._request.retry_seconds)
+
+    def _wait(self, until: float) -> None:
+        while not self._is_ending and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, WAIT_SECONDS))
+
+    def _session(self) -> None:
+        request = self._request
+        with ExitStack() as stack:
+            name = f"headwater apply {request.subscription}"
+            connection, facts = open_target(request.target, name, request.synchronous_commit)
+            stack.enter_context(connection)
+            origin = ensure_origin(connection, origin_name(request.subscription))
+            use_origin(connection, origin)
+            reached = progress_of(connection, origin)
+            feed = stack.enter_context(open_feed(request, reached))
+            positions = FlushPositions(reached)
+            applier = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
+            self._loop(feed, applier, positions)
+
+    def _loop(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> None:
+        end = self._request.end
+        while not self._is_ending:
+            piece = feed.take(WAIT_SECONDS)
+            for data, lsn in messages_of(piece):
+                applier.apply(data, lsn)
+            if piece.is_whole:
+                applier.flush()
+                positions.passed(piece.reached)
+            if positions.waits:
+                applier.look_for_flushed()
+            self.durable = positions.durable
+            feed.confirm(self.durable)
+            if end is not None and piece.is_whole and self.durable >= end:
+                return
+
+
+def messages_of(piece: Piece) -> Iterator[tuple[bytes, int]]:
+    """Give the messages of a piece, each with the LSN that it was sent with."""
+    data, at = piece.data, 0
+    while at < len(data):
+        size, _kind, lsn, _end, _time = _HEADER.unpack_from(data, at)
+        yield data[at + _HEADER.size : at + 4 + size], lsn
+        at += 4 + size

@@ -1,0 +1,109 @@
+"""``headwater apply``: changes of a source, applied to the tables of a PostgreSQL target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from headwater.cli.flags import command, from_flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyFlags:
+    """The flags of ``headwater apply``."""
+
+    source: str = from_flag(
+        "--from",
+        required=True,
+        metavar="CONNINFO",
+        help="Connection string or URI of the publisher, or of headwater serve; the role needs REPLICATION.",
+    )
+    target: str = from_flag(
+        "--to", required=True, metavar="CONNINFO", help="Connection string or URI of the server to apply to."
+    )
+    publications: Sequence[str] = from_flag(
+        "--publication", multiple=True, required=True, metavar="NAME", help="Publication whose tables are applied."
+    )
+    subscription: str = from_flag(
+        "--subscription",
+        default="headwater",
+        show_default=True,
+        metavar="NAME",
+        help="Name of what is applied: of its origin headwater_NAME on the target, and of its slot.",
+    )
+    slot: str | None = from_flag("--slot", metavar="NAME", help="Slot of the publisher; default: the subscription's.")
+    creates_slot: bool = from_flag("--create-slot", is_flag=True, help="Make the slot if it is missing.")
+    binary: bool = from_flag("--binary", is_flag=True, help="Ask for values in binary form.")
+    two_phase: bool = from_flag(
+        "--two-phase", is_flag=True, help="Apply prepared transactions at PREPARE; the slot has to be made so, too."
+    )
+    origin: str = from_flag(
+        "--origin",
+        type=click.Choice(("any", "none")),
+        default="any",
+        show_default=True,
+        help="none: only changes that were made on the publisher itself.",
+    )
+    synchronous_commit: str = from_flag(
+        "--synchronous-commit",
+        type=click.Choice(("off", "local", "on", "remote_write", "remote_apply")),
+        default="off",
+        show_default=True,
+        help="Of the sessions on the target; what is confirmed to the publisher is durable in any case.",
+    )
+    end: str | None = from_flag("--end", metavar="LSN", help="Stop once all up to there is durable; default: go on.")
+    retry_seconds: float = from_flag(
+        "--retry-interval",
+        type=click.FloatRange(0),
+        default=5.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="An attempt begins no sooner after the last one.",
+    )
+    disables_on_error: bool = from_flag(
+        "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
+    )
+
+
+@command("apply", ApplyFlags)
+def apply_command(flags: ApplyFlags) -> None:
+    """Apply what a publisher sends to the tables of a PostgreSQL server, as a subscription does.
+
+    Goes on until it is interrupted; a lost connection is tried again. How far it is the target keeps, in a replication
+    origin: nothing is lost and nothing applied twice, whatever is killed.
+    """
+    from headwater.apply.incoming.requests import ApplyRequest
+    from headwater.apply.worker import ApplyWorker
+    from headwater.cli.process.setup import say
+    from headwater.cli.process.signals import heeding_first
+    from headwater.errors import HeadwaterError
+    from headwater.pg.lsn import Lsn
+    from headwater.remote_slots.slot_address import SlotAddress
+
+    slot = SlotAddress(
+        conninfo=flags.source,
+        slot=flags.slot or flags.subscription,
+        publications=tuple(dict.fromkeys(flags.publications)),
+        creates_slot=flags.creates_slot,
+        two_phase=flags.two_phase,
+    )
+    request = ApplyRequest(
+        slot=slot,
+        target=flags.target,
+        subscription=flags.subscription,
+        binary=flags.binary,
+        origin=flags.origin,
+        synchronous_commit=flags.synchronous_commit,
+        end=None if flags.end is None else int(Lsn.parse(flags.end)),
+        retry_seconds=flags.retry_seconds,
+        disables_on_error=flags.disables_on_error,
+    )
+
+    def failed(error: HeadwaterError) -> None:
+        say(f"headwater: {error.one_line()}")
+
+    worker = ApplyWorker(request, failed)
+    with heeding_first(worker.stop):
+        worker.run()
