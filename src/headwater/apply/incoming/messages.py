@@ -273,8 +273,12 @@ class _Reader:
         self.at += struct.calcsize(">" + form)
         return values
 
+    def named(self, form: str) -> tuple[Any, ...]:
+        """Take numbers, and the name that follows them."""
+        return (*self.numbers(form), self.text())
+
     def byte(self) -> int:
-        return self.numbers("B")[0]
+        return int(self.numbers("B")[0])
 
     def text(self) -> str:
         end = self.data.index(b"\0", self.at)
@@ -398,22 +402,22 @@ def _logical_message(reader: _Reader, xid: int, _lsn: int) -> LogicalMessage:
 
 
 def _begin_prepare(reader: _Reader, _xid: int, _lsn: int) -> BeginPrepare:
-    return BeginPrepare(*reader.numbers("QQqI"), reader.text())
+    return BeginPrepare(*reader.named("QQqI"))
 
 
 def _prepare(reader: _Reader, _xid: int, _lsn: int) -> Prepare:
     _without_flags(reader)
-    return Prepare(*reader.numbers("QQqI"), reader.text())
+    return Prepare(*reader.named("QQqI"))
 
 
 def _commit_prepared(reader: _Reader, _xid: int, _lsn: int) -> CommitPrepared:
     _without_flags(reader)
-    return CommitPrepared(*reader.numbers("QQqI"), reader.text())
+    return CommitPrepared(*reader.named("QQqI"))
 
 
 def _rollback_prepared(reader: _Reader, _xid: int, _lsn: int) -> RollbackPrepared:
     _without_flags(reader)
-    return RollbackPrepared(*reader.numbers("QQqqI"), reader.text())
+    return RollbackPrepared(*reader.named("QQqqI"))
 
 
 def _stream_start(reader: _Reader, _xid: int, _lsn: int) -> StreamStart:
@@ -439,7 +443,7 @@ def _stream_abort(reader: _Reader, _xid: int, _lsn: int) -> StreamAbort:
 
 def _stream_prepare(reader: _Reader, _xid: int, _lsn: int) -> StreamPrepare:
     _without_flags(reader)
-    return StreamPrepare(*reader.numbers("QQqI"), reader.text())
+    return StreamPrepare(*reader.named("QQqI"))
 
 
 def _without_flags(reader: _Reader) -> None:

@@ -1,8 +1,8 @@
 """The session in which changes are applied: its settings, and the facts of the server that statements depend on.
 
 As the apply worker's: triggers and rules fire only if they are ENABLE REPLICA or ALWAYS. No schema is searched, and
-nothing is timed out. Commits do not wait for the disk unless that is asked for. Values come as text that does not depend on a
-session's settings (ISO), so the target's own do not matter.
+nothing is timed out. Commits do not wait for the disk unless that is asked for. Values come as text that
+does not depend on a session's settings (ISO), so the target's own do not matter.
 
 PostgreSQL: worker.c (InitializeLogRepWorker, run_apply_worker); 14 to 19.
 """
