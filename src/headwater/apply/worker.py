@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.incoming.slot_source import open_feed
+from headwater.apply.incoming.slot_source import slot_feed
+from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.origins import ensure_origin, origin_name, progress_of, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.session import open_target
 from headwater.errors import HeadwaterError, ServerError
-from headwater.remote_slots.slot_feed import Piece, SlotFeed
+from headwater.remote_slots.slot_feed import Piece
 
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
@@ -86,7 +88,7 @@ class ApplyWorker:
             applier = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
             self._loop(feed, applier, positions)
 
-    def _loop(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> None:
+    def _loop(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> None:
         end = self._request.end
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS)
@@ -101,6 +103,15 @@ class ApplyWorker:
             feed.confirm(self.durable)
             if end is not None and piece.is_whole and self.durable >= end:
                 return
+
+
+def open_feed(request: ApplyRequest, reached: int) -> Feed:
+    """Return the stream behind what is applied.
+
+    Raises:
+        HeadwaterError: the source refuses, or cannot be had.
+    """
+    return slot_feed(request, reached) if request.wal is None else WalFeed(request.wal, reached)
 
 
 def messages_of(piece: Piece) -> Iterator[tuple[bytes, int]]:

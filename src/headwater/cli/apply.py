@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.flags import command, from_flag
+from headwater.cli.flags import command, from_flag, from_flags
+from headwater.cli.shared_flags import EngineFlags, SourceFlags
+from headwater.errors import UsageError
+
+if TYPE_CHECKING:
+    from headwater.apply.incoming.requests import WalSlot
+    from headwater.remote_slots.slot_address import SlotAddress
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyFlags:
     """The flags of ``headwater apply``."""
 
-    source: str = from_flag(
+    source: str | None = from_flag(
         "--from",
-        required=True,
         metavar="CONNINFO",
         help="Connection string or URI of the publisher, or of headwater serve; the role needs REPLICATION.",
+    )
+    log: SourceFlags = from_flags(SourceFlags, without=("start", "end"), optional=("wal", "catalog"))
+    slots: Path | None = from_flag(
+        "--slots",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="With --wal: directory of slots, in which the subscription's is, and is made.",
     )
     target: str = from_flag(
         "--to", required=True, metavar="CONNINFO", help="Connection string or URI of the server to apply to."
@@ -62,6 +77,7 @@ class ApplyFlags:
         metavar="SECONDS",
         help="An attempt begins no sooner after the last one.",
     )
+    tasks: EngineFlags = from_flags(EngineFlags)
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
     )
@@ -83,7 +99,7 @@ def apply_command(flags: ApplyFlags) -> None:
     from headwater.remote_slots.slot_address import SlotAddress
 
     slot = SlotAddress(
-        conninfo=flags.source,
+        conninfo=flags.source or "",
         slot=flags.slot or flags.subscription,
         publications=tuple(dict.fromkeys(flags.publications)),
         creates_slot=flags.creates_slot,
@@ -93,6 +109,7 @@ def apply_command(flags: ApplyFlags) -> None:
         slot=slot,
         target=flags.target,
         subscription=flags.subscription,
+        wal=_wal_slot(flags, slot),
         binary=flags.binary,
         origin=flags.origin,
         synchronous_commit=flags.synchronous_commit,
@@ -107,3 +124,29 @@ def apply_command(flags: ApplyFlags) -> None:
     worker = ApplyWorker(request, failed)
     with heeding_first(worker.stop):
         worker.run()
+
+
+def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
+    """Return the slot over WAL at hand; None where the source is a server.
+
+    Raises:
+        UsageError: flags contradict each other, or one is missing.
+    """
+    if not flags.log.wal:
+        if flags.source is None:
+            raise UsageError("the source is missing", hint="give --from, or --wal with --catalog and --slots")
+        return None
+    if flags.source is not None:
+        raise UsageError("--from and --wal are two sources", hint="give one of them")
+    if flags.log.catalog is None or flags.slots is None:
+        raise UsageError("--wal needs --catalog and --slots")
+    from headwater.apply.incoming.requests import WalSlot
+    from headwater.apply.incoming.wal_options import SETTINGS, wal_options
+    from headwater.cli.shared_flags import session_settings
+
+    options = wal_options(slot.publications, two_phase=slot.two_phase, binary=flags.binary, origin=flags.origin)
+    settings = (*SETTINGS, *session_settings(server_version=flags.log.server_version))
+    request = flags.log.request(
+        settings, plugin="pgoutput", options=options, two_phase=slot.two_phase, slot=slot.slot, makes_slot=True
+    )
+    return WalSlot(request, flags.slots, slot.slot, partial(flags.tasks.choose, lambda *_: None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,9 +95,8 @@ class CopyFlags(SlotFlags):
 @command("slot create", CreateFlags)
 def create_command(flags: CreateFlags) -> None:
     """Make a slot in a new directory PATH; print where it begins."""
-    from headwater.pipeline.slot_moves import begin, begin_at
+    from headwater.pipeline.slot_moves import begin, begin_at, slot_at
     from headwater.plugins.table_patterns import TablePatterns
-    from headwater.slots.slot import Slot, SlotRequest
     from headwater.slots.slot_directory import create_slot
 
     path, source = flags.path, flags.source
@@ -117,20 +115,7 @@ def create_command(flags: CreateFlags) -> None:
         makes_slot=True,
     )
     beginning = begin(request) if flags.at is None else begin_at(request, _place(flags.at), path.parent)
-    slot_request = SlotRequest(
-        wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in request.source.places),
-        catalog=str(Path(request.catalog).absolute()),
-        database=beginning.database,
-        plugin=flags.plugin,
-        options=options,
-        settings=request.settings,
-        server_settings=beginning.server_settings,
-        unknown_types=flags.unknown_types,
-        tables=request.tables.patterns,
-        timeline=source.timeline,
-        user=flags.user,
-    )
-    create_slot(path, Slot(slot_request, beginning.lsn, beginning.state, flags.two_phase, flags.failover))
+    create_slot(path, slot_at(request, beginning, failover=flags.failover))
     print(Lsn(beginning.lsn))
 
 

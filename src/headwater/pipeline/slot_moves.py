@@ -6,6 +6,7 @@ Mirrors DecodingContextFindStartpoint and LogicalSlotAdvanceAndCheckSnapState (l
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,6 +26,7 @@ from headwater.pipeline.windows.windows import PlannedWindow, PlanWindows, windo
 from headwater.plugins.rows.plugin import RowChanges, TableChoice
 from headwater.reorder.commits.state import State
 from headwater.slots.kept_state import KeptState
+from headwater.slots.slot import Slot, SlotRequest
 from headwater.wal.records.frames import read_frames
 from headwater.wal.records.growing_directory import end_of_log
 from headwater.wal.segments.directory import WalDirectory
@@ -69,6 +71,29 @@ def begin(request: DecodeRequest) -> Beginning:
         database=opened.store.database_name,
         server_settings=opened.server_settings,
     )
+
+
+def slot_at(request: DecodeRequest, beginning: Beginning, *, failover: bool = False) -> Slot:
+    """Return the slot of a request, where it begins.
+
+    Args:
+        request: what it is to decode; beginning: where it stands; failover: it is meant to go on from a standby.
+    """
+    source = request.source
+    asked = SlotRequest(
+        wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in source.places),
+        catalog=str(Path(request.catalog).absolute()),
+        database=beginning.database,
+        plugin=request.plugin,
+        options=request.options,
+        settings=request.settings,
+        server_settings=beginning.server_settings,
+        unknown_types=request.unknown_types,
+        tables=request.tables.patterns,
+        timeline=source.timeline,
+        user=request.user,
+    )
+    return Slot(asked, beginning.lsn, beginning.state, request.two_phase, failover)
 
 
 def begin_at(request: DecodeRequest, place: int | datetime, slots: Path) -> Beginning:

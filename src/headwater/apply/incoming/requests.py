@@ -6,13 +6,38 @@ The names of options, and what they are without being given, are those of CREATE
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from headwater.errors import UsageError
+from headwater.jobs.engine import Engine
+from headwater.pipeline.requests.request import DecodeRequest
 from headwater.remote_slots.slot_address import SlotAddress
 
 STREAMING, ORIGINS = ("off", "on", "parallel"), ("none", "any")
 _NAME = re.compile(r"[a-z0-9_]{1,40}")
+
+
+@dataclass(frozen=True)
+class WalSlot:
+    """A slot over WAL at hand.
+
+    Attributes:
+        request: what is decoded: the WAL, the catalog, the database, the plugin's options.
+        slots: directory of slots; name: of the slot in it, which is made if it is missing.
+        engine: makes what decodes where there is much.
+    """
+
+    request: DecodeRequest
+    slots: Path
+    name: str
+    engine: Callable[[], Engine]
+
+    @property
+    def path(self) -> Path:
+        """The slot's directory."""
+        return self.slots / self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +46,7 @@ class ApplyRequest:
 
     Attributes:
         slot: of the source, with its publications.
+        wal: the log that is decoded here; None where the source is a server.
         target: libpq's connection string of the target.
         subscription: its name, which names the origin, and the slot where that has no name of its own.
         binary: values are asked for in their types' binary forms.
@@ -35,6 +61,7 @@ class ApplyRequest:
     slot: SlotAddress
     target: str
     subscription: str
+    wal: WalSlot | None = None
     binary: bool = False
     streaming: str = "off"
     origin: str = "any"

@@ -14,8 +14,8 @@ from headwater.remote_slots.slot_connection import open_slot, start_slot
 from headwater.remote_slots.slot_feed import SlotFeed
 
 
-def open_feed(request: ApplyRequest, reached: int) -> SlotFeed:
-    """Connect to the source, and begin the stream behind what is applied.
+def slot_feed(request: ApplyRequest, reached: int) -> SlotFeed:
+    """Connect to the server, and begin the stream behind what is applied.
 
     Args:
         request: what is asked for.

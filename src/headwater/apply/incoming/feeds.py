@@ -1,0 +1,30 @@
+"""The stream that is applied, whatever it comes from: what a source gives, and what it is told."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from headwater.remote_slots.slot_feed import Piece
+
+
+class Feed(Protocol):
+    """A stream of pgoutput's messages, in pieces; a context manager. One thread calls it."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the source."""
+
+    def take(self, seconds: float) -> Piece:
+        """Take what has come; wait for some time until there is anything.
+
+        Raises:
+            HeadwaterError: the source has ended.
+        """
+
+    def confirm(self, lsn: int) -> None:
+        """Let the source know that all up to an LSN is durable."""

@@ -1,0 +1,213 @@
+"""The log itself as source: decoded here, as ``pgoutput`` would send it, with no server between.
+
+In: a slot of Headwater's own, over WAL at hand. Out: the same pieces as a server's slot gives. What is far behind is
+decoded by an engine, Spark where there is much, a gigabyte of WAL at a time. From then on the stream is that of a
+served slot: a fold in this process, window by window as the WAL grows.
+
+Invariants: the slot is this process's as long as the feed lasts. It moves to what is confirmed, never further.
+
+Known gap: large transactions are not streamed while they run; they come when they commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from headwater.apply.incoming.requests import WalSlot
+from headwater.base.arrow_buffers import buffer_numbers
+from headwater.errors import HeadwaterError
+from headwater.jobs.unforeseen import unforeseen
+from headwater.pipeline.decode import decode_run
+from headwater.pipeline.open_run import open_run
+from headwater.pipeline.outputs import Output
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.requests.slot_request import kept_in_slot
+from headwater.pipeline.slices.message_files import MessageForm, message_table
+from headwater.pipeline.slot_moves import begin, slot_at
+from headwater.protocol.copy_frames import Piece as Messages
+from headwater.protocol.copy_frames import framed, payloads
+from headwater.remote_slots.slot_feed import Piece
+from headwater.slots.kept_state import KeptState
+from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot
+from headwater.walsender.folds.items import Reached
+from headwater.walsender.folds.subscription import Folds, Subscription
+from headwater.walsender.served_cluster import ClusterSource, ServedCluster
+from headwater.walsender.slot_progress import SlotProgress
+
+BULK_BYTES = 64 << 20
+"""Bytes of WAL behind which an engine's tasks decode; less is decoded as it comes."""
+
+PASS_BYTES = 1 << 30
+"""Bytes of WAL that the engine goes through before a slot can move."""
+
+MOST_BYTES = 64 << 20
+"""Bytes of messages that wait to be taken."""
+
+
+class WalFeed:
+    """The feed of a slot over WAL; a context manager, whose end lets go of the slot.
+
+    Args:
+        slot: the slot; it is made, if it is missing, where decoding can begin after the catalog.
+        reached: LSN up to which the target has everything, 0 for where the slot is.
+
+    Raises:
+        HeadwaterError: any reason not to decode.
+    """
+
+    def __init__(self, slot: WalSlot, reached: int) -> None:
+        self._slot, self._start = slot, reached
+        self._block = ExitStack()
+        self._changed = threading.Condition()
+        self._pieces = deque[Piece]()
+        self._bytes = self._reached = self._given = 0
+        self._error: HeadwaterError | None = None
+        self._is_ending = False
+        self._thread = threading.Thread(target=self._run, name="wal feed", daemon=True)
+
+    def __enter__(self) -> Self:
+        request = self._slot.request
+        if not is_slot(self._slot.path):
+            create_slot(self._slot.path, slot_at(request, begin(request)))
+        try:
+            opened = self._block.enter_context(open_slot(self._slot.path))
+            source = ClusterSource(request.source, request.catalog, request.server_version, slots=self._slot.slots)
+            self._cluster = ServedCluster(source)
+            self._block.callback(self._cluster.close)
+            self._progress = SlotProgress(opened, self._cluster.segment_size)
+            self._block.callback(self._progress.write)
+            self._begin(opened)
+        except BaseException:
+            self._block.close()
+            raise
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._is_ending = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._block.close()
+
+    def take(self, seconds: float) -> Piece:
+        """Take what has come; wait for some time until there is anything.
+
+        Raises:
+            HeadwaterError: the WAL cannot be decoded.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._pieces or self._error, seconds)
+            if self._pieces:
+                piece = self._pieces.popleft()
+                self._bytes -= len(piece.data)
+                self._changed.notify_all()
+                return piece
+            if self._error is not None:
+                raise self._error
+            return Piece(b"", False, 0, 0)
+
+    def confirm(self, lsn: int) -> None:
+        """Let the slot move up to an LSN."""
+        if self._progress.confirm(lsn):
+            self._progress.write()
+
+    def _begin(self, opened: OpenSlot) -> None:
+        slot = opened.slot
+        self._kept = kept_in_slot(slot)
+        self._position = max(self._start, slot.confirmed_lsn)
+        own = self._slot.request
+        request = self._cluster.request_of(slot, own.settings)
+        self._request = replace(request, plugin=own.plugin, options=own.options, slot=self._slot.name)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_ending and self._bytes_behind() >= BULK_BYTES:
+                self._go_through()
+            if not self._is_ending:
+                self._follow()
+        except HeadwaterError as error:
+            self._fail(error)
+        except Exception as error:
+            self._fail(unforeseen("decoding", error))
+
+    def _bytes_behind(self) -> int:
+        return self._cluster.end()[1] - max(self._position, 0 if self._kept is None else self._kept.state.lsn)
+
+    def _request_now(self, end: int | None) -> DecodeRequest:
+        return replace(self._request, start=self._position, end=end)
+
+    def _go_through(self) -> None:
+        """Decode a stretch of WAL in an engine's tasks."""
+        last = self._position if self._kept is None else self._kept.state.lsn
+        request = self._request_now(min(last + PASS_BYTES, self._cluster.end()[1]))
+        output = Output(request, MessageForm.ARROW, lambda _: self._deliver)
+        with decode_run(self._slot.engine(), open_run([request], None, self._kept), [output]) as decoded:
+            ((result,),) = decoded.databases.values()
+            self._kept = KeptState(result.state().in_new_session, result.server_settings)
+        self._note(self._kept)
+
+    def _deliver(self, path: str) -> None:
+        for batch in message_table(path).to_batches():
+            lsn, _, data = batch.columns
+            if not len(lsn):
+                continue
+            _, places, texts = data.buffers()
+            offsets = buffer_numbers(places, np.int32)[data.offset : data.offset + len(data) + 1].astype(np.int64)
+            for piece in framed(lsn.to_numpy(), offsets, buffer_numbers(texts, np.uint8)):
+                self._put(Piece(payloads(piece.data), False, 0, 0))
+
+    def _follow(self) -> None:
+        """Take what a fold makes of the WAL, as it grows."""
+        arrived = threading.Event()
+        request = self._request_now(None)
+        assert request.database is not None
+        folds = Folds(self._cluster, request.source, self._cluster.shelves, request.catalog)
+        subscription = folds.subscription(request, self._kept, arrived.set)
+        subscription.start()
+        try:
+            while not self._is_ending:
+                arrived.clear()
+                if not self._take_all(subscription):
+                    arrived.wait(1.0)
+        finally:
+            subscription.stop()
+
+    def _take_all(self, subscription: Subscription) -> bool:
+        """Take the items that are there; tell whether there were any."""
+        count = 0
+        while not self._is_ending and (item := subscription.take()) is not None:
+            count += 1
+            if isinstance(item, HeadwaterError):
+                raise item
+            if isinstance(item, Reached):
+                self._note(item.kept)
+            elif isinstance(item, Messages):
+                self._put(Piece(payloads(item.data), False, 0, 0))
+        return count > 0
+
+    def _note(self, kept_state: KeptState) -> None:
+        """Note that all before a state was given."""
+        self._progress.reached(kept_state.state)
+        self._put(Piece(b"", True, kept_state.state.lsn, 0))
+
+    def _put(self, piece: Piece) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_ending or not self._bytes or self._bytes < MOST_BYTES)
+            self._pieces.append(piece)
+            self._bytes += len(piece.data)
+            self._changed.notify_all()
+
+    def _fail(self, error: HeadwaterError) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
