@@ -89,9 +89,10 @@ class ApplyWorker:
             self._loop(feed, applier, positions)
 
     def _loop(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> None:
-        end = self._request.end
+        end, is_whole = self._request.end, False
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS)
+            is_whole = piece.is_whole or (is_whole and not piece.data)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:
@@ -101,7 +102,7 @@ class ApplyWorker:
                 applier.look_for_flushed()
             self.durable = positions.durable
             feed.confirm(self.durable)
-            if end is not None and piece.is_whole and self.durable >= end:
+            if end is not None and is_whole and self.durable >= end:
                 return
 
 
