@@ -20,6 +20,10 @@ END_SECONDS = 240
 """For what needs kernels that were not compiled yet, too."""
 
 POLL_SECONDS = 0.02
+LONGEST_POLL_SECONDS = 0.25
+POLLED_SHARE = 0.05
+"""Of the time waited so far: a poll may ask a server, and takes the processor from the work that is waited for."""
+
 SHOWN_BYTES = 20_000
 """Of a service's log, where a test fails."""
 
@@ -161,10 +165,11 @@ class Streaming:
 
 def wait_until(holds: Callable[[], bool]) -> None:
     """Wait until something holds, which another process makes true."""
-    end = time.monotonic() + END_SECONDS
+    begin = time.monotonic()
     while not holds():
-        assert time.monotonic() < end
-        time.sleep(POLL_SECONDS)
+        waited = time.monotonic() - begin
+        assert waited < END_SECONDS
+        time.sleep(min(max(POLL_SECONDS, waited * POLLED_SHARE), LONGEST_POLL_SECONDS))
 
 
 def content(file: Path) -> bytes:
@@ -173,11 +178,14 @@ def content(file: Path) -> bytes:
 
 
 def wait_for_equal_files(files: Sequence[Path]) -> None:
-    """Wait until files are equal and not empty."""
+    """Wait until files are equal and not empty; they are read when they are of one size."""
 
     def are_equal() -> bool:
+        sizes = {file.stat().st_size if file.exists() else 0 for file in files}
+        if len(sizes) > 1 or sizes == {0}:
+            return False
         contents = list(map(content, files))
-        return contents[0] != b"" and all(content == contents[0] for content in contents)
+        return all(content == contents[0] for content in contents)
 
     wait_until(are_equal)
 
