@@ -102,7 +102,7 @@ def apply_command(flags: ApplyFlags) -> None:
     )
 
     def failed(error: HeadwaterError) -> None:
-        say(f"headwater: {error.one_line()}")
+        say("\n".join([f"headwater: {error.one_line()}", *error.details()]))
 
     worker = ApplyWorker(request, failed)
     with heeding_first(worker.stop):

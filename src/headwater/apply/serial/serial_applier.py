@@ -167,7 +167,10 @@ class SerialApplier:
             self._remote = None
 
     def _finish_prepared(self, end_lsn: int, time: int, command: str, xid: int) -> None:
+        # Alone, as it cannot be in a transaction block, which several statements up to a sync are; and never after an
+        # error. How far the session's origin is to be moved stays set over the end of a transaction.
         self._send(move(end_lsn, time))
+        self.flush()
         self._send(_transaction_command(command, self._gid(xid)), about=self._about(command))
         self._committed(end_lsn)
         self._remote = None

@@ -34,6 +34,8 @@ MOST_PENDING = 4096
 
 _PASSING = ("08", "57P", "53", "55006")
 """Beginnings of SQLSTATEs of which the next attempt may fare better: see ``receiver/replication_connection.py``."""
+_MALFORMED = "08P01"
+"""A value in binary form that the column's type cannot read: no fault of the connection's."""
 
 
 @dataclass(frozen=True)
@@ -336,9 +338,9 @@ class TargetConnection:
         message, sqlstate = texts["MESSAGE_PRIMARY"], texts["SQLSTATE"]
         if message is None or sqlstate is None:
             raise ConnectionLostError(f"the connection to the target is lost: {_one_line(result.error_message)}")
-        if sqlstate.startswith(_PASSING):
+        if sqlstate.startswith(_PASSING) and sqlstate != _MALFORMED:
             raise ConnectionLostError(f"the target says: {message}", hint=texts["MESSAGE_HINT"], sqlstate=sqlstate)
-        context = "\n".join(filter(None, [texts["CONTEXT"], about() if about else None]))
+        context = "\n".join([*_context_lines(texts["CONTEXT"]), *([about()] if about else [])])
         return TargetError(
             message,
             hint=texts["MESSAGE_HINT"],
@@ -357,7 +359,13 @@ class TargetConnection:
             ) from None
 
 
+_OF_PORTALS = ("unnamed portal ", "portal ", "unnamed portal with ")
 _FIELDS = ("MESSAGE_PRIMARY", "SQLSTATE", "MESSAGE_DETAIL", "MESSAGE_HINT", "CONTEXT")
+
+
+def _context_lines(context: str | None) -> list[str]:
+    """Split a context, but for what is of the protocol: the apply worker has no portals."""
+    return [line for line in (context or "").splitlines() if not line.startswith(_OF_PORTALS)]
 
 
 def _outcome(result: PGresult) -> Outcome:
