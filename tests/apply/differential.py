@@ -204,6 +204,7 @@ def differential(
     flags: Sequence[str] = (),
     options: str = "",
     is_two_phase: bool = False,
+    is_apart: bool = False,
     settings: dict[str, str] | None = None,
 ) -> Iterator[Differential]:
     """Make the servers, tables and slots, and begin both subscriptions.
@@ -216,11 +217,12 @@ def differential(
         publication: what is published.
         flags: of ``headwater apply``; options: of the subscription.
         is_two_phase: prepared transactions are applied at PREPARE, from 15 on.
+        is_apart: both are servers of their own in any case.
         settings: more of the servers'.
     """
     with ExitStack() as stack:
         publisher = stack.enter_context(server_of(majors[0], **settings or {}))
-        is_same = majors[0] == majors[1]
+        is_same = majors[0] == majors[1] and not is_apart
         target = publisher if is_same else stack.enter_context(server_of(majors[1], **settings or {}))
         for database in (STOCK, OURS):
             _run(target, "postgres", [f"CREATE DATABASE {database}"])

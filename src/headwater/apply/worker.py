@@ -26,6 +26,7 @@ from headwater.remote_slots.slot_feed import Piece, SlotFeed
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
 
+_CANCELLED = "57014"
 _HEADER = struct.Struct(">IcQQQ")
 
 Log = Callable[[HeadwaterError], None]
@@ -63,6 +64,8 @@ class ApplyWorker:
                 self._session()
                 return
             except ServerError as error:
+                if self._is_ending and error.sqlstate == _CANCELLED:
+                    return
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)
@@ -78,6 +81,7 @@ class ApplyWorker:
             name = f"headwater apply {request.subscription}"
             connection, facts = open_target(request.target, name, request.synchronous_commit)
             stack.enter_context(connection)
+            connection.ends = lambda: self._is_ending
             origin = ensure_origin(connection, origin_name(request.subscription))
             use_origin(connection, origin)
             reached = progress_of(connection, origin)
