@@ -74,6 +74,7 @@ class Applying:
         publication: that is applied.
 
     Attributes:
+        flags: all of them; process: that runs, or has ended.
         program: what Python is started with, in place of ``-m headwater.cli.main``.
     """
 
@@ -87,8 +88,8 @@ class Applying:
         publication: str = PUBLICATION,
     ) -> None:
         self.log = log
-        self._flags = ["apply", "--from", source, "--to", target, "--publication", publication]
-        self._flags += ["--subscription", subscription, "--retry-interval", RETRY_SECONDS, *flags]
+        self.flags = ["apply", "--from", source, "--to", target, "--publication", publication]
+        self.flags += ["--subscription", subscription, "--retry-interval", RETRY_SECONDS, *flags]
         self.program: Sequence[str] = ("-m", "headwater.cli.main")
 
     def __enter__(self) -> Applying:
@@ -105,7 +106,7 @@ class Applying:
         """Start it."""
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, *self.program, *self._flags], stderr=log, env=environment)
+            self.process = subprocess.Popen([sys.executable, *self.program, *self.flags], stderr=log, env=environment)
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """End it by a signal; return its exit status."""
