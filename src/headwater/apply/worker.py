@@ -64,12 +64,16 @@ class ApplyWorker:
                 self._session()
                 return
             except ServerError as error:
-                if self._is_ending and error.sqlstate == _CANCELLED:
+                if self._has_cancelled(error):
                     return
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _has_cancelled(self, error: ServerError) -> bool:
+        """Tell whether it is the end itself that an error comes of."""
+        return self._is_ending and error.sqlstate == _CANCELLED
 
     def _wait(self, until: float) -> None:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
