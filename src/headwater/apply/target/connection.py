@@ -349,7 +349,7 @@ class TargetConnection:
             raise ConnectionLostError(f"the connection to the target is lost: {_one_line(result.error_message)}")
         if sqlstate.startswith(_PASSING) and sqlstate != _MALFORMED:
             raise ConnectionLostError(f"the target says: {message}", hint=texts["MESSAGE_HINT"], sqlstate=sqlstate)
-        context = "\n".join([*_context_lines(texts["CONTEXT"]), *([about()] if about else [])])
+        context = "\n".join(filter(None, [texts["CONTEXT"], about() if about else None]))
         return TargetError(
             message,
             hint=texts["MESSAGE_HINT"],
@@ -368,13 +368,7 @@ class TargetConnection:
             ) from None
 
 
-_OF_PORTALS = ("unnamed portal ", "portal ", "unnamed portal with ")
 _FIELDS = ("MESSAGE_PRIMARY", "SQLSTATE", "MESSAGE_DETAIL", "MESSAGE_HINT", "CONTEXT")
-
-
-def _context_lines(context: str | None) -> list[str]:
-    """Split a context, but for what is of the protocol: the apply worker has no portals."""
-    return [line for line in (context or "").splitlines() if not line.startswith(_OF_PORTALS)]
 
 
 def _outcome(result: PGresult) -> Outcome:
