@@ -50,13 +50,12 @@ KINDS = {
     "root": Kind("FOR ALL TABLES WITH (publish_via_partition_root = true)", left_out=LEAVES),
     "filtered": Kind(_FILTERED, first=15, is_whole=False),
 }
-NOT_YET = pytest.mark.xfail(reason="changes are not sought as the apply worker does yet", strict=True)
 DAILY = (("text", 18, 18), ("binary", 16, 16), ("two-phase", 18, 18), ("root", 16, 16), ("filtered", 18, 18))
 PAIRS = ((14, 14), (15, 15), (16, 16), (17, 17), (18, 18), (19, 19), (14, 18), (18, 14), (16, 19), (19, 15))
 CASES = [
-    *(pytest.param(*case, 1, marks=NOT_YET, id="-".join(map(str, case))) for case in DAILY),
+    *(pytest.param(*case, 1, id="-".join(map(str, case))) for case in DAILY),
     *(
-        pytest.param(kind, *pair, seed, marks=[pytest.mark.slow, NOT_YET], id=f"{kind}-{pair[0]}-{pair[1]}-{seed}")
+        pytest.param(kind, *pair, seed, marks=pytest.mark.slow, id=f"{kind}-{pair[0]}-{pair[1]}-{seed}")
         for kind in KINDS
         for pair in PAIRS
         for seed in (2, 3)
