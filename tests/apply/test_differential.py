@@ -38,7 +38,7 @@ class Kind:
 
 _FILTERED = """
 FOR TABLE marker,
-keyed WHERE (id % 2 = 0), typed (id, flag, r, j, raw, at), pair (a, b) WHERE (a > 1), bag WHERE (a < 3),
+keyed WHERE (id % 2 = 0), typed (id, flag, r, j, raw, at), pair WHERE (b > '1'), bag WHERE (a < 3),
 full_key, by_index WHERE (id <> 7), event, event_1 WHERE (id > 3), diary WHERE (at < 20), parent, child,
 log, deep, figures (id, note, a), numbered WHERE (id > 5), cut (id, b, c), by_hash, green, "Odd" ("Id", "größe")
 """
