@@ -153,3 +153,27 @@ _OURS = re.compile(
     r"(?:(?!headwater).*\n)*?(?:CONTEXT:  |\t)(?P<context>processing remote data.*)\n",
     re.MULTILINE,
 )
+
+
+ALLOWED = {
+    "a deferred constraint": ("ALTER TABLE t ADD CONSTRAINT late UNIQUE (n) DEFERRABLE INITIALLY DEFERRED", 1),
+    "a foreign key": ("ALTER TABLE t ADD FOREIGN KEY (n) REFERENCES other", 99),
+    "a rule": ("CREATE RULE never AS ON INSERT TO t DO INSTEAD NOTHING", 3),
+    "a trigger of local changes": (
+        "CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; "
+        "CREATE TRIGGER never BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION never()",
+        4,
+    ),
+}
+
+
+def test_what_neither_refuses(tmp_path: Path) -> None:
+    """As of a replica: its constraints that are triggers are not checked, and its rules are off."""
+    with differential(tmp_path, (16, 16), TABLES) as pair:
+        pair.on_source("INSERT INTO other VALUES (1)")
+        pair.catch_up()
+        for id, (statement, number) in enumerate(ALLOWED.values(), 10):
+            pair.on_targets(statement)
+            pair.on_source(f"INSERT INTO t VALUES ({id}, {number}, 'x')")
+        pair.catch_up()
+        assert len(pair.compare()["t"]) == 1 + len(ALLOWED)
