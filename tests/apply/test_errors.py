@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,11 +98,23 @@ CAUSES = {
         "CREATE TABLE points (id int REFERENCES t)", "TRUNCATE t", "DROP TABLE points", "0A000"
     ),
 }
-MAJORS = (16, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 15, 17, 18, 19) if is_packaged(major)))
+MAJORS = (14, 15, 16, 17, 18, 19)
+DAILY = 16
+OF_CONFLICTS, DETECTING = ("a unique violation", "one of an update"), (18, 19)
+"""Causes that majors detect as conflicts."""
+NOT_DETECTED = pytest.mark.xfail(reason="conflicts are not detected yet", strict=True)
 
 
-@pytest.mark.parametrize("major", MAJORS)
-@pytest.mark.parametrize("name", CAUSES)
+def cases() -> Iterator[object]:
+    """Give the causes on each major."""
+    for major in filter(is_packaged, MAJORS):
+        for name in CAUSES:
+            marks = [] if major == DAILY else [pytest.mark.slow]
+            marks += [NOT_DETECTED] if name in OF_CONFLICTS and major in DETECTING else []
+            yield pytest.param(name, major, marks=marks, id=f"{name}-{major}")
+
+
+@pytest.mark.parametrize(("name", "major"), cases())
 def test_the_same_error(tmp_path: Path, name: str, major: int) -> None:
     cause = CAUSES[name]
     flags, options = (["--binary"], "binary = true") if cause.binary else ([], "")
