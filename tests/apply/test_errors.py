@@ -114,7 +114,7 @@ def cases() -> Iterator[object]:
             yield pytest.param(name, major, marks=marks, id=f"{name}-{major}")
 
 
-@pytest.mark.parametrize(("name", "major"), cases())
+@pytest.mark.parametrize(("name", "major"), list(cases()))
 def test_the_same_error(tmp_path: Path, name: str, major: int) -> None:
     cause = CAUSES[name]
     flags, options = (["--binary"], "binary = true") if cause.binary else ([], "")

@@ -209,6 +209,36 @@ def test_an_idle_worker_rests(tmp_path: Path) -> None:
         assert spent_seconds(pair.worker.process.pid) - before < 0.05 * IDLE_SECONDS
 
 
+@pytest.mark.slow
+def test_a_large_transaction_that_waits_for_a_lock(tmp_path: Path) -> None:
+    """Neither the worker nor libpq keeps it: the source is not read from any further."""
+    with differential(tmp_path, (18, 18), TABLES) as pair:
+        pair.catch_up()
+        with pair.target.connect(OURS) as session:
+            session.execute("BEGIN; LOCK TABLE log")
+            pair.on_source("INSERT INTO log SELECT i, 1, repeat('x', 1000) FROM generate_series(1, 400000) i")
+            wait_until(lambda: is_not_read(pair))
+            assert peak_bytes(pair.worker.process.pid) < 400 << 20
+            session.execute("ROLLBACK")
+        pair.catch_up()
+        pair.compare()
+
+
+def is_not_read(pair: Differential) -> bool:
+    """Tell whether the source sends nothing more, though there is more."""
+    query = f"""SELECT sent_lsn, sent_lsn < pg_current_wal_lsn() FROM pg_stat_replication
+                JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = '{OURS}'"""
+    before = rows_of(pair.publisher, query)
+    time.sleep(IDLE_SECONDS)
+    return before == rows_of(pair.publisher, query) and before[0][1] is True
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most memory that a process has had."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) << 10
+
+
 def spent_seconds(pid: int) -> float:
     """Return the processor's time that a process has taken."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

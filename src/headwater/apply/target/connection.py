@@ -29,8 +29,9 @@ Row = tuple[str | None, ...]
 MOST_PREPARED = 2000
 """Prepared statements that a session has at most; then all are forgotten at the next sync."""
 
-MOST_PENDING = 4096
-"""Results that are waited for at most before some of them are taken."""
+MOST_PENDING, MOST_UNSENT_BYTES = 4096, 16 << 20
+"""Results, and bytes of values, that wait at most: then it is waited for, so that a target that is behind, or waits for
+a lock, does not have libpq keep all that is sent."""
 
 PATIENCE_SECONDS = 0.5
 """After which, where nothing has come, it is looked whether to wait at all: a statement may wait for a lock."""
@@ -116,7 +117,7 @@ class TargetConnection:
         self._connection = self._connect(_with_defaults(conninfo, application, options or {}))
         self.ends: Callable[[], bool] = lambda: False
         self._names: dict[Statement, bytes] = {}
-        self._made = 0
+        self._made = self._bytes = 0
         self._pending = deque[_Pending]()
         self._is_pipeline = False
         self._error: TargetError | None = None
@@ -199,8 +200,9 @@ class TargetConnection:
             types = statement.types or None
             self._guarded(self._connection.send_query_params, statement.sql.encode(), bound.values, types, formats, 0)
         self._pending.append(_Pending(take, about))
-        if len(self._pending) >= MOST_PENDING:
-            self._pump()
+        self._bytes += sum(map(len, filter(None, bound.values)))
+        if len(self._pending) >= MOST_PENDING or self._bytes >= MOST_UNSENT_BYTES:
+            self._catch_up()
 
     def sync(self) -> None:
         """End what is skipped if a statement before fails; what follows is run whatever became of it."""
@@ -232,6 +234,7 @@ class TargetConnection:
             self._pump()
             if self._pending:
                 self._wait()
+        self._bytes = 0
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -290,6 +293,16 @@ class TargetConnection:
             self._guarded(self._connection.send_prepare, name, statement.sql.encode(), statement.types or None)
             self._pending.append(_Pending(prepares=statement, about=about))
         return name
+
+    def _catch_up(self) -> None:
+        """Take results until half of what may wait is left at most."""
+        self._guarded(self._connection.send_flush_request)
+        self._pump()
+        most = len(self._pending) // 2
+        while len(self._pending) > most:
+            self._wait()
+            self._pump()
+        self._bytes //= 2
 
     def _pump(self) -> None:
         """Send what can be sent, and take the results that are there."""
