@@ -29,11 +29,17 @@ Row = tuple[str | None, ...]
 MOST_PREPARED = 2000
 """Prepared statements that a session has at most; then all are forgotten at the next sync."""
 
-MOST_PENDING = 4096
-"""Results that are waited for at most before some of them are taken."""
+MOST_PENDING, MOST_UNSENT_BYTES = 4096, 16 << 20
+"""Results, and bytes of values, that wait at most: then it is waited for, so that a target that is behind, or waits for
+a lock, does not have libpq keep all that is sent."""
+
+PATIENCE_SECONDS = 0.5
+"""After which, where nothing has come, it is looked whether to wait at all: a statement may wait for a lock."""
 
 _PASSING = ("08", "57P", "53", "55006")
 """Beginnings of SQLSTATEs of which the next attempt may fare better: see ``receiver/replication_connection.py``."""
+_MALFORMED = "08P01"
+"""A value in binary form that the column's type cannot read: no fault of the connection's."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,9 @@ class TargetConnection:
         application: ``application_name``, unless the string has one.
         options: settings of the session, by name.
 
+    Attributes:
+        ends: tells whether to end: what takes long is cancelled then, and fails (57014).
+
     Raises:
         ServerError: the connection string is malformed, or the server refuses.
         ConnectionLostError: there is no server.
@@ -106,8 +115,9 @@ class TargetConnection:
     def __init__(self, conninfo: str, application: str, options: dict[str, str] | None = None) -> None:
         self._psycopg = load_psycopg("a target")
         self._connection = self._connect(_with_defaults(conninfo, application, options or {}))
+        self.ends: Callable[[], bool] = lambda: False
         self._names: dict[Statement, bytes] = {}
-        self._made = 0
+        self._made = self._bytes = 0
         self._pending = deque[_Pending]()
         self._is_pipeline = False
         self._error: TargetError | None = None
@@ -190,8 +200,9 @@ class TargetConnection:
             types = statement.types or None
             self._guarded(self._connection.send_query_params, statement.sql.encode(), bound.values, types, formats, 0)
         self._pending.append(_Pending(take, about))
-        if len(self._pending) >= MOST_PENDING:
-            self._pump()
+        self._bytes += sum(map(len, filter(None, bound.values)))
+        if len(self._pending) >= MOST_PENDING or self._bytes >= MOST_UNSENT_BYTES:
+            self._catch_up()
 
     def sync(self) -> None:
         """End what is skipped if a statement before fails; what follows is run whatever became of it."""
@@ -223,6 +234,7 @@ class TargetConnection:
             self._pump()
             if self._pending:
                 self._wait()
+        self._bytes = 0
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -282,6 +294,16 @@ class TargetConnection:
             self._pending.append(_Pending(prepares=statement, about=about))
         return name
 
+    def _catch_up(self) -> None:
+        """Take results until half of what may wait is left at most."""
+        self._guarded(self._connection.send_flush_request)
+        self._pump()
+        most = len(self._pending) // 2
+        while len(self._pending) > most:
+            self._wait()
+            self._pump()
+        self._bytes //= 2
+
     def _pump(self) -> None:
         """Send what can be sent, and take the results that are there."""
         self._guarded(self._connection.flush)
@@ -319,7 +341,9 @@ class TargetConnection:
     def _wait(self) -> None:
         unsent = self._guarded(self._connection.flush)
         own = [self.fileno()]
-        select.select(own, own if unsent else [], [])
+        readable, writable, _ = select.select(own, own if unsent else [], [], PATIENCE_SECONDS)
+        if not readable and not writable and self.ends():
+            self._guarded(self._connection.get_cancel().cancel)
 
     def _connect(self, conninfo: bytes) -> PGconn:
         connection: PGconn = self._psycopg.pq.PGconn.connect(conninfo)
@@ -336,7 +360,7 @@ class TargetConnection:
         message, sqlstate = texts["MESSAGE_PRIMARY"], texts["SQLSTATE"]
         if message is None or sqlstate is None:
             raise ConnectionLostError(f"the connection to the target is lost: {_one_line(result.error_message)}")
-        if sqlstate.startswith(_PASSING):
+        if sqlstate.startswith(_PASSING) and sqlstate != _MALFORMED:
             raise ConnectionLostError(f"the target says: {message}", hint=texts["MESSAGE_HINT"], sqlstate=sqlstate)
         context = "\n".join(filter(None, [texts["CONTEXT"], about() if about else None]))
         return TargetError(
