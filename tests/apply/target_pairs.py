@@ -80,8 +80,8 @@ class Pair:
         return " ".join(f"{name}='{word}'" for name, word in info.items())
 
     def end(self) -> int:
-        """Return where the WAL ends."""
-        ((lsn,),) = self.run(SOURCE, "SELECT pg_current_wal_insert_lsn()::text")
+        """Return where the WAL that is flushed ends: no more is sent."""
+        ((lsn,),) = self.run(SOURCE, "SELECT pg_current_wal_flush_lsn()::text")
         return int(Lsn.parse(lsn))
 
     def slots(self) -> tuple[str, str]:
@@ -95,7 +95,7 @@ class Pair:
     def request(self, slot: str, publication: str, **options: Any) -> ApplyRequest:
         """Return a request to apply to :data:`OURS` all that there is."""
         address = SlotAddress(conninfo=self.place(SOURCE), slot=slot, publications=(publication,))
-        asked = {"target": self.place(OURS), "end": self.end(), "disables_on_error": True} | options
+        asked: dict[str, Any] = {"target": self.place(OURS), "end": self.end(), "disables_on_error": True} | options
         return ApplyRequest(slot=address, subscription=slot, **asked)
 
     def compare(

@@ -25,7 +25,8 @@ CASES: dict[str, tuple[str, str, str]] = {
         f"CREATE TABLE s.t (a int, b text, c numeric); {FULL}",
         "CREATE TABLE s.t (c numeric, b text, x int, a int)",
         "INSERT INTO s.t VALUES (1, 'a', 1.0), (1, 'a', 1.0), (NULL, NULL, NULL), (NULL, NULL, 2); "
-        "UPDATE s.t SET b = 'z' WHERE ctid = '(0,1)'; DELETE FROM s.t WHERE ctid = '(0,3)'; DELETE FROM s.t WHERE c = 2",
+        "UPDATE s.t SET b = 'z' WHERE ctid = '(0,1)'; DELETE FROM s.t WHERE ctid = '(0,3)'; "
+        "DELETE FROM s.t WHERE c = 2",
     ),
     "whole rows, an index": (
         f"CREATE TABLE s.t (a int, b text); {FULL}",
@@ -36,7 +37,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     "whole rows, a primary key here": (
         f"CREATE TABLE s.t (id int, v text); {FULL}",
         "CREATE TABLE s.t (id int PRIMARY KEY, v text)",
-        "INSERT INTO s.t VALUES (1, 'a'), (2, 'b'); UPDATE s.t SET v = 'c' WHERE id = 1; UPDATE s.t SET id = 5 WHERE id = 2",
+        "INSERT INTO s.t VALUES (1, 'a'), (2, 'b'); UPDATE s.t SET v = 'c' WHERE id = 1; "
+        "UPDATE s.t SET id = 5 WHERE id = 2",
     ),
     "another replica identity here": (
         f"CREATE TABLE s.t (id int, v text, u int NOT NULL); {FULL}",
@@ -58,7 +60,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     "a key of several types": (
         'CREATE TABLE s.t (a text COLLATE "C", b char(5), c timestamptz, d numeric, e bytea, v text, '
         "PRIMARY KEY (a, b, c, d, e))",
-        "CREATE TABLE s.t (a varchar(20), b char(5), c timestamptz, d numeric, e bytea, v text, PRIMARY KEY (a, b, c, d, e))",
+        "CREATE TABLE s.t (a varchar(20), b char(5), c timestamptz, d numeric, e bytea, v text, PRIMARY KEY (a, "
+        "b, c, d, e))",
         r"INSERT INTO s.t VALUES ('x', 'y', now(), 1.50, '\x01', 'a'); UPDATE s.t SET v = 'b'; UPDATE s.t SET a = 'z'; "
         "DELETE FROM s.t",
     ),
@@ -83,7 +86,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     "a type without equality that is not looked at": (
         f"CREATE TABLE s.t (a int, j json, b int); {FULL}",
         "CREATE TABLE s.t (a int, j json, b int); CREATE TABLE s.other (a int)",
-        "INSERT INTO s.t VALUES (1, NULL, 1); UPDATE s.t SET b = 2; UPDATE s.t SET j = '[]'; DELETE FROM s.t WHERE b = 9",
+        "INSERT INTO s.t VALUES (1, NULL, 1); UPDATE s.t SET b = 2; UPDATE s.t SET j = '[]'; "
+        "DELETE FROM s.t WHERE b = 9",
     ),
     "an array of a type without equality": (
         f"CREATE TABLE s.t (a int, j json[]); {FULL}",
@@ -97,7 +101,8 @@ CASES: dict[str, tuple[str, str, str]] = {
         "UPDATE s.t SET long = 'short'",
     ),
     "rows that are not there": (
-        "CREATE TABLE s.t (id int PRIMARY KEY, v text); CREATE TABLE s.f (id int); ALTER TABLE s.f REPLICA IDENTITY FULL",
+        "CREATE TABLE s.t (id int PRIMARY KEY, v text); CREATE TABLE s.f (id int); "
+        "ALTER TABLE s.f REPLICA IDENTITY FULL",
         "CREATE TABLE s.t (id int PRIMARY KEY, v text); CREATE TABLE s.f (id int); "
         "CREATE FUNCTION s.none() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; "
         "CREATE TRIGGER a BEFORE INSERT ON s.t FOR EACH ROW EXECUTE FUNCTION s.none(); "

@@ -18,9 +18,12 @@ from serving.service import wait_until
 
 TABLE = "CREATE TABLE s.t (id int PRIMARY KEY, v text)"
 WORK = ("INSERT INTO s.t VALUES (1, 'a')", "UPDATE s.t SET v = 'b'", "DELETE FROM s.t", "TRUNCATE s.t")
+SELDOM = tuple(name for name in FUNCTIONS if name.partition("(")[0].endswith(("_drop", "_reset", "_advance")))
+"""What is not called in a run that applies."""
+
 GRANTS = (
     "GRANT SET ON PARAMETER session_replication_role TO applier",
-    *(f"GRANT EXECUTE ON FUNCTION {function} TO applier" for function in FUNCTIONS),
+    *(f"GRANT EXECUTE ON FUNCTION {function} TO applier" for function in FUNCTIONS if function not in SELDOM),
     "GRANT USAGE ON SCHEMA s TO applier",
     "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON s.t TO applier",
 )
