@@ -1,4 +1,4 @@
-"""How the row that an update or a delete is for is looked up on the target.
+"""Lookup of the row on the target that an update or a delete is for.
 
 By the columns of the table's replica identity index, or of its primary key: at most one row matches. Otherwise, if the
 source sends whole rows, by all columns: one of the rows that are equal is changed. Values are equal by the default
