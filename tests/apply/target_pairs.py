@@ -29,6 +29,8 @@ SETTINGS = {
     "log_line_prefix": "%b|%e|",
     "max_replication_slots": "60",
 }
+LIMITS_ORIGINS = 18
+"""From this major on the number of origins is not that of slots."""
 DISABLES = 15
 """From this major on a subscription can be disabled by its first error."""
 
@@ -183,7 +185,8 @@ class Pair:
 def pair_of(major: int) -> Iterator[Pair]:
     """Start the server of a major."""
     programs = programs_of(major, plugin="test_decoding")
-    with EmbeddedPostgres(programs, settings=SETTINGS, autovacuum=False) as server:
+    more = {"max_active_replication_origins": "60"} if major >= LIMITS_ORIGINS else {}
+    with EmbeddedPostgres(programs, settings={**SETTINGS, **more}, autovacuum=False) as server:
         pair = Pair(server)
         for database in (STOCK, OURS):
             pair.run(SOURCE, f"CREATE DATABASE {database}")

@@ -1,4 +1,4 @@
-"""What the target refuses, in the words of the server's own apply worker.
+"""Errors of the target, in the words of the server's own apply worker.
 
 The server says which parameter of a statement it could not read; the apply worker says of which column that is.
 
