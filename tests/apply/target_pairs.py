@@ -202,8 +202,7 @@ def _refusals(log: str) -> list[Refusal]:
         if match is None or match[2] != "ERROR":
             continue
         parts = _parts(entries[at + 1 :])
-        if "CONTEXT" in parts or match[1] in ("55000", "42809"):
-            refusals.append(Refusal(match[1], match[3], parts.get("DETAIL"), _column(parts.get("CONTEXT", ""))))
+        refusals.append(Refusal(match[1], match[3], parts.get("DETAIL"), _column(parts.get("CONTEXT", ""))))
     return refusals
 
 
