@@ -259,6 +259,7 @@ NAMES = {
 _IN_STREAM = b"RYIUDTM"
 """Messages that begin with the xid of their subtransaction in a streamed block."""
 
+_COUNT, _SIZE = struct.Struct(">H"), struct.Struct(">i")
 _KEY, _OLD, _NEW = b"K"[0], b"O"[0], b"N"[0]
 
 
@@ -278,7 +279,8 @@ class _Reader:
         return (*self.numbers(form), self.text())
 
     def byte(self) -> int:
-        return int(self.numbers("B")[0])
+        self.at += 1
+        return self.data[self.at - 1]
 
     def text(self) -> str:
         end = self.data.index(b"\0", self.at)
@@ -293,18 +295,22 @@ class _Reader:
         return self.data[self.at - size : self.at]
 
     def tuple(self) -> SentTuple:
-        (count,) = self.numbers("H")
-        kinds = bytearray()
-        values: list[bytes | None] = []
-        for _ in range(count):
-            kind = self.byte()
-            kinds.append(kind)
+        data, at = self.data, self.at + 2
+        (count,) = _COUNT.unpack_from(data, self.at)
+        kinds = bytearray(count)
+        values: list[bytes | None] = [None] * count
+        for column in range(count):
+            kind = kinds[column] = data[at]
+            at += 1
             if kind in (TEXT, BINARY):
-                values.append(self.bytes(self.numbers("i")[0]))
-            elif kind in (NULL, UNCHANGED):
-                values.append(None)
-            else:
+                (size,) = _SIZE.unpack_from(data, at)
+                begin, at = at + 4, at + 4 + size
+                if size < 0 or at > len(data):
+                    raise ValueError(size)
+                values[column] = data[begin:at]
+            elif kind not in (NULL, UNCHANGED):
                 raise _Unrecognized(kind)
+        self.at = at
         return SentTuple(bytes(kinds), tuple(values))
 
 

@@ -38,7 +38,7 @@ from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
-from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker
+from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker, name_grant
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import NO_ROLE, become
@@ -134,6 +134,7 @@ class SerialApplier:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
         if self._refused is not None:
             in_words_of_worker(error, *self._refused)
+        name_grant(error)
         return changed_meanwhile(self._connection, self._relations, error)
 
     def look_for_flushed(self) -> None:

@@ -1,4 +1,4 @@
-"""How the row that an update or a delete is for is looked up on the target.
+"""Lookup of the row on the target that an update or a delete is for.
 
 By the columns of the table's replica identity index, or of its primary key: at most one row matches. Otherwise, if the
 source sends whole rows, by all columns: one of the rows that are equal is changed. Values are equal by the default
@@ -37,12 +37,14 @@ class LookupColumn:
     Attributes:
         name: its name; sent: its place in what is sent, None if it is not sent: then the row has NULL there.
         operator: ``OPERATOR(schema.=)``, None if its type has no equality.
+        base: the type that its domain is over, which is what has the operator; None for others.
         collation: that the index compares by, quoted, if it is not the column's.
     """
 
     name: str
     sent: int | None
     operator: str | None
+    base: str | None = None
     collation: str | None = None
 
     def condition(self, parameter: str) -> str:
@@ -52,7 +54,8 @@ class LookupColumn:
             # The server's own words for a type without equality (42883), as it looks at elements of arrays.
             return f"CASE WHEN {own} IS NULL THEN false ELSE ARRAY[{own}] OPERATOR(pg_catalog.=) ARRAY[{parameter}] END"
         collation = f" COLLATE {self.collation}" if self.collation else ""
-        return f"{own} {self.operator} {parameter}{collation}"
+        cast = f"::{self.base}" if self.base else ""
+        return f"{own}{cast} {self.operator} {parameter}{cast}{collation}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the target refuses, in the words of the server's own apply worker.
+"""Errors of the target, in the words of the server's own apply worker.
 
 The server says which parameter of a statement it could not read; the apply worker says of which column that is.
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from headwater.apply.progress.origins import FUNCTIONS
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
 from headwater.apply.target.relations import MappedRelation
@@ -17,6 +18,7 @@ from headwater.errors import TargetError
 
 _ROLLBACK = Bound(Statement("ROLLBACK"))
 _PARAMETER = re.compile(r"(?:unnamed portal|portal \"[^\"]*\") parameter \$(\d+)(?: = [^\n]*)?\n?")
+_NO_RIGHT = re.compile(r"permission denied for function (pg_replication_origin_\w+)")
 _LEFT_OVER = re.compile(r"incorrect binary data format in bind parameter (\d+)")
 
 
@@ -37,6 +39,14 @@ def in_words_of_worker(error: TargetError, mapped: MappedRelation, bound: Bound)
     target = f'target relation "{mapped.namespace}.{mapped.name}"'
     column = f'{target} column "{mapped.sent.columns[place].name}"'
     error.context = _PARAMETER.sub("", context).replace(target, column, 1)
+
+
+def name_grant(error: TargetError) -> None:
+    """Give the error of a function that the role may not call a hint that names the grant."""
+    match = _NO_RIGHT.fullmatch(error.message)
+    if match and error.hint is None:
+        signature = next(name for name in FUNCTIONS if name.startswith(f"{match[1]}("))
+        error.hint = f"GRANT EXECUTE ON FUNCTION {signature} to the role"
 
 
 def changed_meanwhile(connection: TargetConnection, relations: RelationMap, error: TargetError) -> TargetError:

@@ -147,13 +147,14 @@ def _lookup_in(
     connection: TargetConnection, oid: int, sent: SentRelation, table: TableFacts, name: str
 ) -> Lookup | NoLookup:
     places = {column.name: at for at, column in enumerate(sent.columns)}
-    operators = {column.name: column.operator for column in table.columns}
-    key = [
-        LookupColumn(column.name, places.get(column.name), column.operator or operators[column.name], column.collation)
-        for column in key_of(connection, oid)
-    ]
+    columns = {column.name: column for column in table.columns}
+    key = []
+    for part in key_of(connection, oid):
+        column = columns[part.name]
+        operator = part.operator or column.operator
+        key.append(LookupColumn(part.name, places.get(part.name), operator, column.base, part.collation))
     row = [
-        LookupColumn(column.name, places.get(column.name), column.operator)
+        LookupColumn(column.name, places.get(column.name), column.operator, column.base)
         for column in table.columns
         if not column.is_generated
     ]

@@ -1,7 +1,7 @@
 """Changes as statements on the target's tables.
 
-The text of a statement depends on the relation, on which columns are sent, and on which of the values that a row is
-looked up by are NULL. It is made once for each such form, and kept with the relation.
+The text of a statement depends on the relation, and on which columns are sent. It depends, too, on which of the values
+that a row is looked up by are NULL. It is made once for each such form, and kept with the relation.
 
 Invariants: of a plain table only its own rows are changed (ONLY), of a partitioned one those of its partitions. Each
 update or delete changes one row at most; the count that the server returns is 0 if it was not there.

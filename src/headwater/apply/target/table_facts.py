@@ -58,7 +58,9 @@ WITH RECURSIVE columns AS (
 )
 SELECT c.attname, c.atttypid, c.attgenerated::text, c.attidentity::text,
        CASE WHEN (SELECT pg_catalog.bool_and(operator IS NOT NULL) FROM equalities e WHERE e.attnum = c.attnum)
-            THEN (SELECT operator FROM equalities e WHERE e.attnum = c.attnum AND e.is_whole) END
+            THEN (SELECT operator FROM equalities e WHERE e.attnum = c.attnum AND e.is_whole) END,
+       (SELECT pg_catalog.format_type(p.typid, NULL) FROM parts p JOIN pg_catalog.pg_type t ON t.oid = p.typid
+        WHERE p.attnum = c.attnum AND p.is_whole AND p.typid <> c.atttypid AND t.typtype <> 'd')
 FROM columns c ORDER BY c.attnum
 """
 
@@ -134,13 +136,19 @@ _GUARD_TABLE, _GUARD_TREE = _guard(_OF_TABLE), _guard(_OF_TREE)
 
 @dataclass(frozen=True)
 class LocalColumn:
-    """A column of a table; ``operator`` is its type's equality, None if there is none."""
+    """A column of a table.
+
+    Attributes:
+        name, type_oid: its own; is_generated, is_always: it is, or GENERATED ALWAYS AS IDENTITY.
+        operator: its type's equality, None if there is none; base: the type that its domain is over, None for others.
+    """
 
     name: str
     type_oid: int
     is_generated: bool
     is_always: bool
     operator: str | None
+    base: str | None
 
 
 @dataclass(frozen=True)
@@ -219,8 +227,8 @@ def routing_of(connection: TargetConnection, oid: int) -> frozenset[str] | None:
 
 
 def _column(row: Row) -> LocalColumn:
-    name, type_oid, generated, identity, operator = row
-    return LocalColumn(str(name), int(str(type_oid)), bool(generated), identity == "a", operator)
+    name, type_oid, generated, identity, operator, base = row
+    return LocalColumn(str(name), int(str(type_oid)), bool(generated), identity == "a", operator, base)
 
 
 def _guard_of(connection: TargetConnection, namespace: str, name: str, *, is_tree: bool) -> Bound:
