@@ -9,18 +9,26 @@ PostgreSQL: worker.c (LogicalRepApplyLoop, start_apply), launcher.c.
 from __future__ import annotations
 
 import struct
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import open_feed
-from headwater.apply.progress.origins import ensure_origin, origin_name, progress_of, use_origin
+from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.streamed.parallel_origins import furthest
+from headwater.apply.streamed.parallel_sessions import ParallelSessions
+from headwater.apply.streamed.streamed_applier import StreamedApplier
+from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.session import open_target
-from headwater.errors import HeadwaterError, ServerError
+from headwater.errors import HeadwaterError, ServerError, SpoolError
+from headwater.pg.version import VERSIONS
 from headwater.remote_slots.slot_feed import Piece, SlotFeed
 
 WAIT_SECONDS = 0.1
@@ -62,7 +70,7 @@ class ApplyWorker:
             try:
                 self._session()
                 return
-            except ServerError as error:
+            except (ServerError, SpoolError) as error:
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)
@@ -80,13 +88,25 @@ class ApplyWorker:
             stack.enter_context(connection)
             origin = ensure_origin(connection, origin_name(request.subscription))
             use_origin(connection, origin)
-            reached = progress_of(connection, origin)
-            feed = stack.enter_context(open_feed(request, reached))
+            reached = furthest(connection, origin, request.subscription)
+            streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
+            feed = stack.enter_context(open_feed(replace(request, streaming=streaming), reached))
             positions = FlushPositions(reached)
-            applier = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
+            serial = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
+            sessions = None
+            if streaming == "parallel":
+                sessions = stack.enter_context(self._sessions(connection, origin, positions))
+            applier = stack.enter_context(StreamedApplier(serial, self._scratch, origin.number, sessions))
             self._loop(feed, applier, positions)
 
-    def _loop(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> None:
+    def _sessions(self, main: TargetConnection, origin: Origin, positions: FlushPositions) -> ParallelSessions:
+        return ParallelSessions(self._request, main, origin, positions, self._failed)
+
+    @property
+    def _scratch(self) -> Path:
+        return self._request.scratch or Path(tempfile.gettempdir())
+
+    def _loop(self, feed: SlotFeed, applier: StreamedApplier, positions: FlushPositions) -> None:
         end = self._request.end
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
-from headwater.cli.flags import command, from_flag
+from headwater.cli.flags import PATH, command, from_flag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,23 @@ class ApplyFlags:
     slot: str | None = from_flag("--slot", metavar="NAME", help="Slot of the publisher; default: the subscription's.")
     creates_slot: bool = from_flag("--create-slot", is_flag=True, help="Make the slot if it is missing.")
     binary: bool = from_flag("--binary", is_flag=True, help="Ask for values in binary form.")
+    streaming: str | None = from_flag(
+        "--streaming",
+        type=click.Choice(("off", "on", "parallel")),
+        help="Large transactions are sent before they end, and spooled (on) or applied ahead of their end (parallel); "
+        "default: that of CREATE SUBSCRIPTION on the target.",
+    )
+    parallel_workers: int = from_flag(
+        "--max-parallel-apply-workers",
+        type=click.IntRange(0, 1024),
+        default=2,
+        show_default=True,
+        metavar="COUNT",
+        help="Most sessions on the target for transactions that are applied ahead of their end.",
+    )
+    scratch: str | None = from_flag(
+        "--scratch", type=PATH, metavar="DIR", help="Directory for streamed transactions that do not fit into memory."
+    )
     two_phase: bool = from_flag(
         "--two-phase", is_flag=True, help="Apply prepared transactions at PREPARE; the slot has to be made so, too."
     )
@@ -76,12 +94,14 @@ def apply_command(flags: ApplyFlags) -> None:
     """
     from headwater.apply.incoming.requests import ApplyRequest
     from headwater.apply.worker import ApplyWorker
+    from headwater.cli.output.message_output import check_scratch
     from headwater.cli.process.setup import say
     from headwater.cli.process.signals import heeding_first
     from headwater.errors import HeadwaterError
     from headwater.pg.lsn import Lsn
     from headwater.remote_slots.slot_address import SlotAddress
 
+    check_scratch(flags.scratch)
     slot = SlotAddress(
         conninfo=flags.source,
         slot=flags.slot or flags.subscription,
@@ -94,6 +114,9 @@ def apply_command(flags: ApplyFlags) -> None:
         target=flags.target,
         subscription=flags.subscription,
         binary=flags.binary,
+        streaming=flags.streaming,
+        parallel_workers=flags.parallel_workers,
+        scratch=None if flags.scratch is None else Path(flags.scratch),
         origin=flags.origin,
         synchronous_commit=flags.synchronous_commit,
         end=None if flags.end is None else int(Lsn.parse(flags.end)),

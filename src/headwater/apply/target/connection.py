@@ -32,6 +32,12 @@ MOST_PREPARED = 2000
 MOST_PENDING = 4096
 """Results that are waited for at most before some of them are taken."""
 
+MOST_UNSENT = 1 << 20
+"""Bytes of values that are given to libpq at most before it is made to have sent them: it keeps what it has not."""
+
+WAIT_SECONDS = 0.1
+"""How long it waits at a time where something is to be done while it waits."""
+
 _PASSING = ("08", "57P", "53", "55006")
 """Beginnings of SQLSTATEs of which the next attempt may fare better: see ``receiver/replication_connection.py``."""
 
@@ -101,6 +107,9 @@ class TargetConnection:
     Raises:
         ServerError: the connection string is malformed, or the server refuses.
         ConnectionLostError: there is no server.
+
+    Attributes:
+        while_waiting: is called now and then while results are waited for.
     """
 
     def __init__(self, conninfo: str, application: str, options: dict[str, str] | None = None) -> None:
@@ -111,6 +120,8 @@ class TargetConnection:
         self._pending = deque[_Pending]()
         self._is_pipeline = False
         self._error: TargetError | None = None
+        self._unsent = 0
+        self.while_waiting: Callable[[], None] | None = None
         self._connection.nonblocking = 1
 
     def __enter__(self) -> Self:
@@ -190,6 +201,9 @@ class TargetConnection:
             types = statement.types or None
             self._guarded(self._connection.send_query_params, statement.sql.encode(), bound.values, types, formats, 0)
         self._pending.append(_Pending(take, about))
+        self._unsent += sum(map(len, filter(None, bound.values)))
+        if self._unsent > MOST_UNSENT:
+            self._push()
         if len(self._pending) >= MOST_PENDING:
             self._pump()
 
@@ -289,6 +303,13 @@ class TargetConnection:
         while self._pending and not self._connection.is_busy():
             self._take_one()
 
+    def _push(self) -> None:
+        """Wait until all is sent; results that come meanwhile are taken, as the server may wait for that."""
+        while self._guarded(self._connection.flush):
+            self._wait()
+            self._pump()
+        self._unsent = 0
+
     def _take_one(self) -> None:
         """Take the result of what was sent first."""
         status = self._psycopg.pq.ExecStatus
@@ -319,7 +340,10 @@ class TargetConnection:
     def _wait(self) -> None:
         unsent = self._guarded(self._connection.flush)
         own = [self.fileno()]
-        select.select(own, own if unsent else [], [])
+        seconds = None if self.while_waiting is None else WAIT_SECONDS
+        ready, writable, _ = select.select(own, own if unsent else [], [], seconds)
+        if self.while_waiting is not None and not ready and not writable:
+            self.while_waiting()
 
     def _connect(self, conninfo: bytes) -> PGconn:
         connection: PGconn = self._psycopg.pq.PGconn.connect(conninfo)
