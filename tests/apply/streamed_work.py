@@ -173,7 +173,7 @@ class Writer:
 
     def __init__(self, connect: Callable[[], Any], seed: int, number: int, *, prepares: bool) -> None:
         self.random, self.number, self.prepares = random.Random(f"{seed} {number}"), number, prepares
-        self.session, self.next, self.prepared = connect(), number * 10_000_000, list[str]()
+        self.session, self.next = connect(), number * 10_000_000
         self.failures: list[BaseException] = []
 
     def go(self, transactions: int) -> None:
@@ -181,8 +181,6 @@ class Writer:
         try:
             for count in range(transactions):
                 self._transaction(count)
-            for name in self.prepared:
-                self._run(f"{self.random.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
         except BaseException as error:
             self.failures.append(error)
         finally:
@@ -200,9 +198,7 @@ class Writer:
         elif chance < 0.5 and self.prepares:
             name = f"w{self.number} {count}"
             self._run(f"PREPARE TRANSACTION '{name}'")
-            self.prepared.append(name)
-            if self.random.random() < 0.7:
-                self._run(f"{self.random.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{self.prepared.pop()}'")
+            self._run(f"{self.random.choice(('COMMIT', 'ROLLBACK'))} PREPARED '{name}'")
         else:
             self._run("COMMIT")
 

@@ -25,8 +25,9 @@ from headwater.apply.streamed.parallel_origins import furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.target.connection import TargetConnection
-from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.session import open_target
+from headwater.apply.target.relation_map import MappingChangedError, RelationMap
+from headwater.apply.target.rights import runs_as_owner_by_default
+from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
 from headwater.pg.version import VERSIONS
 from headwater.remote_slots.slot_feed import Piece, SlotFeed
@@ -34,6 +35,10 @@ from headwater.remote_slots.slot_feed import Piece, SlotFeed
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
 
+SLOT_SECONDS = 5.0
+"""How long the source may take to see that a session has ended, where the next one begins at once."""
+
+_IN_USE, _CANCELLED = "55006", "57014"
 _HEADER = struct.Struct(">IcQQQ")
 
 Log = Callable[[HeadwaterError], None]
@@ -65,16 +70,29 @@ class ApplyWorker:
         Raises:
             HeadwaterError: something fails, and that is not tried again.
         """
+        changed = -SLOT_SECONDS
         while not self._is_ending:
             began = time.monotonic()
             try:
                 self._session()
                 return
+            except MappingChangedError:
+                # It is applied to the tables as they are now, from the last transaction that the target has.
+                changed = time.monotonic()
             except (ServerError, SpoolError) as error:
+                if self._has_cancelled(error):
+                    return
+                if isinstance(error, ServerError) and error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
+                    self._wait(time.monotonic() + WAIT_SECONDS / 5)
+                    continue
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _has_cancelled(self, error: HeadwaterError) -> bool:
+        """Tell whether it is the end itself that an error comes of."""
+        return self._is_ending and isinstance(error, ServerError) and error.sqlstate == _CANCELLED
 
     def _wait(self, until: float) -> None:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
@@ -86,13 +104,14 @@ class ApplyWorker:
             name = f"headwater apply {request.subscription}"
             connection, facts = open_target(request.target, name, request.synchronous_commit)
             stack.enter_context(connection)
+            connection.ends = lambda: self._is_ending
             origin = ensure_origin(connection, origin_name(request.subscription))
             use_origin(connection, origin)
             reached = furthest(connection, origin, request.subscription)
             streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
             feed = stack.enter_context(open_feed(replace(request, streaming=streaming), reached))
             positions = FlushPositions(reached)
-            serial = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
+            serial = SerialApplier(connection, self._relations(connection, facts), origin, positions)
             sessions = None
             if streaming == "parallel":
                 sessions = stack.enter_context(self._sessions(connection, origin, positions))
@@ -100,7 +119,13 @@ class ApplyWorker:
             self._loop(feed, applier, positions)
 
     def _sessions(self, main: TargetConnection, origin: Origin, positions: FlushPositions) -> ParallelSessions:
-        return ParallelSessions(self._request, main, origin, positions, self._failed)
+        return ParallelSessions(self._request, main, origin, positions, self._relations, self._failed)
+
+    def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
+        run_as_owner = self._request.run_as_owner
+        if run_as_owner is None:
+            run_as_owner = runs_as_owner_by_default(facts.major)
+        return RelationMap(connection, facts, run_as_owner=run_as_owner)
 
     @property
     def _scratch(self) -> Path:

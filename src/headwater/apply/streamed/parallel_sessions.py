@@ -24,7 +24,7 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import parallel_origin_name
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.session import open_target
+from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ServerError
 
 PATIENCE_SECONDS = 1.0
@@ -69,12 +69,20 @@ class ParallelSessions:
         request: what is asked for.
         main: the connection that applies everything else.
         origin: its origin; positions: gets what is durable.
+        relations: makes the map of relations of a session.
         failed: is told why there is no session.
     """
 
     def __init__(
-        self, request: ApplyRequest, main: TargetConnection, origin: Origin, positions: FlushPositions, failed: Failed
+        self,
+        request: ApplyRequest,
+        main: TargetConnection,
+        origin: Origin,
+        positions: FlushPositions,
+        relations: Callable[[TargetConnection, TargetFacts], RelationMap],
+        failed: Failed,
     ) -> None:
+        self._relations = relations
         self._request, self._main, self._origin, self._positions = request, main, origin, positions
         self._failed, self._is_refused = failed, False
         self._free: list[ParallelSession] = []
@@ -177,7 +185,8 @@ class ParallelSessions:
         except BaseException:
             connection.close()
             raise
-        applier = SerialApplier(connection, RelationMap(connection, facts), self._origin, self._positions)
+        connection.ends = self._main.ends
+        applier = SerialApplier(connection, self._relations(connection, facts), self._origin, self._positions)
         return ParallelSession(number, connection, applier)
 
     def _set_up(self, connection: TargetConnection, number: int) -> None:
