@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from apply.streamed_work import OURS, Applying, Pair, contents, run_in, server_of, work
+from apply.streamed_work import OURS, STOCK, TABLES, Applying, Pair, contents, place, run_in, server_of, work
 from bad_input.servers import value
-from serving.service import wait_until
+from serving.service import Serving, backup_of, content, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -130,3 +130,43 @@ def resident(applying: Applying) -> int:
     """Return the most memory that a process has had, in kB."""
     text = Path(f"/proc/{applying.process.pid}/status").read_text()
     return int(text.partition("VmHWM:")[2].split()[0])
+
+
+def test_from_headwater_serve(tmp_path: Path) -> None:
+    with server_of(18) as publisher, server_of(18) as target:
+        run_in(publisher, "postgres", *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        run_in(target, "postgres", f"CREATE DATABASE {OURS}")
+        run_in(target, OURS, *TABLES)
+        catalog = backup_of(publisher, tmp_path / "base")
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            source = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
+            flags = ("--create-slot", "--streaming", "parallel")
+            with Applying(source, place(target, OURS), tmp_path / "log", *flags):
+                wait_until(lambda: any((tmp_path / "slots").iterdir()))
+                work(publisher, 3, 5)
+                expected = contents(publisher, "postgres")
+                wait_until(lambda: contents(target, OURS) == expected)
+
+
+REFUSED = "INSERT INTO rows SELECT i, 1, repeat('x', 200) FROM generate_series(1, 2000) i"
+
+
+@pytest.mark.parametrize("mode", ["on", "parallel"])
+def test_what_the_target_refuses(tmp_path: Path, mode: str) -> None:
+    """The error is that of a whole transaction, and the next attempt goes on from there."""
+    with server_of(18) as publisher, server_of(18) as target:
+        pair = Pair(publisher, target, f"streaming = {mode}", more=("INSERT INTO rows VALUES (1500, 1, 'own')",))
+        with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
+            run_in(publisher, "postgres", REFUSED)
+            wait_until(lambda: b"rows_pkey" in content(applying.log))
+            run_in(target, OURS, "DELETE FROM rows")
+            run_in(target, STOCK, "DELETE FROM rows")
+            pair.catch_up()
+            pair.compare()
+            first = applying.text().splitlines()
+            assert 'duplicate key value violates unique constraint "rows_pkey"' in first[0]
+            assert (
+                'during message type "INSERT" for replication target relation "public.rows" in transaction' in first[0]
+            )
+            assert ", finished at " in first[0]
+        pair.drop_subscription()

@@ -73,7 +73,8 @@ class Spool:
         first = self._firsts.get(xid)
         if first is None:
             return None
-        self._firsts = {known: at for known, at in self._firsts.items() if at < first}
+        while xid in self._firsts:  # the last ones come first
+            self._firsts.popitem()
         if first >= self._written:
             del self._memory[first - self._written :]
             return first

@@ -25,7 +25,7 @@ class TransactionAhead:
     def __init__(self, xid: int, number: int, session: ParallelSession, sessions: ParallelSessions) -> None:
         self._xid, self._number = xid, number
         self._session, self._sessions = session, sessions
-        self._savepoints: list[int] = []
+        self._savepoints: dict[int, None] = {}
         session.applier.begin(RemoteTransaction(xid, None))
 
     @property
@@ -45,7 +45,7 @@ class TransactionAhead:
         self._sessions.has_patience(self._session)
         if xid != self._xid and isinstance(message, Change) and xid not in self._savepoints:
             self._session.applier.command(f"SAVEPOINT {self._savepoint(xid)}", "STREAM START")
-            self._savepoints.append(xid)
+            self._savepoints[xid] = None
         self._session.applier.change(message)
 
     def end_block(self) -> None:
@@ -65,7 +65,8 @@ class TransactionAhead:
         """
         if xid in self._savepoints:
             self._session.applier.command(f"ROLLBACK TO SAVEPOINT {self._savepoint(xid)}", "STREAM ABORT")
-            del self._savepoints[self._savepoints.index(xid) :]
+            while xid in self._savepoints:  # the last ones come first
+                self._savepoints.popitem()
             self.end_block()
 
     def roll_back(self) -> None:
