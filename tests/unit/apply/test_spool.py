@@ -66,6 +66,6 @@ def test_no_place_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         Spool(TOP, file).add(TOP, bytes(100), 1)
     full = Spool(TOP, tmp_path)
     with Path("/dev/full").open("wb", buffering=0) as device:
-        monkeypatch.setattr(spools.tempfile, "TemporaryFile", lambda **_: device)
+        monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: device)
         with pytest.raises(SpoolError, match="No space left on device"):
             full.add(TOP, bytes(100), 1)
