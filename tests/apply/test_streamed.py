@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from apply.streamed_work import OURS, STOCK, TABLES, Applying, Pair, contents, place, run_in, server_of, work
+from apply.streamed_work import OURS, STOCK, Applying, Pair, contents, run_in, server_of, work
 from bad_input.servers import value
-from serving.service import Serving, backup_of, content, wait_until
+from serving.service import content, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -130,22 +130,6 @@ def resident(applying: Applying) -> int:
     """Return the most memory that a process has had, in kB."""
     text = Path(f"/proc/{applying.process.pid}/status").read_text()
     return int(text.partition("VmHWM:")[2].split()[0])
-
-
-def test_from_headwater_serve(tmp_path: Path) -> None:
-    with server_of(18) as publisher, server_of(18) as target:
-        run_in(publisher, "postgres", *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
-        run_in(target, "postgres", f"CREATE DATABASE {OURS}")
-        run_in(target, OURS, *TABLES)
-        catalog = backup_of(publisher, tmp_path / "base")
-        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
-            source = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
-            flags = ("--create-slot", "--streaming", "parallel")
-            with Applying(source, place(target, OURS), tmp_path / "log", *flags):
-                wait_until(lambda: any((tmp_path / "slots").iterdir()))
-                work(publisher, 3, 5)
-                expected = contents(publisher, "postgres")
-                wait_until(lambda: contents(target, OURS) == expected)
 
 
 REFUSED = "INSERT INTO rows SELECT i, 1, repeat('x', 200) FROM generate_series(1, 2000) i"
