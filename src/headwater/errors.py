@@ -23,6 +23,7 @@
     ├── ServerError            a PostgreSQL server refuses what it is asked
     │   ├── ConnectionLostError      it cannot be reached, or does not answer any more
     │   └── TargetError        the target refuses what is applied, as it would its own apply worker
+    ├── SpoolError             what waits to be applied cannot be kept in a file
     ├── SessionError           a client that is served is refused, as the server would
     │   └── OffHistoryError    it is at a place of a timeline that the log has left before
     ├── AccessError            a service's file of users, rules or keys cannot be used
@@ -294,6 +295,10 @@ class TargetError(ServerError):
         """Return DETAIL and CONTEXT, as the server's log would have them; further lines of both are indented."""
         named = (("DETAIL", self.detail), ("CONTEXT", self.context))
         return [f"{name}:  {text}".replace("\n", "\n\t") for name, text in named if text]
+
+
+class SpoolError(HeadwaterError):
+    """A file cannot keep what waits to be applied, or not give it back: trying again may help."""
 
 
 class SessionError(HeadwaterError):

@@ -9,21 +9,29 @@ PostgreSQL: worker.c (LogicalRepApplyLoop, start_apply), launcher.c.
 from __future__ import annotations
 
 import struct
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
-from headwater.apply.progress.origins import ensure_origin, origin_name, progress_of, use_origin
+from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.streamed.parallel_origins import furthest
+from headwater.apply.streamed.parallel_sessions import ParallelSessions
+from headwater.apply.streamed.streamed_applier import StreamedApplier
+from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
 from headwater.apply.target.rights import runs_as_owner_by_default
-from headwater.apply.target.session import open_target
-from headwater.errors import HeadwaterError, ServerError
+from headwater.apply.target.session import TargetFacts, open_target
+from headwater.errors import HeadwaterError, ServerError, SpoolError
+from headwater.pg.version import VERSIONS
 from headwater.remote_slots.slot_feed import Piece
 
 WAIT_SECONDS = 0.1
@@ -73,10 +81,10 @@ class ApplyWorker:
             except MappingChangedError:
                 # It is applied to the tables as they are now, from the last transaction that the target has.
                 changed = time.monotonic()
-            except ServerError as error:
+            except (ServerError, SpoolError) as error:
                 if self._has_cancelled(error):
                     return
-                if error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
+                if isinstance(error, ServerError) and error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
                     self._wait(time.monotonic() + WAIT_SECONDS / 5)
                     continue
                 if self._request.disables_on_error:
@@ -84,9 +92,9 @@ class ApplyWorker:
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
 
-    def _has_cancelled(self, error: ServerError) -> bool:
+    def _has_cancelled(self, error: HeadwaterError) -> bool:
         """Tell whether it is the end itself that an error comes of."""
-        return self._is_ending and error.sqlstate == _CANCELLED
+        return self._is_ending and isinstance(error, ServerError) and error.sqlstate == _CANCELLED
 
     def _wait(self, until: float) -> None:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
@@ -101,17 +109,31 @@ class ApplyWorker:
             connection.ends = lambda: self._is_ending
             origin = ensure_origin(connection, origin_name(request.subscription))
             use_origin(connection, origin)
-            reached = progress_of(connection, origin)
-            feed = stack.enter_context(open_feed(request, reached))
+            reached = furthest(connection, origin, request.subscription)
+            streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
+            feed = stack.enter_context(open_feed(replace(request, streaming=streaming), reached))
             positions = FlushPositions(reached)
-            run_as_owner = request.run_as_owner
-            if run_as_owner is None:
-                run_as_owner = runs_as_owner_by_default(facts.major)
-            relations = RelationMap(connection, facts, run_as_owner=run_as_owner)
-            applier = SerialApplier(connection, relations, origin, positions)
+            serial = SerialApplier(connection, self._relations(connection, facts), origin, positions)
+            sessions = None
+            if streaming == "parallel":
+                sessions = stack.enter_context(self._sessions(connection, origin, positions))
+            applier = stack.enter_context(StreamedApplier(serial, self._scratch, origin.number, sessions))
             self._loop(feed, applier, positions)
 
-    def _loop(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> None:
+    def _sessions(self, main: TargetConnection, origin: Origin, positions: FlushPositions) -> ParallelSessions:
+        return ParallelSessions(self._request, main, origin, positions, self._relations, self._failed)
+
+    def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
+        run_as_owner = self._request.run_as_owner
+        if run_as_owner is None:
+            run_as_owner = runs_as_owner_by_default(facts.major)
+        return RelationMap(connection, facts, run_as_owner=run_as_owner)
+
+    @property
+    def _scratch(self) -> Path:
+        return self._request.scratch or Path(tempfile.gettempdir())
+
+    def _loop(self, feed: Feed, applier: StreamedApplier, positions: FlushPositions) -> None:
         end, is_whole = self._request.end, False
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.flags import command, from_flag, from_flags
+from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import EngineFlags, SourceFlags
 from headwater.errors import UsageError
 
@@ -51,6 +51,23 @@ class ApplyFlags:
     slot: str | None = from_flag("--slot", metavar="NAME", help="Slot of the publisher; default: the subscription's.")
     creates_slot: bool = from_flag("--create-slot", is_flag=True, help="Make the slot if it is missing.")
     binary: bool = from_flag("--binary", is_flag=True, help="Ask for values in binary form.")
+    streaming: str | None = from_flag(
+        "--streaming",
+        type=click.Choice(("off", "on", "parallel")),
+        help="Large transactions are sent before they end, and spooled (on) or applied ahead of their end (parallel); "
+        "default: that of CREATE SUBSCRIPTION on the target.",
+    )
+    parallel_workers: int = from_flag(
+        "--max-parallel-apply-workers",
+        type=click.IntRange(0, 1024),
+        default=2,
+        show_default=True,
+        metavar="COUNT",
+        help="Most sessions on the target for transactions that are applied ahead of their end.",
+    )
+    scratch: str | None = from_flag(
+        "--scratch", type=PATH, metavar="DIR", help="Directory for streamed transactions that do not fit into memory."
+    )
     two_phase: bool = from_flag(
         "--two-phase", is_flag=True, help="Apply prepared transactions at PREPARE; the slot has to be made so, too."
     )
@@ -98,12 +115,14 @@ def apply_command(flags: ApplyFlags) -> None:
     """
     from headwater.apply.incoming.requests import ApplyRequest
     from headwater.apply.worker import ApplyWorker
+    from headwater.cli.output.message_output import check_scratch
     from headwater.cli.process.setup import say
     from headwater.cli.process.signals import heeding_first
     from headwater.errors import HeadwaterError
     from headwater.pg.lsn import Lsn
     from headwater.remote_slots.slot_address import SlotAddress
 
+    check_scratch(flags.scratch)
     slot = SlotAddress(
         conninfo=flags.source or "",
         slot=flags.slot or flags.subscription,
@@ -117,6 +136,9 @@ def apply_command(flags: ApplyFlags) -> None:
         subscription=flags.subscription,
         wal=_wal_slot(flags, slot),
         binary=flags.binary,
+        streaming=flags.streaming,
+        parallel_workers=flags.parallel_workers,
+        scratch=None if flags.scratch is None else Path(flags.scratch),
         origin=flags.origin,
         synchronous_commit=flags.synchronous_commit,
         end=None if flags.end is None else int(Lsn.parse(flags.end)),

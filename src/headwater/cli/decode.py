@@ -125,12 +125,12 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
 
 def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
     """Return the form of each output, once it is known that it can be written where the flags say."""
-    from headwater.cli.output.message_output import check_output
+    from headwater.cli.output.message_output import check_output, check_scratch
 
     forms = [_checked_form(output, flags.is_of_several) for output in flags.outputs]
     if flags.stats_json is not None:
         check_output("--stats-json", flags.stats_json, False)
-    _check_scratch(flags.scratch)
+    check_scratch(flags.scratch)
     return forms
 
 
@@ -154,16 +154,6 @@ def _checked_form(output: OutputFlags, is_of_several: bool) -> MessageForm:
 def _check_standard_output() -> None:
     if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise UsageError("cannot write to standard output: it is closed", hint="open it, or give --out FILE")
-
-
-def _check_scratch(scratch: str | None) -> None:
-    from headwater.cli.output.message_output import writing_refused
-
-    if scratch is None:
-        return
-    refusal = writing_refused(Path(scratch))
-    if refusal is not None:
-        raise UsageError(f'cannot use --scratch "{scratch}": {refusal}, expected a directory that can be written to')
 
 
 def _figures(flags: DecodeFlags, decoded: Decoded, startup: float, total: float) -> dict[str, object]:

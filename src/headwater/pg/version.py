@@ -193,6 +193,8 @@ class Version:
     """Pgoutput knows the option ``origin``."""
     has_parallel_streaming = _since(16)
     """The option ``streaming`` of pgoutput is a mode, not a switch."""
+    streams_by_default = _since(18)
+    """A subscription has ``streaming = parallel`` unless it says otherwise."""
     requires_options = _since(17)
     """Pgoutput says which of its options is missing."""
     reads_numbers_as_unsigned = _since(15)

@@ -50,7 +50,10 @@ class ApplyRequest:
         target: libpq's connection string of the target.
         subscription: its name, which names the origin, and the slot where that has no name of its own.
         binary: values are asked for in their types' binary forms.
-        streaming: large transactions are sent before they end: ``off``, ``on`` (spooled here) or ``parallel``.
+        streaming: large transactions are sent before they end: ``off``, ``on`` (spooled here) or ``parallel``; None for
+            what a subscription of the target's version has by default.
+        parallel_workers: most sessions for streamed transactions, ``max_parallel_apply_workers_per_subscription``.
+        scratch: directory for streamed transactions that do not fit into memory; None for where temporary files go.
         origin: ``any``, or ``none`` for changes that were made on the source itself alone.
         synchronous_commit: of the sessions on the target.
         end: LSN of the source behind whose transactions it ends; None to go on.
@@ -65,7 +68,9 @@ class ApplyRequest:
     subscription: str
     wal: WalSlot | None = None
     binary: bool = False
-    streaming: str = "off"
+    streaming: str | None = None
+    parallel_workers: int = 2
+    scratch: Path | None = None
     origin: str = "any"
     synchronous_commit: str = "off"
     end: int | None = None
@@ -80,5 +85,5 @@ class ApplyRequest:
                 hint="names have lower case letters, digits and underscores, 40 at most",
             )
         for name, value, values in (("streaming", self.streaming, STREAMING), ("origin", self.origin, ORIGINS)):
-            if value not in values:
+            if value is not None and value not in values:
                 raise UsageError(f'unrecognized {name} value: "{value}"', hint=f"expected {', '.join(values)}")

@@ -42,7 +42,7 @@ def stream_options(request: ApplyRequest, major: int) -> dict[str, str]:
     """
     server = VERSIONS[major]
     options = {"proto_version": str(MAX_PROTOCOL[major])}
-    if request.streaming != "off":
+    if request.streaming is not None and request.streaming != "off":
         options["streaming"] = request.streaming if server.has_parallel_streaming else "on"
     if request.slot.two_phase and server.has_two_phase_option:
         options["two_phase"] = "on"

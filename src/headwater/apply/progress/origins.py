@@ -19,6 +19,7 @@ _NAMED = "SELECT pg_catalog.pg_replication_origin_oid($1)"
 _CREATE = "SELECT pg_catalog.pg_replication_origin_create($1)"
 _DROP = "SELECT pg_catalog.pg_replication_origin_drop($1)"
 _SETUP = "SELECT pg_catalog.pg_replication_origin_session_setup($1)"
+_RESET = "SELECT pg_catalog.pg_replication_origin_session_reset()"
 _PROGRESS = "SELECT pg_catalog.pg_replication_origin_progress($1, $2)"
 _ADVANCE = "SELECT pg_catalog.pg_replication_origin_advance($1, $2)"
 _MOVE = Statement("SELECT pg_catalog.pg_replication_origin_xact_setup($1, $2)")
@@ -86,6 +87,11 @@ def use_origin(connection: TargetConnection, origin: Origin) -> None:
         ServerError: another session has it (55006), or the role may not.
     """
     _allowed(connection, _SETUP, (origin.name,))
+
+
+def leave_origin(connection: TargetConnection) -> None:
+    """Make the session have no origin any more."""
+    _allowed(connection, _RESET, ())
 
 
 def progress_of(connection: TargetConnection, origin: Origin, *, flushed: bool = True) -> int:

@@ -62,11 +62,12 @@ class RemoteTransaction:
     """The source's transaction that is being applied.
 
     Attributes:
-        xid: its own; finish_lsn: START of its commit record, which messages name as where it is finished.
+        xid: its own.
+        finish_lsn: START of its commit record, which messages name as where it is finished; None while it still runs.
     """
 
     xid: int
-    finish_lsn: int
+    finish_lsn: int | None
 
 
 class SerialApplier:
@@ -142,6 +143,66 @@ class SerialApplier:
         self._send(_FLUSHED, lambda outcome: self._positions.flushed(_lsn_of(outcome)))
         self.flush()
 
+    def begin(self, remote: RemoteTransaction) -> None:
+        """Begin to apply a transaction, or name it from here on as it is now known."""
+        self._remote = remote
+
+    def change(self, message: Message) -> None:
+        """Apply a change, or what else may stand in a streamed block, to the transaction that was begun.
+
+        Raises:
+            TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
+        """
+        _HANDLERS[type(message)](self, message)
+
+    def command(self, sql: str, kind: str) -> None:
+        """Send a command of the transaction's, such as SAVEPOINT; the transaction begins with it.
+
+        Args:
+            sql: it; kind: of the message that it is for.
+        """
+        self._ensure_open()
+        # A savepoint brings the role back that was the session's.
+        self._as(None)
+        self._connection.send(Bound(Statement(sql)), None, self._about(kind), prepares=False)
+
+    def commit(self, end_lsn: int, time: int, kind: str = "COMMIT") -> None:
+        """Commit the transaction, if it has changed anything.
+
+        Args:
+            end_lsn, time: of the source's commit record; kind: of the message.
+        """
+        if self._is_open:
+            self._end(end_lsn, time, _COMMIT, kind)
+        else:
+            self._positions.passed(end_lsn)
+        self._remote = None
+
+    def prepare(self, xid: int, end_lsn: int, time: int, kind: str) -> None:
+        """Prepare the transaction.
+
+        Args:
+            xid: its own; end_lsn, time: of PREPARE's record; kind: of the message.
+        """
+        # An empty one is prepared, too: COMMIT PREPARED will ask for it.
+        self._ensure_open()
+        self._end(end_lsn, time, _transaction_command("PREPARE TRANSACTION", self._gid(xid)), kind)
+        self._remote = None
+
+    def rollback(self) -> None:
+        """Roll the transaction back, and wait until that is done.
+
+        Raises:
+            ConnectionLostError: the target is lost.
+        """
+        if self._is_open:
+            self._send(_ROLLBACK)
+            self._is_open = False
+        self._role = None
+        self._used.clear()
+        self._remote = None
+        self.flush()
+
     def _begin(self, message: Begin) -> None:
         self._remote = RemoteTransaction(message.xid, message.final_lsn)
 
@@ -149,23 +210,17 @@ class SerialApplier:
         remote = self._required()
         if message.final_lsn != remote.finish_lsn:
             raise DecodingError(
-                f"incorrect commit LSN {Lsn(message.final_lsn)} in commit message (expected {Lsn(remote.finish_lsn)})",
+                f"incorrect commit LSN {Lsn(message.final_lsn)} in commit message "
+                f"(expected {Lsn(remote.finish_lsn or 0)})",
                 lsn=message.final_lsn,
             )
-        if self._is_open:
-            self._end(message.end_lsn, message.time, _COMMIT)
-        else:
-            self._positions.passed(message.end_lsn)
-        self._remote = None
+        self.commit(message.end_lsn, message.time)
 
     def _begin_prepare(self, message: BeginPrepare) -> None:
         self._remote = RemoteTransaction(message.xid, message.prepare_lsn)
 
     def _prepare(self, message: Prepare) -> None:
-        # An empty one is prepared, too: COMMIT PREPARED will ask for it.
-        self._ensure_open()
-        self._end(message.end_lsn, message.time, _transaction_command("PREPARE TRANSACTION", self._gid(message.xid)))
-        self._remote = None
+        self.prepare(message.xid, message.end_lsn, message.time, "PREPARE")
 
     def _commit_prepared(self, message: CommitPrepared) -> None:
         self._remote = RemoteTransaction(message.xid, message.commit_lsn)
@@ -193,14 +248,14 @@ class SerialApplier:
     def _gid(self, xid: int) -> str:
         return gid_of(self._origin.number, xid)
 
-    def _end(self, end_lsn: int, time: int, command: Bound) -> None:
+    def _end(self, end_lsn: int, time: int, command: Bound, kind: str = "COMMIT") -> None:
         """End the local transaction."""
         self._as(None)
         for mapped in self._used.values():
-            self._send(guard(mapped), about=self._about("COMMIT", mapped))
+            self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
         self._send(move(end_lsn, time))
-        self._send(command, about=self._about("COMMIT"))
+        self._send(command, about=self._about(kind))
         self._is_open = False
         self._committed(end_lsn)
 
@@ -313,7 +368,9 @@ class SerialApplier:
         def text() -> str:
             self._refused = None if mapped is None or bound is None else (mapped, bound)
             target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
-            place = f" in transaction {remote.xid}, finished at {Lsn(remote.finish_lsn)}" if remote else ""
+            place = f" in transaction {remote.xid}" if remote else ""
+            if remote and remote.finish_lsn is not None:
+                place += f", finished at {Lsn(remote.finish_lsn)}"
             return (
                 f'processing remote data for replication origin "{origin.name}" during message type '
                 f'"{kind}"{target}{place}'

@@ -33,6 +33,8 @@ MOST_PENDING, MOST_UNSENT_BYTES = 4096, 16 << 20
 """Results, and bytes of values, that wait at most: then it is waited for, so that a target that is behind, or waits for
 a lock, does not have libpq keep all that is sent."""
 
+WAIT_SECONDS = 0.1
+"""How long it waits at a time where something is to be done while it waits."""
 PATIENCE_SECONDS = 0.5
 """After which, where nothing has come, it is looked whether to wait at all: a statement may wait for a lock."""
 
@@ -110,6 +112,9 @@ class TargetConnection:
     Raises:
         ServerError: the connection string is malformed, or the server refuses.
         ConnectionLostError: there is no server.
+
+    Attributes:
+        while_waiting: is called now and then while results are waited for.
     """
 
     def __init__(self, conninfo: str, application: str, options: dict[str, str] | None = None) -> None:
@@ -121,6 +126,7 @@ class TargetConnection:
         self._pending = deque[_Pending]()
         self._is_pipeline = False
         self._error: TargetError | None = None
+        self.while_waiting: Callable[[], None] | None = None
         self._connection.nonblocking = 1
 
     def __enter__(self) -> Self:
@@ -341,9 +347,13 @@ class TargetConnection:
     def _wait(self) -> None:
         unsent = self._guarded(self._connection.flush)
         own = [self.fileno()]
-        readable, writable, _ = select.select(own, own if unsent else [], [], PATIENCE_SECONDS)
-        if not readable and not writable and self.ends():
-            self._guarded(self._connection.get_cancel().cancel)
+        seconds = PATIENCE_SECONDS if self.while_waiting is None else WAIT_SECONDS
+        readable, writable, _ = select.select(own, own if unsent else [], [], seconds)
+        if not readable and not writable:
+            if self.while_waiting is not None:
+                self.while_waiting()
+            if self.ends():
+                self._guarded(self._connection.get_cancel().cancel)
 
     def _connect(self, conninfo: bytes) -> PGconn:
         connection: PGconn = self._psycopg.pq.PGconn.connect(conninfo)

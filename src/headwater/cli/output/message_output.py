@@ -291,6 +291,17 @@ def writing_refused(directory: Path) -> str | None:
     return _refusal(None, directory)
 
 
+def check_scratch(scratch: str | None) -> None:
+    """Check that files can be made in the directory that --scratch names.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    refusal = None if scratch is None else writing_refused(Path(scratch))
+    if refusal is not None:
+        raise UsageError(f'cannot use --scratch "{scratch}": {refusal}, expected a directory that can be written to')
+
+
 def _refusal(path: Path | None, parent: Path) -> str | None:
     """Say why a device cannot be written, or no file be made in a directory; None if it can."""
     try:

@@ -1,0 +1,156 @@
+"""Transactions that come before they end: the same rows as a stock subscription with the same option."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from apply.streamed_work import OURS, STOCK, Applying, Pair, contents, run_in, server_of, work
+from bad_input.servers import value
+from serving.service import content, wait_until
+
+pytestmark = pytest.mark.server
+
+RUNNING_AHEAD = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = %s AND application_name LIKE '%%parallel%%' AND state = 'idle in transaction'
+"""
+
+
+@pytest.mark.parametrize(
+    ("majors", "mode"),
+    [((18, 18), "parallel"), ((14, 16), "on"), ((16, 16), "parallel"), ((18, 14), "on"), ((14, 18), "parallel")],
+)
+def test_random_transactions(tmp_path: Path, majors: tuple[int, int], mode: str) -> None:
+    with server_of(majors[0]) as publisher, server_of(majors[1]) as target:
+        pair = Pair(publisher, target, f"streaming = {mode}")
+        with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
+            work(publisher, 1, 15)
+            pair.catch_up()
+            pair.compare()
+            assert pair.streamed(OURS) > 5
+            assert applying.text() == ""
+        pair.drop_subscription()
+
+
+@pytest.mark.parametrize(
+    ("majors", "mode"), [((18, 18), "parallel"), ((15, 15), "on"), ((16, 18), "parallel"), ((18, 16), "parallel")]
+)
+def test_random_transactions_that_are_prepared(tmp_path: Path, majors: tuple[int, int], mode: str) -> None:
+    with server_of(majors[0]) as publisher, server_of(majors[1]) as target:
+        pair = Pair(publisher, target, f"streaming = {mode}", two_phase=True)
+        with pair.applying(tmp_path / "log", "--streaming", mode, "--two-phase") as applying:
+            work(publisher, 2, 15, prepares=True)
+            pair.catch_up()
+            pair.compare()
+            assert applying.text() == ""
+        pair.drop_subscription()
+
+
+@pytest.mark.parametrize("mode", ["on", "parallel"])
+def test_killed_amid_streamed_transactions(tmp_path: Path, mode: str) -> None:
+    with server_of(18) as publisher, server_of(18) as target:
+        pair = Pair(publisher, target, f"streaming = {mode}")
+        with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
+            pair.catch_up(OURS)
+            with publisher.connect() as session:
+                session.autocommit = True
+                for round in range(4):
+                    streamed = pair.streamed(OURS)
+                    session.execute("BEGIN")
+                    numbers = f"generate_series({round * 10_000}, {round * 10_000 + 5000})"
+                    session.execute(f"INSERT INTO rows SELECT i, 1, repeat('x', 200) FROM {numbers} i".encode())
+                    wait_until(partial(has_streamed_more, pair, streamed))
+                    if round % 2:
+                        session.execute("COMMIT")
+                    applying.stop(signal.SIGKILL)
+                    if not round % 2:
+                        session.execute("COMMIT")
+                    applying.start()
+            pair.catch_up()
+            pair.compare()
+        pair.drop_subscription()
+
+
+def test_locks_in_the_way(tmp_path: Path) -> None:
+    """A key that only the target wants to be unique lets what commits first wait for what runs ahead of its commit."""
+    unique = ("CREATE UNIQUE INDEX ON rows (note)",)
+    with server_of(18) as publisher, server_of(18) as target:
+        pair = Pair(publisher, target, "streaming = off", more=unique)
+        with pair.applying(tmp_path / "log", "--streaming", "parallel") as applying:
+            with publisher.connect() as session:
+                session.autocommit = True
+                session.execute("BEGIN")
+                session.execute(
+                    "INSERT INTO rows SELECT i, 1, 'n' || i || repeat('x', 200) FROM generate_series(1, 2000) i"
+                )
+                session.execute("SAVEPOINT a")
+                session.execute("UPDATE rows SET note = 'moved' || id")
+                wait_until(lambda: value(target, RUNNING_AHEAD, [OURS]) == "1")
+                run_in(publisher, "postgres", "INSERT INTO rows VALUES (-1, 1, 'n7' || repeat('x', 200))")
+                run_in(publisher, "postgres", "DELETE FROM rows WHERE id = -1")
+                pair.catch_up(OURS)
+                session.execute("COMMIT")
+            pair.catch_up()
+            pair.compare()
+            assert applying.text() == ""
+        pair.drop_subscription()
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """A transaction of 200 MB is kept in a file that no name leads to."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with server_of(18) as publisher, server_of(18) as target:
+        pair = Pair(publisher, target, "streaming = off")
+        pair.drop_subscription()
+        with pair.applying(tmp_path / "log", "--streaming", "on", "--scratch", str(scratch)) as applying:
+            pair.catch_up(OURS)
+            before = resident(applying)
+            run_in(
+                publisher,
+                "postgres",
+                "INSERT INTO rows SELECT i, 1, repeat('x', 20000) FROM generate_series(1, 10000) i",
+            )
+            pair.catch_up(OURS)
+            assert list(scratch.iterdir()) == []
+            assert resident(applying) - before < 250_000
+        assert contents(target, OURS) == contents(publisher, "postgres")
+
+
+def has_streamed_more(pair: Pair, streamed: int) -> bool:
+    """Tell whether the publisher has streamed more transactions to ours than so many."""
+    return pair.streamed(OURS) > streamed
+
+
+def resident(applying: Applying) -> int:
+    """Return the most memory that a process has had, in kB."""
+    text = Path(f"/proc/{applying.process.pid}/status").read_text()
+    return int(text.partition("VmHWM:")[2].split()[0])
+
+
+REFUSED = "INSERT INTO rows SELECT i, 1, repeat('x', 200) FROM generate_series(1, 2000) i"
+
+
+@pytest.mark.parametrize("mode", ["on", "parallel"])
+def test_what_the_target_refuses(tmp_path: Path, mode: str) -> None:
+    """The error is that of a whole transaction, and the next attempt goes on from there."""
+    with server_of(18) as publisher, server_of(18) as target:
+        pair = Pair(publisher, target, f"streaming = {mode}", more=("INSERT INTO rows VALUES (1500, 1, 'own')",))
+        with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
+            run_in(publisher, "postgres", REFUSED)
+            wait_until(lambda: b"rows_pkey" in content(applying.log))
+            run_in(target, OURS, "DELETE FROM rows")
+            run_in(target, STOCK, "DELETE FROM rows")
+            pair.catch_up()
+            pair.compare()
+            message, _, context = applying.text().splitlines()[:3]
+            assert 'duplicate key value violates unique constraint "rows_pkey"' in message
+            assert (
+                'during message type "INSERT" for replication target relation "public.rows" in transaction' in context
+            )
+            assert ", finished at " in context
+        pair.drop_subscription()

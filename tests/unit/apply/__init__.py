@@ -1,0 +1,1 @@
+"""Apply: its parts that need no server."""
