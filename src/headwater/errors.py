@@ -88,6 +88,10 @@ class HeadwaterError(Exception):
         """Return the whole error in one line: place, message, hint."""
         return _one_line(self.message, self.lsn, self.file, self.hint)
 
+    def details(self) -> list[str]:
+        """Return the lines that follow the one line where there is room, as a server's log has them."""
+        return []
+
     def __str__(self) -> str:
         return self.one_line()
 
@@ -280,6 +284,16 @@ class TargetError(ServerError):
     ) -> None:
         super().__init__(message, lsn=lsn, file=file, hint=hint, sqlstate=sqlstate)
         self.detail, self.context = detail, context
+
+    def one_line(self) -> str:
+        """Return the error in one line, with its SQLSTATE."""
+        message = f"{self.message} (SQLSTATE {self.sqlstate})" if self.sqlstate else self.message
+        return _one_line(message, self.lsn, self.file, self.hint)
+
+    def details(self) -> list[str]:
+        """Return DETAIL and CONTEXT, as the server's log would have them; further lines of both are indented."""
+        named = (("DETAIL", self.detail), ("CONTEXT", self.context))
+        return [f"{name}:  {text}".replace("\n", "\n\t") for name, text in named if text]
 
 
 class SessionError(HeadwaterError):

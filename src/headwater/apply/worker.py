@@ -20,7 +20,8 @@ from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.origins import ensure_origin, origin_name, progress_of, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.relation_map import MappingChangedError, RelationMap
+from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import open_target
 from headwater.errors import HeadwaterError, ServerError
 from headwater.remote_slots.slot_feed import Piece
@@ -28,6 +29,10 @@ from headwater.remote_slots.slot_feed import Piece
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
 
+SLOT_SECONDS = 5.0
+"""How long the source may take to see that a session has ended, where the next one begins at once."""
+
+_IN_USE, _CANCELLED = "55006", "57014"
 _HEADER = struct.Struct(">IcQQQ")
 
 Log = Callable[[HeadwaterError], None]
@@ -59,16 +64,29 @@ class ApplyWorker:
         Raises:
             HeadwaterError: something fails, and that is not tried again.
         """
+        changed = -SLOT_SECONDS
         while not self._is_ending:
             began = time.monotonic()
             try:
                 self._session()
                 return
+            except MappingChangedError:
+                # It is applied to the tables as they are now, from the last transaction that the target has.
+                changed = time.monotonic()
             except ServerError as error:
+                if self._has_cancelled(error):
+                    return
+                if error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
+                    self._wait(time.monotonic() + WAIT_SECONDS / 5)
+                    continue
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _has_cancelled(self, error: ServerError) -> bool:
+        """Tell whether it is the end itself that an error comes of."""
+        return self._is_ending and error.sqlstate == _CANCELLED
 
     def _wait(self, until: float) -> None:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
@@ -80,12 +98,17 @@ class ApplyWorker:
             name = f"headwater apply {request.subscription}"
             connection, facts = open_target(request.target, name, request.synchronous_commit)
             stack.enter_context(connection)
+            connection.ends = lambda: self._is_ending
             origin = ensure_origin(connection, origin_name(request.subscription))
             use_origin(connection, origin)
             reached = progress_of(connection, origin)
             feed = stack.enter_context(open_feed(request, reached))
             positions = FlushPositions(reached)
-            applier = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
+            run_as_owner = request.run_as_owner
+            if run_as_owner is None:
+                run_as_owner = runs_as_owner_by_default(facts.major)
+            relations = RelationMap(connection, facts, run_as_owner=run_as_owner)
+            applier = SerialApplier(connection, relations, origin, positions)
             self._loop(feed, applier, positions)
 
     def _loop(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> None:

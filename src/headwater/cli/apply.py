@@ -81,6 +81,12 @@ class ApplyFlags:
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
     )
+    run_as_owner: str | None = from_flag(
+        "--run-as-owner",
+        type=click.Choice(("on", "off")),
+        help="on: apply as the role of --to; off: as the owner of each table, by SET ROLE; default: as a subscription "
+        "of the target's version does, off from 16 on.",
+    )
 
 
 @command("apply", ApplyFlags)
@@ -116,10 +122,11 @@ def apply_command(flags: ApplyFlags) -> None:
         end=None if flags.end is None else int(Lsn.parse(flags.end)),
         retry_seconds=flags.retry_seconds,
         disables_on_error=flags.disables_on_error,
+        run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
     )
 
     def failed(error: HeadwaterError) -> None:
-        say(f"headwater: {error.one_line()}")
+        say("\n".join([f"headwater: {error.one_line()}", *error.details()]))
 
     worker = ApplyWorker(request, failed)
     with heeding_first(worker.stop):

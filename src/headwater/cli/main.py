@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -40,7 +41,7 @@ def main() -> None:
             cli.main(standalone_mode=False)
     except HeadwaterError as error:
         _show_traceback()
-        _fail(error.one_line(), error.exit_code)
+        _fail(error.one_line(), error.exit_code, error.details())
     except click.UsageError as error:
         context = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
         _fail(error.format_message() + context, 2)
@@ -89,8 +90,8 @@ def _warn_in_one_line() -> None:
     warnings.showwarning = show_ours
 
 
-def _fail(message: str, status: int) -> None:
-    say("headwater: " + " ".join(message.split()))
+def _fail(message: str, status: int, details: Sequence[str] = ()) -> None:
+    say("\n".join(["headwater: " + " ".join(message.split()), *details]))
     sys.exit(status)
 
 

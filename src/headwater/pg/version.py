@@ -99,6 +99,14 @@ class Version:
     """Event triggers, of which login is one from then on, can be switched off (``event_triggers``)."""
     grants_parameters = _since(15)
     """Who may set a parameter can be granted (GRANT SET ON PARAMETER)."""
+    names_unsupported_kinds = _since(15)
+    """A relation of a kind that is not replicated into is refused with the kind's name, rather than as no table."""
+    applies_as_table_owner = _since(16)
+    """Changes of a subscription are applied as the tables' owners, unless ``run_as_owner`` says otherwise."""
+    grants_set_role = _since(16)
+    """Membership in a role may be without the right to SET ROLE to it."""
+    names_generated_targets = _since(18)
+    """Generated columns that are sent to are refused as such, rather than as missing."""
     has_custom_managers = _since(15)
     """Extensions can bring resource managers."""
     has_dropped_stats = _since(15)

@@ -56,6 +56,8 @@ class ApplyRequest:
         end: LSN of the source behind whose transactions it ends; None to go on.
         retry_seconds: how long to wait at least between two attempts, ``wal_retrieve_retry_interval``.
         disables_on_error: it ends at the first error, instead of trying again.
+        run_as_owner: changes are applied as the session's role, rather than as the owner of each table; None for what a
+            subscription of the target's major does.
     """
 
     slot: SlotAddress
@@ -69,6 +71,7 @@ class ApplyRequest:
     end: int | None = None
     retry_seconds: float = 5.0
     disables_on_error: bool = False
+    run_as_owner: bool | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

@@ -38,10 +38,12 @@ from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
+from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.rights import NO_ROLE, become
 from headwater.apply.target.statements import delete, guard, insert, truncate, update
-from headwater.errors import DecodingError
+from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 
 MOST_STATEMENTS = 2000
@@ -91,6 +93,8 @@ class SerialApplier:
         self._remote: RemoteTransaction | None = None
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
+        self._role: str | None = None
+        self._refused: tuple[MappedRelation, Bound] | None = None
         self._statements = 0
 
     def apply(self, data: bytes, lsn: int) -> None:
@@ -115,12 +119,22 @@ class SerialApplier:
 
         Raises:
             TargetError: something of it is refused.
+            MappingChangedError: it is refused, or was undone, as a table has changed meanwhile.
             ConnectionLostError: the target is lost.
         """
         if self._connection.pending:
             self._connection.sync()
-        self._connection.drain()
+        try:
+            self._connection.drain()
+        except TargetError as error:
+            raise self._judged(error) from None
         self._statements = 0
+
+    def _judged(self, error: TargetError) -> TargetError:
+        """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
+        if self._refused is not None:
+            in_words_of_worker(error, *self._refused)
+        return changed_meanwhile(self._connection, self._relations, error)
 
     def look_for_flushed(self) -> None:
         """Ask the target how far its WAL is durable."""
@@ -167,7 +181,10 @@ class SerialApplier:
             self._remote = None
 
     def _finish_prepared(self, end_lsn: int, time: int, command: str, xid: int) -> None:
+        # Alone, as it cannot be in a transaction block, which several statements up to a sync are; and never after an
+        # error. How far the session's origin is to be moved stays set over the end of a transaction.
         self._send(move(end_lsn, time))
+        self.flush()
         self._send(_transaction_command(command, self._gid(xid)), about=self._about(command))
         self._committed(end_lsn)
         self._remote = None
@@ -177,6 +194,7 @@ class SerialApplier:
 
     def _end(self, end_lsn: int, time: int, command: Bound) -> None:
         """End the local transaction."""
+        self._as(None)
         for mapped in self._used.values():
             self._send(guard(mapped), about=self._about("COMMIT", mapped))
         self._used.clear()
@@ -196,17 +214,25 @@ class SerialApplier:
 
     def _insert(self, message: Insert) -> None:
         mapped = self._opened(message.oid, "INSERT")
-        self._change(insert(mapped, message.new), "INSERT", mapped)
+        self._change(lambda: insert(mapped, message.new), "INSERT", mapped)
 
     def _update(self, message: Update) -> None:
         mapped = self._opened(message.oid, "UPDATE")
-        bound = update(mapped, message.old, message.new)
-        self._change(bound, "UPDATE", mapped, lambda outcome: self._note(outcome, mapped, message))
+        self._change(
+            lambda: update(mapped, message.old, message.new),
+            "UPDATE",
+            mapped,
+            lambda outcome: self._note(outcome, mapped, message),
+        )
 
     def _delete(self, message: Delete) -> None:
         mapped = self._opened(message.oid, "DELETE")
-        bound = delete(mapped, message.old)
-        self._change(bound, "DELETE", mapped, lambda outcome: self._note(outcome, mapped, message))
+        self._change(
+            lambda: delete(mapped, message.old),
+            "DELETE",
+            mapped,
+            lambda outcome: self._note(outcome, mapped, message),
+        )
 
     def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
         if not outcome.count:
@@ -215,6 +241,9 @@ class SerialApplier:
     def _truncate(self, message: Truncate) -> None:
         mapped = [self._opened(oid, "TRUNCATE") for oid in message.oids]
         if mapped:
+            # Of several owners' tables the session's role empties all, together.
+            roles = {relation.role for relation in mapped}
+            self._as(roles.pop() if len(roles) == 1 else None)
             self._send(truncate(mapped, message.restart_seqs), about=self._about("TRUNCATE"))
 
     def _logical_message(self, message: LogicalMessage) -> None:
@@ -239,9 +268,27 @@ class SerialApplier:
         return mapped
 
     def _change(
-        self, bound: Bound, kind: str, mapped: MappedRelation, take: Callable[[Outcome], None] | None = None
+        self,
+        change: Callable[[], Bound],
+        kind: str,
+        mapped: MappedRelation,
+        take: Callable[[Outcome], None] | None = None,
     ) -> None:
-        self._send(bound, take, self._about(kind, mapped))
+        try:
+            bound = change()
+        except TargetError as error:
+            # What was sent before may have failed: that came first.
+            self.flush()
+            error.context = self._about(kind, mapped)()
+            raise
+        self._as(mapped.role)
+        self._send(bound, take, self._about(kind, mapped, bound))
+
+    def _as(self, role: str | None) -> None:
+        """Make a role that of what is sent from here on in the transaction."""
+        if role != self._role:
+            self._send(NO_ROLE if role is None else become(role))
+            self._role = role
 
     def _required(self) -> RemoteTransaction:
         if self._remote is None:
@@ -259,10 +306,11 @@ class SerialApplier:
         self._statements += 1
         self._connection.send(bound, take, about)
 
-    def _about(self, kind: str, mapped: MappedRelation | None = None) -> Callable[[], str]:
+    def _about(self, kind: str, mapped: MappedRelation | None = None, bound: Bound | None = None) -> Callable[[], str]:
         remote, origin = self._remote, self._origin
 
         def text() -> str:
+            self._refused = None if mapped is None or bound is None else (mapped, bound)
             target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
             place = f" in transaction {remote.xid}, finished at {Lsn(remote.finish_lsn)}" if remote else ""
             return (

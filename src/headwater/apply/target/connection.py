@@ -32,8 +32,13 @@ MOST_PREPARED = 2000
 MOST_PENDING = 4096
 """Results that are waited for at most before some of them are taken."""
 
+PATIENCE_SECONDS = 0.5
+"""After which, where nothing has come, it is looked whether to wait at all: a statement may wait for a lock."""
+
 _PASSING = ("08", "57P", "53", "55006")
 """Beginnings of SQLSTATEs of which the next attempt may fare better: see ``receiver/replication_connection.py``."""
+_MALFORMED = "08P01"
+"""A value in binary form that the column's type cannot read: no fault of the connection's."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,9 @@ class TargetConnection:
         application: ``application_name``, unless the string has one.
         options: settings of the session, by name.
 
+    Attributes:
+        ends: tells whether to end: what takes long is cancelled then, and fails (57014).
+
     Raises:
         ServerError: the connection string is malformed, or the server refuses.
         ConnectionLostError: there is no server.
@@ -106,6 +114,7 @@ class TargetConnection:
     def __init__(self, conninfo: str, application: str, options: dict[str, str] | None = None) -> None:
         self._psycopg = load_psycopg("a target")
         self._connection = self._connect(_with_defaults(conninfo, application, options or {}))
+        self.ends: Callable[[], bool] = lambda: False
         self._names: dict[Statement, bytes] = {}
         self._made = 0
         self._pending = deque[_Pending]()
@@ -319,7 +328,9 @@ class TargetConnection:
     def _wait(self) -> None:
         unsent = self._guarded(self._connection.flush)
         own = [self.fileno()]
-        select.select(own, own if unsent else [], [])
+        readable, writable, _ = select.select(own, own if unsent else [], [], PATIENCE_SECONDS)
+        if not readable and not writable and self.ends():
+            self._guarded(self._connection.get_cancel().cancel)
 
     def _connect(self, conninfo: bytes) -> PGconn:
         connection: PGconn = self._psycopg.pq.PGconn.connect(conninfo)
@@ -336,7 +347,7 @@ class TargetConnection:
         message, sqlstate = texts["MESSAGE_PRIMARY"], texts["SQLSTATE"]
         if message is None or sqlstate is None:
             raise ConnectionLostError(f"the connection to the target is lost: {_one_line(result.error_message)}")
-        if sqlstate.startswith(_PASSING):
+        if sqlstate.startswith(_PASSING) and sqlstate != _MALFORMED:
             raise ConnectionLostError(f"the target says: {message}", hint=texts["MESSAGE_HINT"], sqlstate=sqlstate)
         context = "\n".join(filter(None, [texts["CONTEXT"], about() if about else None]))
         return TargetError(

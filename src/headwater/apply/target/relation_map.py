@@ -13,8 +13,19 @@ from collections.abc import Callable
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relations import MappedRelation, map_relation
 from headwater.apply.target.session import TargetFacts
+from headwater.apply.target.statements import guard
 from headwater.errors import DecodingError, TargetError
 from headwater.remote_slots.announced_relations import SentRelation
+
+DIVISION_BY_ZERO = "22012"
+
+
+class MappingChangedError(TargetError):
+    """A table of the target has changed while changes were applied to it: they are applied anew, to what it is now.
+
+    Args:
+        message, sqlstate, detail, hint, context: of what was refused; see :class:`headwater.errors.TargetError`.
+    """
 
 
 class RelationMap:
@@ -22,10 +33,11 @@ class RelationMap:
 
     Args:
         connection: the target's; facts: of it.
+        run_as_owner: changes are applied as the session's role, rather than as the tables' owners.
     """
 
-    def __init__(self, connection: TargetConnection, facts: TargetFacts) -> None:
-        self._connection, self._facts = connection, facts
+    def __init__(self, connection: TargetConnection, facts: TargetFacts, *, run_as_owner: bool = True) -> None:
+        self._connection, self._facts, self._run_as_owner = connection, facts, run_as_owner
         self._sent: dict[int, SentRelation] = {}
         self._mapped: dict[int, MappedRelation] = {}
 
@@ -53,8 +65,29 @@ class RelationMap:
             if oid not in self._sent:
                 raise DecodingError(f"no relation map entry for remote relation ID {oid}")
             try:
-                mapped = self._mapped[oid] = map_relation(self._connection, self._facts, self._sent[oid])
+                mapped = self._mapped[oid] = map_relation(
+                    self._connection, self._facts, self._sent[oid], run_as_owner=self._run_as_owner
+                )
             except TargetError as error:
                 error.context = "\n".join(filter(None, [error.context, about()]))
                 raise
         return mapped
+
+    def has_changed(self) -> bool:
+        """Tell whether a table has changed since it was mapped; the session is in no transaction.
+
+        Raises:
+            ConnectionLostError: the target is lost.
+        """
+        return any(not self._holds(mapped) for mapped in self._mapped.values())
+
+    def _holds(self, mapped: MappedRelation) -> bool:
+        try:
+            self._connection.send(guard(mapped))
+            self._connection.sync()
+            self._connection.drain()
+        except TargetError as error:
+            if error.sqlstate != DIVISION_BY_ZERO:
+                raise
+            return False
+        return True

@@ -1,24 +1,40 @@
-"""Relations of the source, mapped to tables of the target by their names.
+"""Relations of the source, mapped to tables of the target by their names, columns by theirs.
 
-PostgreSQL: replication/logical/relation.c (logicalrep_rel_open).
+Types are not compared: the target's own type reads what is sent. Columns that are not sent get their defaults when
+rows are inserted.
+
+PostgreSQL: replication/logical/relation.c (logicalrep_rel_open), executor/execReplication.c
+(CheckSubscriptionRelkind); 14 to 19.
+
+Known gaps: a NOT NULL domain's column is not given a NULL, which the apply worker stores unchecked. A partition that
+is a foreign table is refused with the table, not with the first row that is for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.connection import Bound, TargetConnection
+from headwater.apply.target.lookup import Lookup, LookupColumn, NoLookup, common_lookup, lookup_of
+from headwater.apply.target.rights import role_for
 from headwater.apply.target.session import TargetFacts
+from headwater.apply.target.table_facts import TableFacts, key_of, leaves_of, routing_of, table_facts
 from headwater.errors import TargetError
+from headwater.pg.version import VERSIONS
 from headwater.remote_slots.announced_relations import SentRelation
 
-_TABLE = """
-SELECT c.oid, c.relkind::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1 AND c.relname = $2
-"""
-_COLUMNS = """
-SELECT attname, atttypid FROM pg_catalog.pg_attribute WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped
-"""
+TABLE, PARTITIONED = "r", "p"
+_KINDS = {
+    "i": "indexes",
+    "S": "sequences",
+    "t": "TOAST tables",
+    "v": "views",
+    "m": "materialized views",
+    "c": "composite types",
+    "f": "foreign tables",
+    "I": "partitioned indexes",
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +45,12 @@ class MappedRelation:
         sent: the relation as it was announced.
         oid: the table's; namespace, name: its names; kind: ``relkind``.
         types: OID of the type of the table's column for each that is sent.
+        lookup: how its rows are looked up, or why not.
+        always: places of the sent columns that are GENERATED ALWAYS AS IDENTITY here.
+        stored: names of the columns that have values of their own: those that are not generated.
+        role: that changes are applied as, None for the session's.
+        guard: fails (22012) once the table has changed.
+        plans: statements that were made so far, by what they depend on.
     """
 
     sent: SentRelation
@@ -37,19 +59,103 @@ class MappedRelation:
     name: str
     kind: str
     types: tuple[int, ...]
+    lookup: Lookup | NoLookup
+    always: tuple[int, ...]
+    stored: tuple[str, ...]
+    role: str | None
+    guard: Bound
+    plans: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
-def map_relation(connection: TargetConnection, _facts: TargetFacts, sent: SentRelation) -> MappedRelation:
+def map_relation(
+    connection: TargetConnection, facts: TargetFacts, sent: SentRelation, *, run_as_owner: bool = True
+) -> MappedRelation:
     """Map a relation to the target's table of its name.
+
+    Args:
+        connection: the target's; facts: of it; sent: the relation.
+        run_as_owner: changes are applied as the session's role, rather than as the table's owner.
 
     Raises:
         TargetError: there is none that would do.
     """
-    rows = connection.rows(_TABLE, (sent.namespace, sent.name))
-    if not rows:
-        text = f'logical replication target relation "{sent.namespace}.{sent.name}" does not exist'
-        raise TargetError(text, sqlstate="55000")
-    ((oid, kind),) = rows
-    types = {str(name): int(str(oid)) for name, oid in connection.rows(_COLUMNS, (oid,))}
-    columns = tuple(types[column.name] for column in sent.columns)
-    return MappedRelation(sent, int(str(oid)), sent.namespace, sent.name, str(kind), columns)
+    name = f"{sent.namespace}.{sent.name}"
+    table = table_facts(connection, sent.namespace, sent.name)
+    if table is None:
+        raise TargetError(f'logical replication target relation "{name}" does not exist', sqlstate="55000")
+    _check_kind(facts.major, table.kind, name)
+    _check_columns(facts.major, sent, table, name)
+    lookup = _lookup(connection, facts.major, sent, table, name)
+    role = role_for(connection, facts, table, sent.name, run_as_owner=run_as_owner)
+    columns = {column.name: column for column in table.columns}
+    return MappedRelation(
+        sent=sent,
+        oid=table.oid,
+        namespace=sent.namespace,
+        name=sent.name,
+        kind=table.kind,
+        types=tuple(columns[column.name].type_oid for column in sent.columns),
+        lookup=lookup,
+        always=tuple(at for at, column in enumerate(sent.columns) if columns[column.name].is_always),
+        stored=tuple(column.name for column in table.columns if not column.is_generated),
+        role=role,
+        guard=table.guard,
+    )
+
+
+def _check_kind(major: int, kind: str, name: str) -> None:
+    if kind in (TABLE, PARTITIONED):
+        return
+    detail = f"This operation is not supported for {_KINDS[kind]}."
+    if not VERSIONS[major].names_unsupported_kinds:
+        detail = f'"{name}" is {"a foreign" if kind == "f" else "not a"} table.'
+    raise TargetError(f'cannot use relation "{name}" as logical replication target', sqlstate="42809", detail=detail)
+
+
+def _check_columns(major: int, sent: SentRelation, table: TableFacts, name: str) -> None:
+    present = {column.name for column in table.columns}
+    generated = {column.name for column in table.columns if column.is_generated}
+    names = [column.name for column in sent.columns]
+    if not VERSIONS[major].names_generated_targets:
+        present -= generated
+    for wrong, what in (
+        ([column for column in names if column not in present], "is missing replicated"),
+        ([column for column in names if column in present & generated], "has incompatible generated"),
+    ):
+        if wrong:
+            listed = ", ".join(f'"{column}"' for column in wrong)
+            columns = "column" if len(wrong) == 1 else "columns"
+            text = f'logical replication target relation "{name}" {what} {columns}: {listed}'
+            raise TargetError(text, sqlstate="55000")
+
+
+def _lookup(
+    connection: TargetConnection, major: int, sent: SentRelation, table: TableFacts, name: str
+) -> Lookup | NoLookup:
+    if table.kind == TABLE:
+        return _lookup_in(connection, table.oid, sent, table, name)
+    lookups = []
+    for leaf in leaves_of(connection, table.oid):
+        _check_kind(major, leaf.kind, f"{leaf.namespace}.{leaf.name}")
+        lookups.append(_lookup_in(connection, leaf.oid, sent, table, name))
+    if not lookups:
+        return NoLookup(f'no partition of relation "{sent.name}" found for row', "23514")
+    return common_lookup(name, lookups, routing_of(connection, table.oid))
+
+
+def _lookup_in(
+    connection: TargetConnection, oid: int, sent: SentRelation, table: TableFacts, name: str
+) -> Lookup | NoLookup:
+    places = {column.name: at for at, column in enumerate(sent.columns)}
+    operators = {column.name: column.operator for column in table.columns}
+    key = [
+        LookupColumn(column.name, places.get(column.name), column.operator or operators[column.name], column.collation)
+        for column in key_of(connection, oid)
+    ]
+    row = [
+        LookupColumn(column.name, places.get(column.name), column.operator)
+        for column in table.columns
+        if not column.is_generated
+    ]
+    sent_keys = frozenset(at for at, column in enumerate(sent.columns) if column.is_key)
+    return lookup_of(name, key, row, sent_keys, is_full=sent.replica_identity == "f")

@@ -1,67 +1,260 @@
 """Changes as statements on the target's tables.
 
-PostgreSQL: worker.c (apply_handle_insert and so on), executor/execReplication.c.
+The text of a statement depends on the relation, on which columns are sent, and on which of the values that a row is
+looked up by are NULL. It is made once for each such form, and kept with the relation.
+
+Invariants: of a plain table only its own rows are changed (ONLY), of a partitioned one those of its partitions. Each
+update or delete changes one row at most; the count that the server returns is 0 if it was not there.
+
+PostgreSQL: worker.c (apply_handle_insert and so on, slot_store_data, slot_modify_data), executor/execReplication.c.
+
+Known gaps: statements fire triggers FOR EACH STATEMENT that are ENABLE REPLICA or ALWAYS, the apply worker does not.
+A new value for a column GENERATED ALWAYS AS IDENTITY is a DELETE and an INSERT, as SQL has no update for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
-from headwater.apply.incoming.messages import BINARY, UNCHANGED, SentTuple
+from headwater.apply.incoming.messages import BINARY, NULL, UNCHANGED, SentTuple
 from headwater.apply.target.connection import Bound, Statement
-from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.lookup import Lookup, NoLookup
+from headwater.apply.target.relations import PARTITIONED, MappedRelation
+from headwater.errors import TargetError
 from headwater.receiver.replication_connection import quoted
+
+Values = tuple[bytes | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A statement, with the way to its values.
+
+    Attributes:
+        statement: it; formats: of its values.
+        sets, keys: take values of the new tuple and of the one that is looked up.
+        columns: the place of the column that each value is of.
+    """
+
+    statement: Statement
+    formats: tuple[int, ...]
+    sets: Callable[[Values], Values]
+    keys: Callable[[Values], Values]
+    columns: tuple[int, ...]
+
+
+def insert(mapped: MappedRelation, new: SentTuple) -> Bound:
+    """Return the statement of an insert.
+
+    Raises:
+        TargetError: the tuple has fewer columns than the relation.
+    """
+    plan = mapped.plans.get(new.kinds)
+    if plan is None:
+        plan = mapped.plans[new.kinds] = _insert_plan(mapped, new)
+    return Bound(plan.statement, new.values, plan.formats)
+
+
+def update(mapped: MappedRelation, old: SentTuple | None, new: SentTuple) -> Bound:
+    """Return the statement of an update; what is unchanged is left as it is.
+
+    Raises:
+        TargetError: rows of the table cannot be looked up, or a tuple has too few columns.
+    """
+    search = new if old is None else old
+    lookup = _lookup(mapped)
+    moved = _moved(mapped, lookup, old, new) if mapped.always else ()
+    key = (new.kinds, search.kinds, moved)
+    plan = mapped.plans.get(key)
+    if plan is None:
+        plan = mapped.plans[key] = _update_plan(mapped, lookup, search, new, moved)
+    return Bound(plan.statement, plan.sets(new.values) + plan.keys(search.values), plan.formats)
+
+
+def delete(mapped: MappedRelation, old: SentTuple) -> Bound:
+    """Return the statement of a delete.
+
+    Raises:
+        TargetError: rows of the table cannot be looked up, or the tuple has too few columns.
+    """
+    key = ("delete", old.kinds)
+    plan = mapped.plans.get(key)
+    if plan is None:
+        plan = mapped.plans[key] = _delete_plan(mapped, _lookup(mapped), old)
+    return Bound(plan.statement, plan.keys(old.values), plan.formats)
+
+
+def truncate(relations: Sequence[MappedRelation], restart_seqs: bool) -> Bound:
+    """Return the statement that empties tables together."""
+    names = ", ".join(map(_own, relations))
+    return Bound(Statement(f"TRUNCATE {names} {'RESTART' if restart_seqs else 'CONTINUE'} IDENTITY RESTRICT"))
+
+
+def guard(mapped: MappedRelation) -> Bound:
+    """Return a statement that fails (22012) if the table is no longer what it was when it was mapped."""
+    return mapped.guard
+
+
+def column_of(mapped: MappedRelation, bound: Bound, parameter: int) -> int | None:
+    """Return the place of the sent column that a parameter of a statement is for.
+
+    Args:
+        mapped: the relation; bound: a statement of it; parameter: from 1 on.
+    """
+    for plan in mapped.plans.values():
+        if plan.statement is bound.statement and parameter <= len(plan.columns):
+            return int(plan.columns[parameter - 1])
+    return None
 
 
 def _table(mapped: MappedRelation) -> str:
     return f"{quoted(mapped.namespace)}.{quoted(mapped.name)}"
 
 
-def insert(mapped: MappedRelation, new: SentTuple) -> Bound:
-    """Return the statement of an insert."""
+def _own(mapped: MappedRelation) -> str:
+    return _table(mapped) if mapped.kind == PARTITIONED else f"ONLY {_table(mapped)}"
+
+
+def _lookup(mapped: MappedRelation) -> Lookup:
+    if isinstance(mapped.lookup, NoLookup):
+        raise mapped.lookup.error()
+    return mapped.lookup
+
+
+def _checked(mapped: MappedRelation, *tuples: SentTuple) -> None:
+    for row in tuples:
+        if len(row.kinds) < len(mapped.types):
+            raise TargetError(
+                f"logical replication column {len(row.kinds) + 1} not found in tuple: "
+                f"only {len(row.kinds)} column(s) received",
+                sqlstate="08P01",
+            )
+
+
+def _moved(mapped: MappedRelation, lookup: Lookup, old: SentTuple | None, new: SentTuple) -> tuple[int, ...]:
+    """Return the places of identity columns that may get another value than the row has."""
+    by = {column.sent for column in lookup.columns}
+    return tuple(
+        at
+        for at in mapped.always
+        if new.kinds[at] != UNCHANGED
+        and (at not in by or (old is not None and (old.kinds[at], old.values[at]) != (new.kinds[at], new.values[at])))
+    )
+
+
+def _insert_plan(mapped: MappedRelation, new: SentTuple) -> _Plan:
+    _checked(mapped, new)
+    count = len(mapped.types)
     names = ", ".join(quoted(column.name) for column in mapped.sent.columns)
-    values = ", ".join(f"${number}" for number in range(1, len(new.values) + 1))
-    sql = f"INSERT INTO {_table(mapped)} ({names}) VALUES ({values})"
-    return Bound(Statement(sql, mapped.types), new.values, _formats(new.kinds))
+    values = ", ".join(f"${number}" for number in range(1, count + 1))
+    overriding = "OVERRIDING SYSTEM VALUE " if mapped.always else ""
+    sql = f"INSERT INTO {_table(mapped)} ({names}) {overriding}VALUES ({values})"
+    if not count:
+        sql = f"INSERT INTO {_table(mapped)} DEFAULT VALUES"
+    # The same text is the same statement, whichever values are NULL.
+    statement = mapped.plans.setdefault("insert", _Plan(Statement(sql, mapped.types), (), _none, _none, ())).statement
+    return _Plan(statement, _formats(new.kinds), _none, _none, tuple(range(count)))
 
 
-def update(mapped: MappedRelation, old: SentTuple | None, new: SentTuple) -> Bound:
-    """Return the statement of an update; what is unchanged is left as it is."""
-    search = old or new
-    sent = [at for at, kind in enumerate(new.kinds) if kind != UNCHANGED]
-    keys = [at for at, column in enumerate(mapped.sent.columns) if column.is_key]
-    columns = mapped.sent.columns
-    sets = ", ".join(f"{quoted(columns[at].name)} = ${number}" for number, at in enumerate(sent, 1))
-    where = _where(mapped, keys, len(sent) + 1)
-    types = tuple(mapped.types[at] for at in [*sent, *keys])
-    values = (*(new.values[at] for at in sent), *(search.values[at] for at in keys))
-    formats = _formats(bytes([*(new.kinds[at] for at in sent), *(search.kinds[at] for at in keys)]))
-    return Bound(Statement(f"UPDATE {_table(mapped)} SET {sets} WHERE {where}", types), values, formats)
+def _update_plan(
+    mapped: MappedRelation, lookup: Lookup, search: SentTuple, new: SentTuple, moved: tuple[int, ...]
+) -> _Plan:
+    _checked(mapped, search, new)
+    sets = [at for at, kind in enumerate(new.kinds[: len(mapped.types)]) if kind != UNCHANGED]
+    has_value = _has_value(search)
+    keys = lookup.parameters(has_value)
+    fixed = [at for at in mapped.always if at in sets and at not in moved]
+    sets = [at for at in sets if at not in fixed]
+    where = lookup.where(has_value, len(sets) + 1)
+    names = [quoted(column.name) for column in mapped.sent.columns]
+    numbers = {at: f"${number}" for number, at in enumerate(sets, 1)}
+    texts = [f"{names[at]} = {numbers[at]}" for at in sets if at not in moved]
+    if moved:
+        sql = _moving(mapped, lookup, where, texts, {at: (names[at], numbers[at]) for at in sets}, moved)
+    else:
+        sql = _updating(mapped, lookup, where, texts)
+    types = tuple(mapped.types[at] for at in [*sets, *keys])
+    formats = _formats(bytes([*(new.kinds[at] for at in sets), *(search.kinds[at] for at in keys)]))
+    return _Plan(Statement(sql, types), formats, _getter(sets), _getter(keys), (*sets, *keys))
 
 
-def delete(mapped: MappedRelation, old: SentTuple) -> Bound:
-    """Return the statement of a delete."""
-    keys = [at for at, column in enumerate(mapped.sent.columns) if column.is_key]
-    types = tuple(mapped.types[at] for at in keys)
-    values = tuple(old.values[at] for at in keys)
+def _delete_plan(mapped: MappedRelation, lookup: Lookup, old: SentTuple) -> _Plan:
+    _checked(mapped, old)
+    has_value = _has_value(old)
+    keys = lookup.parameters(has_value)
+    where = lookup.where(has_value, 1)
+    sql = f"DELETE FROM {_own(mapped)} AS target {_row(mapped, lookup, where, 'USING')}"
     formats = _formats(bytes(old.kinds[at] for at in keys))
-    return Bound(Statement(f"DELETE FROM {_table(mapped)} WHERE {_where(mapped, keys, 1)}", types), values, formats)
+    return _Plan(Statement(sql, tuple(mapped.types[at] for at in keys)), formats, _none, _getter(keys), tuple(keys))
 
 
-def truncate(relations: Sequence[MappedRelation], restart_seqs: bool) -> Bound:
-    """Return the statement that empties tables together."""
-    names = ", ".join(map(_table, relations))
-    return Bound(Statement(f"TRUNCATE {names} {'RESTART' if restart_seqs else 'CONTINUE'} IDENTITY RESTRICT"))
+def _row(mapped: MappedRelation, lookup: Lookup, where: str, joined: str, also: str = "") -> str:
+    """Write the rest of a statement that is for the row that is looked up."""
+    if lookup.is_key:
+        return f"WHERE {where}{also}"
+    first = f"FROM {_own(mapped)} WHERE {where} LIMIT 1 FOR UPDATE"
+    if mapped.kind == PARTITIONED:
+        places = f"(SELECT tableoid AS place, ctid AS line {first}) found"
+        return f"{joined} {places} WHERE target.tableoid = found.place AND target.ctid = found.line{also}"
+    return f"WHERE target.ctid = (SELECT ctid {first}){also}"
 
 
-def guard(_mapped: MappedRelation) -> Bound:
-    """Return a statement that fails (22012) if the table is no longer what it was when it was mapped."""
-    return Bound(Statement("SELECT 1"))
+def _updating(mapped: MappedRelation, lookup: Lookup, where: str, texts: Sequence[str], also: str = "") -> str:
+    row = _row(mapped, lookup, where, "FROM", also)
+    if texts:
+        return f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} {row}"
+    # Nothing is sent that could be set: the row is locked, and counted.
+    if lookup.is_key or mapped.kind != PARTITIONED:
+        return f"SELECT 1 FROM {_own(mapped)} AS target {row} FOR UPDATE"
+    return f"SELECT 1 FROM {_own(mapped)} AS target WHERE {where}{also} LIMIT 1 FOR UPDATE"
 
 
-def _where(mapped: MappedRelation, keys: Sequence[int], first: int) -> str:
-    columns = mapped.sent.columns
-    return " AND ".join(f"{quoted(columns[at].name)} = ${number}" for number, at in enumerate(keys, first))
+def _moving(
+    mapped: MappedRelation,
+    lookup: Lookup,
+    where: str,
+    texts: Sequence[str],
+    values: dict[int, tuple[str, str]],
+    moved: Sequence[int],
+) -> str:
+    """Write an update of a row whose identity columns may change: it is then deleted and inserted anew."""
+    same = " AND ".join(f"target.{values[at][0]} OPERATOR(pg_catalog.=) {values[at][1]}" for at in moved)
+    new = dict(values.values())
+    columns = [quoted(name) for name in mapped.stored]
+    listed = ", ".join(columns)
+    row = _row(mapped, lookup, where, "USING", f" AND NOT ({same})")
+    updated = _updating(mapped, lookup, where, texts, f" AND {same}")
+    if texts:
+        updated += " RETURNING 1"
+    selected = ", ".join(new.get(column, f"gone.{column}") for column in columns)
+    returned = ", ".join(f"target.{column}" for column in columns)
+    return (
+        f"WITH changed AS ({updated}), gone AS (DELETE FROM {_own(mapped)} AS target {row} RETURNING {returned}), "
+        f"made AS (INSERT INTO {_table(mapped)} ({listed}) OVERRIDING SYSTEM VALUE SELECT {selected} FROM gone "
+        "RETURNING 1) SELECT 1 FROM changed UNION ALL SELECT 1 FROM made"
+    )
+
+
+def _has_value(row: SentTuple) -> Callable[[int], bool]:
+    # What is unchanged is not sent: the apply worker takes it for NULL here.
+    return lambda at: row.kinds[at] not in (NULL, UNCHANGED)
+
+
+def _getter(places: Sequence[int]) -> Callable[[Values], Values]:
+    if not places:
+        return _none
+    if len(places) == 1:
+        (at,) = places
+        return lambda values: (values[at],)
+    get: Any = itemgetter(*places)
+    return get  # type: ignore[no-any-return]
+
+
+def _none(_values: Values) -> Values:
+    return ()
 
 
 def _formats(kinds: bytes) -> tuple[int, ...]:

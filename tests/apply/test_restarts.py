@@ -1,0 +1,221 @@
+"""A worker that is killed, and servers that are restarted: nothing is lost, and nothing is applied twice.
+
+The tables say so themselves. ``log`` has no key: a transaction that is applied twice leaves its rows twice. Of each
+transaction ``log`` has a row, and ``counter`` is one higher; a row of the marker is the last of all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from threading import Event, Thread
+
+import psycopg
+import pytest
+
+from apply.differential import OURS, SOURCE_DATABASE, Applying, Differential, differential, rows_of, source_rows
+from serving.service import wait_until
+
+pytestmark = pytest.mark.server
+
+TABLES = (
+    "CREATE TABLE log (at int, part int, note text)",
+    "CREATE TABLE counter (id int PRIMARY KEY, total bigint)",
+    "INSERT INTO counter VALUES (0, 0), (1, 0)",
+)
+_DRIVER = Path(__file__).with_name("killed_apply.py")
+MOST_STEPS = 150
+"""That a run does before it is killed."""
+KILLS = [(20, True), *(pytest.param(200, is_two_phase, marks=pytest.mark.slow) for is_two_phase in (False, True))]
+RESTARTS = [4, pytest.param(40, marks=pytest.mark.slow)]
+END_SECONDS = 60
+IDLE_SECONDS = 3.0
+
+
+class Writing:
+    """Transactions that go on in a thread, one after the other; a context manager that ends them.
+
+    Args:
+        connect: opens a session.
+        prepares: every fifth transaction is prepared, and every tenth is rolled back then.
+    """
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[object]], *, prepares: bool = False) -> None:
+        self._connect, self._prepares, self._ends = connect, prepares, Event()
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Writing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        numbers = count(1)
+        while not self._ends.is_set():
+            try:
+                with self._connect() as session:
+                    for number in numbers:
+                        self._write(session, number)
+                        if self._ends.wait(0.002):
+                            break
+            except psycopg.Error:
+                self._ends.wait(0.05)  # The server is restarted.
+
+    def _write(self, session: psycopg.Connection[object], number: int) -> None:
+        is_prepared = self._prepares and number % 5 == 0
+        session.execute("BEGIN")
+        session.execute(f"INSERT INTO log SELECT {number}, i, repeat('x', 50) FROM generate_series(1, 3) i".encode())
+        session.execute(f"UPDATE counter SET total = total + 1 WHERE id = {number % 2}".encode())
+        session.execute(f"PREPARE TRANSACTION 't{number}'".encode() if is_prepared else b"COMMIT")
+        if is_prepared:
+            session.execute(f"{'ROLLBACK' if number % 10 == 0 else 'COMMIT'} PREPARED 't{number}'".encode())
+
+
+@pytest.mark.parametrize(("kills", "is_two_phase"), KILLS)
+def test_a_worker_that_is_killed(tmp_path: Path, kills: int, is_two_phase: bool) -> None:
+    """Half of the kills are at a step of its own, half at any moment."""
+    chance = random.Random(kills)
+    with differential(tmp_path, (18, 18), TABLES, is_two_phase=is_two_phase) as pair:
+        worker = pair.worker
+        with Writing(pair.publisher.connect, prepares=is_two_phase):
+            for kill in range(kills):
+                if kill % 2:
+                    end_by_itself(worker, chance)
+                else:
+                    begin_again(pair)
+                    time.sleep(chance.random() * 0.5)
+                    worker.stop(signal.SIGKILL)
+                require_one_history(pair)
+            worker.program = ("-m", "headwater.cli.main")
+            begin_again(pair)
+        pair.catch_up(is_clean=False)
+        pair.compare()
+
+
+def end_by_itself(worker: Applying, chance: random.Random) -> None:
+    """Let it run to a step of its own at which it kills itself."""
+    if worker.process.poll() is None:
+        worker.stop(signal.SIGKILL)
+    worker.program = (str(_DRIVER), str(chance.randint(1, MOST_STEPS)))
+    worker.start()
+    assert worker.process.wait(END_SECONDS) == -signal.SIGKILL, worker.text()
+    worker.program = ("-m", "headwater.cli.main")
+
+
+def begin_again(pair: Differential) -> None:
+    """Start the worker unless it runs, and wait until it applies."""
+    if pair.worker.process.poll() is not None:
+        pair.worker.start()
+    wait_until(lambda: session_of(pair) is not None)
+
+
+def session_of(pair: Differential) -> int | None:
+    """Return the server process of the worker's session on the target."""
+    query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'headwater apply ours'"
+    rows = rows_of(pair.target, query)
+    return int(rows[0][0]) if rows else None
+
+
+def require_one_history(pair: Differential) -> None:
+    """Require that the target has whole transactions, each once, up to one of them."""
+    doubles = "SELECT at, part FROM log GROUP BY 1, 2 HAVING count(*) > 1"
+    parts = "SELECT at FROM log GROUP BY at HAVING count(*) <> 3"
+    totals = "SELECT (SELECT sum(total) FROM counter) = (SELECT count(*) / 3 FROM log)"
+    assert rows_of(pair.target, doubles, OURS) == []
+    assert rows_of(pair.target, parts, OURS) == []
+    assert rows_of(pair.target, totals, OURS) == [(True,)]
+
+
+@pytest.mark.parametrize("restarts", RESTARTS)
+def test_a_target_that_crashes(tmp_path: Path, restarts: int) -> None:
+    """Commits that were not on disk are lost with it; the source still has them, as they were not confirmed."""
+    settings = {"wal_writer_delay": "2s", "wal_writer_flush_after": "0"}
+    chance = random.Random(restarts)
+    with differential(tmp_path, (18, 18), TABLES, is_apart=True, settings=settings) as pair:
+        with Writing(pair.publisher.connect):
+            for _ in range(restarts):
+                wait_until(lambda: session_of(pair) is not None)
+                time.sleep(chance.random())
+                pair.target.crash()
+                pair.target.start()
+                require_one_history(pair)
+        pair.catch_up(is_clean=False)
+        pair.compare()
+        require_all_of_source(pair)
+
+
+@pytest.mark.parametrize("restarts", RESTARTS)
+def test_a_source_that_is_restarted(tmp_path: Path, restarts: int) -> None:
+    chance = random.Random(restarts)
+    with differential(tmp_path, (16, 16), TABLES, is_apart=True) as pair:
+        with Writing(pair.publisher.connect):
+            for restart in range(restarts):
+                time.sleep(chance.random())
+                pair.publisher.stop() if restart % 2 else pair.publisher.crash()
+                pair.publisher.start()
+        pair.catch_up(is_clean=False)
+        pair.compare()
+        require_all_of_source(pair)
+
+
+@pytest.mark.parametrize("cuts", RESTARTS)
+def test_connections_that_are_cut(tmp_path: Path, cuts: int) -> None:
+    chance = random.Random(cuts)
+    of_target = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headwater apply ours'"
+    of_source = f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{OURS}'"
+    with differential(tmp_path, (18, 18), TABLES) as pair:
+        with Writing(pair.publisher.connect):
+            for cut in range(cuts):
+                wait_until(lambda: session_of(pair) is not None)
+                time.sleep(chance.random() / 4)
+                rows_of(pair.target, of_target) if cut % 2 else rows_of(pair.publisher, of_source)
+        pair.catch_up(is_clean=False)
+        pair.compare()
+        require_all_of_source(pair)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ending_while_a_lock_is_waited_for(tmp_path: Path, number: int) -> None:
+    with differential(tmp_path, (18, 18), TABLES) as pair:
+        pair.catch_up()
+        with pair.target.connect(OURS) as session:
+            session.execute("BEGIN; LOCK TABLE log")
+            pair.on_source("INSERT INTO log VALUES (1)")
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'headwater apply ours' AND "
+            wait_until(lambda: rows_of(pair.target, waiting + "wait_event_type = 'Lock'") == [(1,)])
+            assert pair.worker.stop(number) == 0
+            wait_until(lambda: session_of(pair) is None)
+            session.execute("ROLLBACK")
+        assert pair.worker.text() == ""
+        assert rows_of(pair.target, "SELECT * FROM log", OURS) == []
+        pair.worker.start()
+        pair.catch_up()
+        pair.compare()
+
+
+def test_an_idle_worker_rests(tmp_path: Path) -> None:
+    with differential(tmp_path, (18, 18), TABLES) as pair:
+        pair.catch_up()
+        before = spent_seconds(pair.worker.process.pid)
+        time.sleep(IDLE_SECONDS)
+        assert spent_seconds(pair.worker.process.pid) - before < 0.05 * IDLE_SECONDS
+
+
+def spent_seconds(pid: int) -> float:
+    """Return the processor's time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def require_all_of_source(pair: Differential) -> None:
+    """Require that the target has what the source has."""
+    for table in ("log", "counter"):
+        assert source_rows(pair.target, OURS, table) == source_rows(pair.publisher, SOURCE_DATABASE, table)
