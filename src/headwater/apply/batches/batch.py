@@ -85,7 +85,7 @@ class Messages:
         return odd
 
     def runs(self, odd: NDArray[np.bool_], most: int) -> Iterator[tuple[Messages, bool]]:
-        """Give runs of transactions that are to be applied in the same way, and whether that is as a batch.
+        """Give runs of transactions, and whether each is to be applied as a batch; others come one by one.
 
         Args:
             odd: see :meth:`is_odd`; most: changes after which a batch ends.
@@ -98,7 +98,7 @@ class Messages:
         for number in range(len(ends)):
             size += int(sizes[number])
             is_last = number + 1 == len(ends)
-            if is_last or is_odd[number + 1] != is_odd[number] or (size >= most and not is_odd[number]):
+            if is_last or is_odd[number] or is_odd[number + 1] or size >= most:
                 yield self.part(int(starts[first]), int(ends[number])), not is_odd[number]
                 first, size = number + 1, 0
 

@@ -114,9 +114,9 @@ class BulkTable:
         return statement
 
     def _arrays(self, places: Sequence[int]) -> str:
-        numbers = ", ".join(f"${number}" for number in range(1, len(places) + 1))
+        arrays = ", ".join(f"pg_catalog.unnest(${number})" for number in range(1, len(places) + 1))
         names = ", ".join(f"c{at}" for at in places)
-        return f"pg_catalog.unnest({numbers}) AS sent({names})"
+        return f"ROWS FROM ({arrays}) AS sent({names})"
 
     def _value(self, at: int) -> str:
         return f"sent.c{at}" if self.types[at].array else f"sent.c{at}::{self.types[at].name}"
