@@ -8,14 +8,14 @@ PostgreSQL: worker.c (LogicalRepApplyLoop, start_apply), launcher.c.
 
 from __future__ import annotations
 
-import struct
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.apply.batches.batch_applier import BatchApplier
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
@@ -32,7 +32,6 @@ from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
 from headwater.pg.version import VERSIONS
-from headwater.remote_slots.slot_feed import Piece
 
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
@@ -41,7 +40,6 @@ SLOT_SECONDS = 5.0
 """How long the source may take to see that a session has ended, where the next one begins at once."""
 
 _IN_USE, _CANCELLED = "55006", "57014"
-_HEADER = struct.Struct(">IcQQQ")
 
 Log = Callable[[HeadwaterError], None]
 
@@ -113,11 +111,13 @@ class ApplyWorker:
             streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
             feed = stack.enter_context(open_feed(replace(request, streaming=streaming), reached))
             positions = FlushPositions(reached)
-            serial = SerialApplier(connection, self._relations(connection, facts), origin, positions)
+            relations = self._relations(connection, facts)
+            serial = SerialApplier(connection, relations, origin, positions)
             sessions = None
             if streaming == "parallel":
                 sessions = stack.enter_context(self._sessions(connection, origin, positions))
-            applier = stack.enter_context(StreamedApplier(serial, self._scratch, origin.number, sessions))
+            streams = stack.enter_context(StreamedApplier(serial, self._scratch, origin.number, sessions))
+            applier = BatchApplier(connection, relations, positions, streams, batches=request.batches)
             self._loop(feed, applier, positions)
 
     def _sessions(self, main: TargetConnection, origin: Origin, positions: FlushPositions) -> ParallelSessions:
@@ -133,13 +133,12 @@ class ApplyWorker:
     def _scratch(self) -> Path:
         return self._request.scratch or Path(tempfile.gettempdir())
 
-    def _loop(self, feed: Feed, applier: StreamedApplier, positions: FlushPositions) -> None:
+    def _loop(self, feed: Feed, applier: BatchApplier, positions: FlushPositions) -> None:
         end, is_whole = self._request.end, False
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS)
             is_whole = piece.is_whole or (is_whole and not piece.data)
-            for data, lsn in messages_of(piece):
-                applier.apply(data, lsn)
+            applier.apply(piece.data)
             if piece.is_whole:
                 applier.flush()
                 positions.passed(piece.reached)
@@ -158,12 +157,3 @@ def open_feed(request: ApplyRequest, reached: int) -> Feed:
         HeadwaterError: the source refuses, or cannot be had.
     """
     return slot_feed(request, reached) if request.wal is None else WalFeed(request.wal, reached)
-
-
-def messages_of(piece: Piece) -> Iterator[tuple[bytes, int]]:
-    """Give the messages of a piece, each with the LSN that it was sent with."""
-    data, at = piece.data, 0
-    while at < len(data):
-        size, _kind, lsn, _end, _time = _HEADER.unpack_from(data, at)
-        yield data[at + _HEADER.size : at + 4 + size], lsn
-        at += 4 + size

@@ -94,6 +94,13 @@ class ApplyFlags:
         metavar="SECONDS",
         help="An attempt begins no sooner after the last one.",
     )
+    batches: bool = from_flag(
+        "--batches/--no-batches",
+        is_flag=True,
+        default=True,
+        show_default=True,
+        help="Apply several transactions of the source as one, where that comes to the same.",
+    )
     tasks: EngineFlags = from_flags(EngineFlags)
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
@@ -144,6 +151,7 @@ def apply_command(flags: ApplyFlags) -> None:
         end=None if flags.end is None else int(Lsn.parse(flags.end)),
         retry_seconds=flags.retry_seconds,
         disables_on_error=flags.disables_on_error,
+        batches=flags.batches,
         run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
     )
 

@@ -61,6 +61,7 @@ class ApplyRequest:
         disables_on_error: it ends at the first error, instead of trying again.
         run_as_owner: changes are applied as the session's role, rather than as the owner of each table; None for what a
             subscription of the target's major does.
+        batches: transactions are applied several at a time, where that comes to the same.
     """
 
     slot: SlotAddress
@@ -77,6 +78,7 @@ class ApplyRequest:
     retry_seconds: float = 5.0
     disables_on_error: bool = False
     run_as_owner: bool | None = None
+    batches: bool = True
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

@@ -98,6 +98,11 @@ class SerialApplier:
         self._refused: tuple[MappedRelation, Bound] | None = None
         self._statements = 0
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether a transaction has begun that has not ended."""
+        return self._remote is not None
+
     def apply(self, data: bytes, lsn: int) -> None:
         """Apply a message of pgoutput.
 

@@ -68,6 +68,16 @@ class StreamedApplier:
         for transaction in self._open.values():
             transaction.close()
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether a transaction, or a block of one, has begun to come and has not ended."""
+        return self._block is not None or self._serial.is_inside
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction has begun to be streamed, and has not ended."""
+        return bool(self._open)
+
     def apply(self, data: bytes, lsn: int) -> None:
         """Apply a message of pgoutput.
 

@@ -253,31 +253,36 @@ class TargetConnection:
             ConnectionLostError: the connection is lost.
         """
         self._leave()
-        self._guarded(setattr, self._connection, "nonblocking", 0)
-        try:
-            return self._copied(sql, pieces, about)
-        finally:
-            self._guarded(setattr, self._connection, "nonblocking", 1)
+        status = self._psycopg.pq.ExecStatus
+        self._guarded(self._connection.send_query, sql.encode())
+        result = self._awaited()
+        if result is not None and result.status == status.COPY_IN:
+            for piece in pieces:
+                self._guarded(self._connection.put_copy_data, piece)
+            self._guarded(self._connection.put_copy_end)
+            result = self._awaited()
+        if result is None:
+            raise ConnectionLostError("the connection to the target is lost: it has not answered")
+        error = self._refusal(result, about) if result.status == status.FATAL_ERROR else None
+        count = int(result.command_tuples or 0)
+        while self._awaited() is not None:
+            pass
+        if error is not None:
+            raise error
+        return count
 
     def fileno(self) -> int:
         """Return the socket, for select."""
         return int(self._connection.socket)
 
-    def _copied(self, sql: str, pieces: Sequence[bytes], about: About | None) -> int:
-        status = self._psycopg.pq.ExecStatus
-        result = self._guarded(self._connection.exec_, sql.encode())
-        if result.status == status.COPY_IN:
-            for piece in pieces:
-                self._guarded(self._connection.put_copy_data, piece)
-            self._guarded(self._connection.put_copy_end)
-            result = self._guarded(self._connection.get_result)
-        count = int(result.command_tuples or 0)
-        error = self._refusal(result, about) if result.status == status.FATAL_ERROR else None
-        while self._guarded(self._connection.get_result) is not None:
-            pass
-        if error is not None:
-            raise error
-        return count
+    def _awaited(self) -> PGresult | None:
+        """Wait for the next result outside of the pipeline."""
+        while True:
+            self._guarded(self._connection.consume_input)
+            if not self._guarded(self._connection.flush) and not self._connection.is_busy():
+                result: PGresult | None = self._guarded(self._connection.get_result)
+                return result
+            self._wait()
 
     def _enter(self) -> None:
         if not self._is_pipeline:

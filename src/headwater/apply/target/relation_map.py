@@ -46,6 +46,15 @@ class RelationMap:
         self._sent[sent.oid] = sent
         self._mapped.pop(sent.oid, None)
 
+    def sent(self, oid: int) -> SentRelation | None:
+        """Return a relation as it was announced last; None if it was not."""
+        return self._sent.get(oid)
+
+    @property
+    def known(self) -> list[int]:
+        """The OIDs of the relations whose tables are known."""
+        return list(self._mapped)
+
     def is_mapped(self, oid: int) -> bool:
         """Tell whether a table is known for a relation: if not, :meth:`mapped` asks the target."""
         return oid in self._mapped

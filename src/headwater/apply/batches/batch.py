@@ -1,0 +1,190 @@
+"""Messages of whole transactions as flat arrays: what a batch is made of.
+
+In: framed messages of pgoutput. Out: where each message lies, what relation it is about, which transaction it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.apply.batches._folding import relations_of
+from headwater.errors import DecodingError
+from headwater.remote_slots import _message_parts as _m
+from headwater.rows.items import DELETE
+
+_PLAIN = np.frombuffer(b"BCIUDYOM", np.uint8)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages, k of them.
+
+    Attributes:
+        data: uint8[], framed as a slot sends them.
+        kind: uint8[k]; start, end: int64[k] where each lies; lsn: int64[k] that it was sent with.
+        oid: int64[k] the relation of a change, 0 for none, -1 for an update that has an old tuple.
+    """
+
+    data: NDArray[np.uint8]
+    kind: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    lsn: NDArray[np.int64]
+    oid: NDArray[np.int64]
+
+    @classmethod
+    def parse(cls, data: bytes | bytearray) -> Messages:
+        """Find the messages of a piece.
+
+        Raises:
+            DecodingError: they are not whole.
+        """
+        own = np.frombuffer(data, np.uint8)
+        count = int(_m.count_messages(own))
+        if count < 0:
+            raise DecodingError("a piece of a slot's stream is not made of whole messages")
+        kind, lsn, oid = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+        start, end = np.empty(count, np.int64), np.empty(count, np.int64)
+        _m.find_messages(own, kind, start, end, lsn)
+        relations_of(own, kind, start, oid)
+        return cls(own, kind, start, end, lsn, oid)
+
+    def part(self, first: int, last: int) -> Messages:
+        """Return the messages from one up to another, over the same data."""
+        chosen = slice(first, last)
+        return Messages(
+            self.data, self.kind[chosen], self.start[chosen], self.end[chosen], self.lsn[chosen], self.oid[chosen]
+        )
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Give each message with the LSN that it was sent with."""
+        for start, end, lsn in zip(self.start.tolist(), self.end.tolist(), self.lsn.tolist(), strict=True):
+            yield self.data[start:end].tobytes(), lsn
+
+    def message(self, number: int) -> bytes:
+        """Return a message, by its number."""
+        return self.data[self.start[number] : self.end[number]].tobytes()
+
+    @property
+    def changes(self) -> int:
+        """How many inserts, updates and deletes there are."""
+        return int(np.count_nonzero(self.oid))
+
+    def is_odd(self, foldable: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of each message whether its transaction has to be applied by itself.
+
+        Args:
+            foldable: int64[] OIDs of the relations whose changes can be folded, in ascending order.
+        """
+        is_change = self.oid != 0
+        odd: NDArray[np.bool_] = ~np.isin(self.kind, _PLAIN) | (is_change & ~np.isin(self.oid, foldable))
+        return odd
+
+    def runs(self, odd: NDArray[np.bool_], most: int) -> Iterator[tuple[Messages, bool]]:
+        """Give runs of transactions, and whether each is to be applied as a batch; others come one by one.
+
+        Args:
+            odd: see :meth:`is_odd`; most: changes after which a batch ends.
+        """
+        ends = np.flatnonzero(self.kind == _m.COMMIT) + 1
+        starts = np.concatenate([[0], ends[:-1]])
+        is_odd = np.add.reduceat(odd, starts) > 0
+        sizes = np.add.reduceat(self.oid != 0, starts)
+        first, size = 0, 0
+        for number in range(len(ends)):
+            size += int(sizes[number])
+            is_last = number + 1 == len(ends)
+            if is_last or is_odd[number] or is_odd[number + 1] or size >= most:
+                yield self.part(int(starts[first]), int(ends[number])), not is_odd[number]
+                first, size = number + 1, 0
+
+
+@dataclass(frozen=True)
+class TableChanges:
+    """The changes of one table in a batch, n of them, in their order.
+
+    Attributes:
+        kind: uint8[n] as of ``rows/items.py``; first: int64[n] the first cell of the tuple that each is about.
+    """
+
+    kind: NDArray[np.uint8]
+    first: NDArray[np.int64]
+
+
+Cells = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]
+
+
+def take_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[int, TableChanges], Cells]:
+    """Take the changes of plain transactions apart.
+
+    Args:
+        messages: of whole transactions; columns: how many columns each relation has as it is sent, by its OID.
+
+    Returns:
+        changes by relation; the cells of all tuples.
+
+    Raises:
+        DecodingError: a message is malformed, or has a value in binary form.
+    """
+    oids = np.array(sorted(columns), np.int64)
+    natts = np.array([columns[int(oid)] for oid in oids], np.int32)
+    begins = np.cumsum(np.concatenate([[0], natts])).astype(np.int32)
+    places = np.concatenate([np.empty(0, np.int32), *(np.arange(count, dtype=np.int32) for count in natts)])
+    shapes = begins, natts, natts, places
+    versions = np.arange(len(oids), dtype=np.int32)
+    count = len(messages.kind)
+    none = np.full(count, -1, np.int32)
+    found = messages.kind, messages.start, messages.end
+    wrong, room = _m.count_cells(
+        messages.data, found, none, (oids, versions.copy()), natts, np.zeros(len(oids), np.bool_)
+    )
+    if wrong != _m.DONE:
+        raise DecodingError("a slot has a change that was not announced", lsn=int(messages.lsn[wrong]))
+    items = _room(count)
+    cells = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int32)
+    wrong, made, _ = _m.take_changes(
+        messages.data, (*found, messages.lsn), none, (oids, versions), shapes, none, none, items, cells
+    )
+    if wrong != _m.DONE:
+        raise DecodingError("a slot's change is malformed, or binary", lsn=int(messages.lsn[wrong]))
+    kinds, layouts = items[0][:made], items[3][:made]
+    first = np.where(kinds == DELETE, items[6][:made], items[5][:made])
+    changes = {}
+    for version in np.unique(layouts).tolist():
+        chosen = layouts == version
+        changes[int(oids[version])] = TableChanges(kinds[chosen], first[chosen])
+    return changes, cells
+
+
+def last_commit(messages: Messages) -> tuple[int, int]:
+    """Return END of the last commit record, and its time in microseconds since 2000."""
+    message = messages.message(int(np.flatnonzero(messages.kind == _m.COMMIT)[-1]))
+    return int.from_bytes(message[10:18], "big"), int.from_bytes(message[18:26], "big", signed=True)
+
+
+def whole_part(messages: Messages) -> int:
+    """Return how many messages there are up to the last commit."""
+    ends = np.flatnonzero(messages.kind == _m.COMMIT)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+_Room = tuple[
+    NDArray[np.uint8],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.uint8],
+    NDArray[np.int64],
+    NDArray[np.int64],
+]
+
+
+def _room(count: int) -> _Room:
+    kinds, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
+    transactions, layouts = np.empty(count, np.int32), np.empty(count, np.int32)
+    new, old = np.empty(count, np.int64), np.empty(count, np.int64)
+    return kinds, transactions, np.empty(count, np.int64), layouts, flags, new, old

@@ -1,0 +1,251 @@
+"""Transactions applied several at a time, wherever the outcome is that of applying them one by one.
+
+What has come is cut into runs of transactions. Those that only insert, update and delete rows of tables whose changes
+can be folded (:mod:`headwater.apply.batches.bulk_table`) are one transaction of the target: the origin moves to the end
+of the last. All others, and whatever a batch meets that is not as it was taken for, are applied one by one, which is
+exact: a row that is not there, a value that is refused, a table that has changed. So do all while a transaction runs
+ahead of its end, which a batch might wait for.
+
+Invariants: a batch is committed whole, or not at all. It never waits for more to come.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from headwater.apply.batches.batch import Messages, last_commit, take_changes, whole_part
+from headwater.apply.batches.bulk_table import BulkTable, bulk_table
+from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, Unfoldable
+from headwater.apply.progress.origins import move
+from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.streamed.streamed_applier import StreamedApplier
+from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
+from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.rights import NO_ROLE, become
+from headwater.errors import ConnectionLostError, DecodingError, TargetError
+from headwater.pg.lsn import Lsn
+from headwater.remote_slots import _message_parts as _m
+from headwater.remote_slots.announced_relations import SentRelation
+
+MOST_CHANGES = 100_000
+"""Changes after which a batch ends."""
+
+FEW_CHANGES = 16
+"""Changes that are applied one by one as soon: arrays would not pay."""
+
+MOST_BYTES = 32 << 20
+"""Bytes of a transaction that has not come whole from which on it is applied as it comes."""
+
+_BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
+_LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
+
+
+class _Surprise(Exception):
+    """A statement that was about another number of rows than it should have been."""
+
+
+class BatchApplier:
+    """The applier.
+
+    Args:
+        connection: the target's; relations: the source's relations, and tables for them.
+        positions: gets what is durable; serial: applies what cannot be folded.
+        batches: False: all is applied one by one.
+
+    Attributes:
+        tried, fallbacks: batches, and how many of them were applied one by one after all.
+    """
+
+    def __init__(
+        self,
+        connection: TargetConnection,
+        relations: RelationMap,
+        positions: FlushPositions,
+        serial: StreamedApplier,
+        *,
+        batches: bool = True,
+    ) -> None:
+        self._connection, self._relations = connection, relations
+        self._positions, self._serial, self._batches = positions, serial, batches
+        self._rest = bytearray()
+        self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
+        self.tried = self.fallbacks = 0
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether a transaction has begun to come that is not applied yet."""
+        return bool(self._rest)
+
+    def apply(self, data: bytes) -> None:
+        """Apply a piece of the stream; the beginning of a transaction that is not whole waits for the rest of it.
+
+        Raises:
+            TargetError: the target refuses a change; its context says which.
+            DecodingError: a message is malformed, or out of place.
+            ConnectionLostError: the target is lost.
+        """
+        if not self._batches:
+            self._one_by_one(Messages.parse(data))
+            return
+        self._rest += data
+        messages = Messages.parse(bytes(self._rest))
+        taken = 0
+        if self._serial.is_inside:
+            taken = self._go_on(messages)
+        part = messages.part(taken, len(messages.kind))
+        whole = whole_part(part)
+        if whole:
+            self._apply_whole(part.part(0, whole))
+            taken += whole
+        taken += self._ahead(messages.part(taken, len(messages.kind)))
+        del self._rest[: self._bytes_before(messages, taken)]
+
+    def flush(self) -> None:
+        """Wait until all that was sent is applied; as of the serial applier."""
+        self._serial.flush()
+
+    def look_for_flushed(self) -> None:
+        """Ask the target how far its WAL is durable."""
+        self._serial.look_for_flushed()
+
+    @staticmethod
+    def _bytes_before(messages: Messages, number: int) -> int:
+        return len(messages.data) if number == len(messages.kind) else int(messages.start[number]) - _m.HEADER_BYTES
+
+    def _go_on(self, messages: Messages) -> int:
+        """Go on with a transaction that is applied as it comes; return how many messages that are."""
+        ends = np.flatnonzero(~np.isin(messages.kind, _INSIDE))
+        count = int(ends[0]) + 1 if len(ends) else len(messages.kind)
+        self._one_by_one(messages.part(0, count))
+        return count
+
+    def _ahead(self, messages: Messages) -> int:
+        """Apply what is not a whole transaction as it comes, if it is of another kind, or large."""
+        is_odd = bool((~np.isin(messages.kind, _OF_TRANSACTIONS)).any())
+        if not is_odd and int((messages.end - messages.start).sum()) < MOST_BYTES:
+            return 0
+        self._one_by_one(messages)
+        return len(messages.kind)
+
+    def _apply_whole(self, messages: Messages) -> None:
+        while len(messages.kind):
+            self._pass_over_known(messages)
+            foldable = np.array(sorted(oid for oid in self._relations.known if self._table(oid) is not None), np.int64)
+            count = 0
+            for run, is_batch in messages.runs(messages.is_odd(foldable), MOST_CHANGES):
+                count += len(run.kind)
+                if is_batch and run.changes >= FEW_CHANGES and not self._serial.has_open:
+                    self._batch(run)
+                    continue
+                self._one_by_one(run)
+                if self._has_learned():
+                    # What was announced just now may be folded from here on.
+                    break
+            messages = messages.part(count, len(messages.kind))
+
+    def _has_learned(self) -> bool:
+        return any(oid not in self._tables for oid in self._relations.known)
+
+    def _pass_over_known(self, messages: Messages) -> None:
+        """Take announcements of what is known for nothing."""
+        for number in np.flatnonzero(messages.kind == _m.RELATION).tolist():
+            with suppress(DecodingError):
+                sent = SentRelation.parse(messages.message(number), int(messages.lsn[number]))
+                if self._relations.sent(sent.oid) == sent:
+                    messages.kind[number] = _m.TYPE
+
+    def _one_by_one(self, messages: Messages) -> None:
+        for message, lsn in messages:
+            self._serial.apply(message, lsn)
+
+    def _table(self, oid: int) -> BulkTable | None:
+        """Return the table of a relation if its changes can be folded, and it is known already."""
+        if not self._relations.is_mapped(oid):
+            return None
+        mapped = self._relations.mapped(oid, str)
+        known = self._tables.get(oid)
+        if known is None or known[0] is not mapped:
+            self._serial.flush()
+            known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
+        return known[1]
+
+    def _batch(self, messages: Messages) -> None:
+        self.tried += 1
+        self._serial.flush()
+        try:
+            self._apply_folded(messages)
+        except ConnectionLostError:
+            raise
+        except (TargetError, Unfoldable, _Surprise, DecodingError):
+            self.fallbacks += 1
+            self._roll_back()
+            self._one_by_one(messages)
+
+    def _apply_folded(self, messages: Messages) -> None:
+        oids = [int(oid) for oid in np.unique(messages.oid) if oid > 0]
+        tables = {oid: table for oid in oids if (table := self._table(oid)) is not None}
+        changes, cells = take_changes(messages, {oid: table.columns for oid, table in tables.items()})
+        nets = [(tables[oid], NetChanges(tables[oid], messages.data, own, cells)) for oid, own in changes.items()]
+        self._connection.send(_BEGIN)
+        checks: list[tuple[int, list[int]]] = []
+        for table, net in nets:
+            self._change(table, net, checks)
+        for table, _ in nets:
+            self._connection.send(table.mapped.guard)
+        self._drain()
+        if any(counts != [rows] for rows, counts in checks):
+            raise _Surprise
+        self._commit(*last_commit(messages))
+
+    def _change(self, table: BulkTable, net: NetChanges, checks: list[tuple[int, list[int]]]) -> None:
+        role = table.mapped.role
+        if role is not None:
+            self._connection.send(become(role))
+        for step in net.statements():
+            if isinstance(step, Copied):
+                self._drain()
+                checks.append((step.rows, [self._connection.copy(step.command, [step.data])]))
+            else:
+                checks.append((step.rows, self._counted(step)))
+        if role is not None:
+            self._connection.send(NO_ROLE)
+
+    def _counted(self, step: Counted) -> list[int]:
+        counts: list[int] = []
+        self._connection.send(step.bound, lambda outcome: counts.append(outcome.count))
+        return counts
+
+    def _commit(self, end_lsn: int, time: int) -> None:
+        self._connection.send(move(end_lsn, time))
+        self._connection.send(_COMMIT)
+        positions = self._positions
+        self._connection.send(_LOCAL_END, lambda outcome: positions.committed(end_lsn, _lsn_of(outcome)))
+        self._drain()
+
+    def _drain(self) -> None:
+        if self._connection.pending:
+            self._connection.sync()
+        self._connection.drain()
+
+    def _roll_back(self) -> None:
+        """Undo the batch; the session may have failed before it began one."""
+        with suppress(TargetError):
+            self._drain()
+        self._connection.send(_ROLLBACK)
+        self._drain()
+
+
+def _lsn_of(outcome: Outcome) -> int:
+    ((lsn,),) = outcome.rows
+    assert lsn is not None
+    return int(Lsn.parse(lsn))
+
+
+_INSIDE = np.frombuffer(b"BbSIUDTRYOM", np.uint8)
+"""Messages after which a transaction, or a block, goes on."""
+
+_OF_TRANSACTIONS = np.frombuffer(b"BIUDTRYOMC", np.uint8)
+"""Messages that ordinary transactions are made of."""
