@@ -34,7 +34,7 @@ ROOMS += [
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer"]
-ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/serial", "apply"]
+ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/serial", "apply/table_sync", "apply"]
 ROOMS += ["cli/process", "cli/output", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

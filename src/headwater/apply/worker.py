@@ -8,27 +8,33 @@ PostgreSQL: worker.c (LogicalRepApplyLoop, start_apply), launcher.c.
 
 from __future__ import annotations
 
-import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
+from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import open_feed
 from headwater.apply.progress.origins import ensure_origin, origin_name, progress_of, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.table_sync.subscribing import is_two_phase, subscribe
+from headwater.apply.table_sync.sync_pool import SyncPool
+from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.session import open_target
 from headwater.errors import HeadwaterError, ServerError
-from headwater.remote_slots.slot_feed import Piece, SlotFeed
+from headwater.remote_slots.slot_feed import SlotFeed
 
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
 
-_HEADER = struct.Struct(">IcQQQ")
+MOST_BYTES = 4 << 20
+"""Bytes of the stream that are taken at a time, to the end of a transaction; between them tables' copies are tended."""
 
 Log = Callable[[HeadwaterError], None]
+Say = Callable[[str], None]
 
 
 class ApplyWorker:
@@ -37,19 +43,22 @@ class ApplyWorker:
     Args:
         request: what is asked for.
         failed: is told of an error after which it tries again.
+        say: is told of slots and tables, in the server's words.
 
     Attributes:
         durable: LSN of the source before which all is durable on the target.
     """
 
-    def __init__(self, request: ApplyRequest, failed: Log) -> None:
-        self._request, self._failed = request, failed
+    def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
+        self._request, self._failed, self._say = request, failed, say
+        self._copies = SyncPool(request, failed, say)
         self._is_ending = False
         self.durable = 0
 
     def stop(self) -> None:
         """Tell it to end, from any thread."""
         self._is_ending = True
+        self._copies.end()
 
     def run(self) -> None:
         """Apply until it is told to end, or to the end that was asked for.
@@ -57,16 +66,21 @@ class ApplyWorker:
         Raises:
             HeadwaterError: something fails, and that is not tried again.
         """
-        while not self._is_ending:
-            began = time.monotonic()
-            try:
-                self._session()
-                return
-            except ServerError as error:
-                if self._request.disables_on_error:
-                    raise
-                self._failed(error)
-                self._wait(began + self._request.retry_seconds)
+        try:
+            while not self._is_ending:
+                began = time.monotonic()
+                try:
+                    self._session()
+                    return
+                except ServerError as error:
+                    if self._request.disables_on_error:
+                        raise
+                    if not self._is_ending:
+                        self._failed(error)
+                        self._wait(began + self._request.retry_seconds)
+        finally:
+            self._copies.end()
+            self._copies.join()
 
     def _wait(self, until: float) -> None:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
@@ -78,35 +92,34 @@ class ApplyWorker:
             name = f"headwater apply {request.subscription}"
             connection, facts = open_target(request.target, name, request.synchronous_commit)
             stack.enter_context(connection)
+            subscription = subscribe(connection, request, self._say)
+            two_phase = is_two_phase(connection, subscription, request)
+            request = replace(request, slot=replace(request.slot, creates_slot=False, two_phase=two_phase))
             origin = ensure_origin(connection, origin_name(request.subscription))
             use_origin(connection, origin)
             reached = progress_of(connection, origin)
             feed = stack.enter_context(open_feed(request, reached))
             positions = FlushPositions(reached)
-            applier = SerialApplier(connection, RelationMap(connection, facts), origin, positions)
-            self._loop(feed, applier, positions)
+            self._copies.begin(connection, subscription, feed.start)
+            relations = RelationMap(connection, facts)
+            applier = SerialApplier(connection, relations, origin, positions, tables=self._copies.states)
+            self._loop(feed, applier, positions, connection)
 
-    def _loop(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> None:
+    def _loop(
+        self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions, connection: TargetConnection
+    ) -> None:
         end = self._request.end
         while not self._is_ending:
-            piece = feed.take(WAIT_SECONDS)
+            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:
                 applier.flush()
                 positions.passed(piece.reached)
+                self._copies.tend(connection, piece.reached)
             if positions.waits:
                 applier.look_for_flushed()
             self.durable = positions.durable
             feed.confirm(self.durable)
-            if end is not None and piece.is_whole and self.durable >= end:
+            if end is not None and piece.is_whole and self.durable >= end and self._copies.states.are_ready:
                 return
-
-
-def messages_of(piece: Piece) -> Iterator[tuple[bytes, int]]:
-    """Give the messages of a piece, each with the LSN that it was sent with."""
-    data, at = piece.data, 0
-    while at < len(data):
-        size, _kind, lsn, _end, _time = _HEADER.unpack_from(data, at)
-        yield data[at + _HEADER.size : at + 4 + size], lsn
-        at += 4 + size

@@ -34,7 +34,26 @@ class ApplyFlags:
         help="Name of what is applied: of its origin headwater_NAME on the target, and of its slot.",
     )
     slot: str | None = from_flag("--slot", metavar="NAME", help="Slot of the publisher; default: the subscription's.")
-    creates_slot: bool = from_flag("--create-slot", is_flag=True, help="Make the slot if it is missing.")
+    creates_slot: bool = from_flag(
+        "--create-slot/--no-create-slot",
+        is_flag=True,
+        default=True,
+        help="Make the slot at the first start; one must not be there.",
+    )
+    copies_data: bool = from_flag(
+        "--copy-data/--no-copy-data",
+        is_flag=True,
+        default=True,
+        help="Copy rows that tables have already, at their first start.",
+    )
+    max_sync_workers: int = from_flag(
+        "--max-sync-workers",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Tables that are copied at a time, each by a slot of its own.",
+    )
     binary: bool = from_flag("--binary", is_flag=True, help="Ask for values in binary form.")
     two_phase: bool = from_flag(
         "--two-phase", is_flag=True, help="Apply prepared transactions at PREPARE; the slot has to be made so, too."
@@ -99,11 +118,13 @@ def apply_command(flags: ApplyFlags) -> None:
         end=None if flags.end is None else int(Lsn.parse(flags.end)),
         retry_seconds=flags.retry_seconds,
         disables_on_error=flags.disables_on_error,
+        copies_data=flags.copies_data,
+        max_sync_workers=flags.max_sync_workers,
     )
 
     def failed(error: HeadwaterError) -> None:
         say(f"headwater: {error.one_line()}")
 
-    worker = ApplyWorker(request, failed)
+    worker = ApplyWorker(request, failed, lambda text: say(f"headwater: {text}"))
     with heeding_first(worker.stop):
         worker.run()

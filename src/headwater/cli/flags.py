@@ -86,7 +86,7 @@ class Flag(click.Option):
     """
 
     def __init__(self, names: Sequence[str], words: str, once: bool = False, **attributes: Any) -> None:
-        name = next(name for name in names if name.startswith("--"))
+        name = next(name for name in names if name.startswith("--")).partition("/")[0]
         variable = f"headwater {words} {name[2:]}".replace("-", "_").replace(" ", "_").upper()
         if attributes.get("multiple"):
             attributes["help"] += f" {SEVERAL}"

@@ -30,6 +30,8 @@ class ApplyRequest:
         end: LSN of the source behind whose transactions it ends; None to go on.
         retry_seconds: how long to wait at least between two attempts, ``wal_retrieve_retry_interval``.
         disables_on_error: it ends at the first error, instead of trying again.
+        copies_data: rows that tables have already are copied first.
+        max_sync_workers: how many tables are copied at a time.
     """
 
     slot: SlotAddress
@@ -42,6 +44,8 @@ class ApplyRequest:
     end: int | None = None
     retry_seconds: float = 5.0
     disables_on_error: bool = False
+    copies_data: bool = True
+    max_sync_workers: int = 2
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

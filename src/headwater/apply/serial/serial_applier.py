@@ -36,6 +36,7 @@ from headwater.apply.incoming.messages import (
 from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.table_states import AllTables, AppliedTables
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.relation_map import RelationMap
@@ -76,6 +77,7 @@ class SerialApplier:
         origin: the session's.
         positions: gets what is durable.
         missing: is told of rows that are not there.
+        tables: says of which tables changes are applied.
     """
 
     def __init__(
@@ -85,9 +87,11 @@ class SerialApplier:
         origin: Origin,
         positions: FlushPositions,
         missing: Missing = lambda *_: None,
+        tables: AppliedTables | None = None,
     ) -> None:
         self._connection, self._relations, self._origin = connection, relations, origin
         self._positions, self._missing = positions, missing
+        self._tables = tables or AllTables()
         self._remote: RemoteTransaction | None = None
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
@@ -128,7 +132,11 @@ class SerialApplier:
         self.flush()
 
     def _begin(self, message: Begin) -> None:
-        self._remote = RemoteTransaction(message.xid, message.final_lsn)
+        self._begins(RemoteTransaction(message.xid, message.final_lsn))
+
+    def _begins(self, remote: RemoteTransaction) -> None:
+        self._remote = remote
+        self._tables.begins(remote.finish_lsn)
 
     def _commit(self, message: Commit) -> None:
         remote = self._required()
@@ -144,7 +152,7 @@ class SerialApplier:
         self._remote = None
 
     def _begin_prepare(self, message: BeginPrepare) -> None:
-        self._remote = RemoteTransaction(message.xid, message.prepare_lsn)
+        self._begins(RemoteTransaction(message.xid, message.prepare_lsn))
 
     def _prepare(self, message: Prepare) -> None:
         # An empty one is prepared, too: COMMIT PREPARED will ask for it.
@@ -195,16 +203,19 @@ class SerialApplier:
         self._relations.announce(message.sent)
 
     def _insert(self, message: Insert) -> None:
-        mapped = self._opened(message.oid, "INSERT")
+        if (mapped := self._opened(message.oid, "INSERT")) is None:
+            return
         self._change(insert(mapped, message.new), "INSERT", mapped)
 
     def _update(self, message: Update) -> None:
-        mapped = self._opened(message.oid, "UPDATE")
+        if (mapped := self._opened(message.oid, "UPDATE")) is None:
+            return
         bound = update(mapped, message.old, message.new)
         self._change(bound, "UPDATE", mapped, lambda outcome: self._note(outcome, mapped, message))
 
     def _delete(self, message: Delete) -> None:
-        mapped = self._opened(message.oid, "DELETE")
+        if (mapped := self._opened(message.oid, "DELETE")) is None:
+            return
         bound = delete(mapped, message.old)
         self._change(bound, "DELETE", mapped, lambda outcome: self._note(outcome, mapped, message))
 
@@ -213,7 +224,7 @@ class SerialApplier:
             self._missing(mapped, message)
 
     def _truncate(self, message: Truncate) -> None:
-        mapped = [self._opened(oid, "TRUNCATE") for oid in message.oids]
+        mapped = [table for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
         if mapped:
             self._send(truncate(mapped, message.restart_seqs), about=self._about("TRUNCATE"))
 
@@ -228,14 +239,18 @@ class SerialApplier:
         if self._remote is None or self._is_open:
             raise DecodingError("ORIGIN message sent out of order", lsn=message.lsn)
 
-    def _opened(self, oid: int, kind: str) -> MappedRelation:
-        self._required()
-        self._ensure_open()
+    def _opened(self, oid: int, kind: str) -> MappedRelation | None:
+        """Return a relation's table, in a transaction; None if its changes are not applied, as it is being copied."""
+        remote = self._required()
         mapped = self._used.get(oid)
         if mapped is None:
             if not self._relations.is_mapped(oid):
                 self.flush()
-            mapped = self._used[oid] = self._relations.mapped(oid, self._about(kind))
+            mapped = self._relations.mapped(oid, self._about(kind))
+            if not self._tables.applies(mapped.oid, remote.finish_lsn):
+                return None
+            self._ensure_open()
+            self._used[oid] = mapped
         return mapped
 
     def _change(
