@@ -46,6 +46,11 @@ class ApplyFlags:
         default=True,
         help="Copy rows that tables have already, at their first start.",
     )
+    refreshes: bool = from_flag(
+        "--refresh",
+        is_flag=True,
+        help="Take the tables that the publications have now, also beside a run, and end. Each start does it, too.",
+    )
     max_sync_workers: int = from_flag(
         "--max-sync-workers",
         type=click.IntRange(1),
@@ -94,6 +99,7 @@ def apply_command(flags: ApplyFlags) -> None:
     origin: nothing is lost and nothing applied twice, whatever is killed.
     """
     from headwater.apply.incoming.requests import ApplyRequest
+    from headwater.apply.table_sync.subscribing import refresh_now
     from headwater.apply.worker import ApplyWorker
     from headwater.cli.process.setup import say
     from headwater.cli.process.signals import heeding_first
@@ -125,6 +131,12 @@ def apply_command(flags: ApplyFlags) -> None:
     def failed(error: HeadwaterError) -> None:
         say(f"headwater: {error.one_line()}")
 
-    worker = ApplyWorker(request, failed, lambda text: say(f"headwater: {text}"))
+    def note(text: str) -> None:
+        say(f"headwater: {text}")
+
+    if flags.refreshes:
+        refresh_now(request, note)
+        return
+    worker = ApplyWorker(request, failed, note)
     with heeding_first(worker.stop):
         worker.run()

@@ -37,7 +37,7 @@ SELECT slot_type, plugin, database, coalesce(two_phase::text, 'f'), wal_status, 
 FROM pg_catalog.pg_replication_slots WHERE slot_name = {}
 """
 _DATABASE = """
-SELECT oid::text, pg_catalog.pg_encoding_to_char(encoding), pg_catalog.current_setting('server_version')
+SELECT oid::text, pg_catalog.pg_encoding_to_char(encoding)
 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
 """
 _PUBLICATIONS = "SELECT pubname FROM pg_catalog.pg_publication WHERE pubname IN ({})"
@@ -116,7 +116,7 @@ def open_slot(address: SlotAddress) -> tuple[ReplicationConnection, SlotFacts]:
 def _facts(connection: ReplicationConnection, address: SlotAddress) -> SlotFacts:
     _ = connection.postgres  # an unknown major is refused before it is asked anything
     ((system, _timeline, flushed, _name),) = connection.rows("IDENTIFY_SYSTEM")
-    ((oid, encoding, _version),) = connection.rows(_DATABASE)
+    ((oid, encoding),) = connection.rows(_DATABASE)
     _require_publications(connection, address)
     rows = connection.rows(_SLOT.format(literal(address.slot)))
     is_new = not rows

@@ -62,10 +62,17 @@ _STATEMENTS = (
 
 
 @contextmanager
-def transaction(connection: TargetConnection) -> Iterator[None]:
-    """Run statements of a connection in one transaction, which an error rolls back."""
+def transaction(connection: TargetConnection, *, is_durable: bool = False) -> Iterator[None]:
+    """Run statements of a connection in one transaction, which an error rolls back.
+
+    Args:
+        connection: the target's.
+        is_durable: the commit waits for the disk, as something elsewhere that rests on it is done next.
+    """
     connection.rows("BEGIN")
     try:
+        if is_durable:
+            connection.rows("SET LOCAL synchronous_commit = local")
         yield
     except BaseException:
         with suppress(ServerError):

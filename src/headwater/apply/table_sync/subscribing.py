@@ -4,8 +4,8 @@ At its first start the tables of the publications are written with the state i, 
 the slot is made, as CREATE SUBSCRIPTION does. Later, tables that have come to the publications are added, and tables
 that have left them are removed, as ALTER SUBSCRIPTION ... REFRESH PUBLICATION does.
 
-Invariants: a slot is made once. One that was there before is never taken for the subscription's own by mistake, and one
-that is lost later is not made anew, as changes would be missing. Whatever is killed, the next start goes on.
+Invariants: a slot is made once. One that was there before is not taken for the subscription's own by mistake. One that
+is lost later is not made anew, as changes would be missing. Whatever is killed, the next start goes on.
 
 PostgreSQL: subscriptioncmds.c (CreateSubscription, AlterSubscription_refresh).
 """
@@ -34,6 +34,7 @@ from headwater.apply.progress.subscriptions import (
 from headwater.apply.table_sync.publisher_tables import list_tables
 from headwater.apply.table_sync.sync_slots import drop_slot, has_slot, make_slot, open_source
 from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.session import open_target
 from headwater.errors import ServerError, TargetError, UsageError
 from headwater.receiver.replication_connection import ReplicationConnection
 
@@ -77,6 +78,22 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say) -> 
         if not subscription.has_slot:
             _make_slot(connection, source, subscription, say)
         return replace(subscription, has_slot=True)
+
+
+def refresh_now(request: ApplyRequest, say: Say) -> None:
+    """Refresh a subscription, also one that is being applied: its worker notices within a second.
+
+    Raises:
+        ServerError: a server refuses, or there is no such subscription.
+        ConnectionLostError: a server is lost.
+    """
+    connection, _ = open_target(request.target, f"headwater refresh {request.subscription}")
+    with connection, open_source(request) as source:
+        install(connection)
+        subscription = read_subscription(connection, request.subscription)
+        if subscription is None:
+            raise TargetError(f'subscription "{request.subscription}" does not exist', sqlstate="42704")
+        refresh(connection, source, subscription, request, say)
 
 
 def is_two_phase(connection: TargetConnection, subscription: Subscription, request: ApplyRequest) -> bool:
@@ -138,8 +155,7 @@ def _create(connection: TargetConnection, source: ReplicationConnection, request
         hint = "another database of the target may have a subscription of that name: name this one differently"
         raise TargetError(f'replication origin "{origin}" already exists', sqlstate=DUPLICATE, hint=hint)
     tables = [(table, _local_table(connection, *table)) for table in list_tables(source, slot.publications)]
-    # As CREATE SUBSCRIPTION does: where rows are copied, transactions come at PREPARE once all tables are ready.
-    with transaction(connection):
+    with transaction(connection, is_durable=True):  # The slot is made next.
         add_subscription(
             connection,
             request.subscription,
@@ -157,6 +173,7 @@ def _create(connection: TargetConnection, source: ReplicationConnection, request
 
 
 def _first_two_phase(request: ApplyRequest, has_tables: bool) -> str:
+    """Return the state; where rows are copied, transactions come at PREPARE once all tables are ready."""
     if not request.slot.two_phase:
         return "d"
     return "e" if has_tables and not request.copies_data else "p"

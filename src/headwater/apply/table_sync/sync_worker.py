@@ -155,9 +155,7 @@ class SyncWorker:
             relations = RelationMap(connection, facts)
             applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
             done = self._follow(feed, applier, positions)
-        with transaction(connection):
-            # The slot is dropped behind this: it must not be lost.
-            connection.rows("SET LOCAL synchronous_commit = local")
+        with transaction(connection, is_durable=True):  # The slot is dropped next.
             self._write(connection, State.SYNCDONE, done)
         self._states.set(self._oid, State.SYNCDONE, done)
 
