@@ -47,13 +47,14 @@ def _counted(call: Callable[..., Any], count: Callable[[], None]) -> Callable[..
 
 def kill_behind_begin(step: int) -> None:
     """Count steps from where the main worker's stream has begun."""
-    begin = SyncPool.begin
+    pool: Any = SyncPool
+    begin = pool.begin
 
     def begins(*arguments: Any) -> None:
         begin(*arguments)
         kill_at(step)
 
-    SyncPool.begin = begins  # type: ignore[method-assign]
+    pool.begin = begins
 
 
 if __name__ == "__main__":

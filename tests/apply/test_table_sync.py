@@ -67,15 +67,22 @@ COPYING = [f"+{step}" for step in range(2, 120, 5)]
 
 
 STEPS = {"first": SETTING_UP[::2], "copies": COPYING[::6], "all": [*SETTING_UP, *COPYING]}
+WHOLE: tuple[str, ...] = ()
+RANGES = ("--range-blocks", "2")
+"""Flags by which the tables are copied as a whole, and by ranges."""
+FORMS = {"whole": WHOLE, "ranges": RANGES}
 
 
+@pytest.mark.parametrize("flags", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
-def test_killed_at_each_step(pair: tuple[EmbeddedPostgres, EmbeddedPostgres], steps: list[str]) -> None:
+def test_killed_at_each_step(
+    pair: tuple[EmbeddedPostgres, EmbeddedPostgres], steps: list[str], flags: tuple[str, ...]
+) -> None:
     publisher, target = pair
     make_tables(publisher, target, rows=ROWS)
     with Work(publisher, ROWS, seed=len(steps)):
         for step in steps:
-            with Applying(publisher, target, step=step) as applying:
+            with Applying(publisher, target, *flags, step=step) as applying:
                 wait_until(lambda: applying.has_ended or are_ready(target))
     apply_until_now(publisher, target)
     sees_all(publisher, target)
@@ -87,9 +94,9 @@ def sees_all(publisher: EmbeddedPostgres, target: EmbeddedPostgres) -> None:
     expected = digests(publisher)
     queries = ("(SELECT * FROM kept WHERE mod(id, 2) = 0)", "(SELECT id, NULL::text, n FROM narrow)")
     digest = "SELECT count(*) || ' ' || coalesce(md5(string_agg(x::text, ' ' ORDER BY x.id)), '') FROM {} x"
-    found = digests(target)
-    assert [found[0], found[3]] == [expected[0], expected[3]]
-    for query, text in zip(queries, found[1:3], strict=True):
+    copied = digests(target)
+    assert [copied[0], copied[3]] == [expected[0], expected[3]]
+    for query, text in zip(queries, copied[1:3], strict=True):
         assert value(publisher, digest.format(query)) in text
 
 
@@ -105,10 +112,11 @@ def test_killed_publisher(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> No
     sees_all(publisher, target)
 
 
-def test_killed_target(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> None:
+@pytest.mark.parametrize("flags", FORMS.values(), ids=FORMS)
+def test_killed_target(pair: tuple[EmbeddedPostgres, EmbeddedPostgres], flags: tuple[str, ...]) -> None:
     publisher, target = pair
     make_tables(publisher, target, rows=ROWS)
-    with Work(publisher, ROWS), Applying(publisher, target):
+    with Work(publisher, ROWS), Applying(publisher, target, *flags):
         wait_until(lambda: "d" in states(target).values() or "f" in states(target).values())
         target.crash()
         target.start()
@@ -137,15 +145,15 @@ def test_tables_come_and_go(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> 
     publisher, target = pair
     make_tables(publisher, target, rows=ROWS)
     run(publisher, "ALTER PUBLICATION p DROP TABLE t")
-    said = apply_until_now(publisher, target)
-    assert 'created replication slot "headwater" on publisher' in said
+    messages = apply_until_now(publisher, target)
+    assert 'created replication slot "headwater" on publisher' in messages
     assert value(target, "SELECT count(*) FROM t") == "0"
     run(publisher, "CREATE TABLE there_only (id int PRIMARY KEY)")
     run(publisher, "ALTER PUBLICATION p ADD TABLE t, there_only", "ALTER PUBLICATION p DROP TABLE kept")
-    said = apply_until_now(publisher, target)
-    assert 'table "public.t" added to subscription "headwater"' in said
-    assert 'table "public.kept" removed from subscription "headwater"' in said
-    assert 'table "public.there_only" is not added to subscription "headwater": relation' in said
+    messages = apply_until_now(publisher, target)
+    assert 'table "public.t" added to subscription "headwater"' in messages
+    assert 'table "public.kept" removed from subscription "headwater"' in messages
+    assert 'table "public.there_only" is not added to subscription "headwater": relation' in messages
     assert digests(target)[0] == digests(publisher)[0]
     assert states(target) == {"t": "r", "narrow": "r", "parts": "r"}
 
@@ -158,8 +166,8 @@ def test_refreshed_beside_a_run(pair: tuple[EmbeddedPostgres, EmbeddedPostgres])
         wait_until(lambda: are_ready(target, 3))
         run(publisher, "ALTER PUBLICATION p ADD TABLE t")
         command = [sys.executable, "-m", "headwater.cli.main", *arguments(address(publisher), target, "--refresh")]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-        assert said == 'headwater: table "public.t" added to subscription "headwater"\n'
+        messages = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        assert messages == 'headwater: table "public.t" added to subscription "headwater"\n'
         wait_until(lambda: are_ready(target))
     sees_all(publisher, target)
 

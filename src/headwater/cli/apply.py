@@ -59,6 +59,22 @@ class ApplyFlags:
         metavar="N",
         help="Tables that are copied at a time, each by a slot of its own.",
     )
+    copy_connections: int = from_flag(
+        "--copy-connections",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Connections in which a table is copied that has more blocks than a range; each has an origin.",
+    )
+    range_blocks: int = from_flag(
+        "--range-blocks",
+        type=click.IntRange(1),
+        default=8192,
+        show_default=True,
+        metavar="N",
+        help="Blocks of a table that are copied in one transaction, if it has more.",
+    )
     binary: bool = from_flag("--binary", is_flag=True, help="Ask for values in binary form.")
     two_phase: bool = from_flag(
         "--two-phase", is_flag=True, help="Apply prepared transactions at PREPARE; the slot has to be made so, too."
@@ -126,6 +142,8 @@ def apply_command(flags: ApplyFlags) -> None:
         disables_on_error=flags.disables_on_error,
         copies_data=flags.copies_data,
         max_sync_workers=flags.max_sync_workers,
+        copy_connections=flags.copy_connections,
+        range_blocks=flags.range_blocks,
     )
 
     def failed(error: HeadwaterError) -> None:

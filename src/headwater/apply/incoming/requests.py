@@ -32,6 +32,7 @@ class ApplyRequest:
         disables_on_error: it ends at the first error, instead of trying again.
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
+        copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
     """
 
     slot: SlotAddress
@@ -46,6 +47,8 @@ class ApplyRequest:
     disables_on_error: bool = False
     copies_data: bool = True
     max_sync_workers: int = 2
+    copy_connections: int = 2
+    range_blocks: int = 8192
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

@@ -171,8 +171,11 @@ class SyncPool:
         }
         alive = {subscription.sync_name(oid) for oid, attempt in self._attempts.items() if attempt.thread.is_alive()}
         prefix, suffix = subscription.sync_prefix, f"_{subscription.system}"
+        used = tuple(needed | alive)
         with open_source(self._request) as source:
-            for name in set(list_slots(source, prefix, suffix)) - needed - alive:
-                drop_slot(source, name)
-        for name in set(list_origins(connection, prefix)) - needed - alive:
-            drop_origin(connection, name)
+            for name in list_slots(source, prefix, suffix):
+                if not name.startswith(used):
+                    drop_slot(source, name)
+        for name in list_origins(connection, prefix):
+            if not name.startswith(used):  # ranges have origins of their own, whose names go on
+                drop_origin(connection, name)

@@ -75,3 +75,19 @@ def make_sync_slot(source: ReplicationConnection, name: str) -> int:
     source.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
     ((_, point, *_),) = source.rows(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput USE_SNAPSHOT")
     return int(Lsn.parse(str(point)))
+
+
+def export_sync_slot(source: ReplicationConnection, name: str) -> tuple[int, str]:
+    """Make a slot, and export its snapshot: other sessions may use it until this one does something else, or ends.
+
+    Returns:
+        LSN from which the slot has the changes that the snapshot does not see; the snapshot's name.
+
+    Raises:
+        ServerError: the publisher refuses.
+        ConnectionLostError: the publisher is lost.
+    """
+    ((_, point, snapshot, *_),) = source.rows(
+        f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput EXPORT_SNAPSHOT"
+    )
+    return int(Lsn.parse(str(point))), str(snapshot)

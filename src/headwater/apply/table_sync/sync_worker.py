@@ -27,6 +27,7 @@ from headwater.apply.progress.origins import (
     Origin,
     drop_origin,
     ensure_origin,
+    list_origins,
     move_now,
     progress_of,
     release_origin,
@@ -36,13 +37,16 @@ from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_table, set_state
 from headwater.apply.progress.table_states import OnlyTable, TableStates
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.table_sync.publisher_tables import describe_table
-from headwater.apply.table_sync.sync_slots import drop_slot, make_sync_slot, open_source
+from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
+from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
+from headwater.apply.table_sync.row_transfer import transfer
+from headwater.apply.table_sync.sync_slots import drop_slot, export_sync_slot, make_sync_slot, open_source
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import map_relation
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ConnectionLostError
+from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.remote_slots.slot_feed import SlotFeed
 
 WAIT_SECONDS = 0.1
@@ -117,28 +121,54 @@ class SyncWorker:
         self._states.set(self._oid, State.DATASYNC, 0)
         with open_source(self._request) as source:
             drop_slot(source, self._name)
-            lsn = make_sync_slot(source, self._name)
-            publications = self._request.slot.publications
-            described = describe_table(source, publications, table.namespace, table.name)
-            map_relation(connection, facts, described.sent)
-            binary = self._request.binary and source.postgres.copies_binary_rows
-            with transaction(connection):
-                connection.begin_copy(described.copy_in_sql(binary), self._wait, self._about)
-                source.begin(described.copy_sql(binary))
-                source.begin_copy()
-                try:
-                    for block in source.blocks(self._wait):
-                        connection.put_copy(block, self._wait)
-                    source.finish()
-                except BaseException:
-                    # Without it the target would take what there is for all.
-                    connection.close()
-                    raise
-                connection.end_copy(self._wait, self._about)
-                self._write(connection, State.FINISHEDCOPY, lsn)
-                move_now(connection, lsn)
+            described = self._described(source, table)
+            mapped = map_relation(connection, facts, described.sent)
+            # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
+            lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
+            if lsn is None:
+                lsn = self._copy_whole(connection, source, table)
         self._states.set(self._oid, State.FINISHEDCOPY, lsn)
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
+
+    def _described(self, source: ReplicationConnection, table: SubscribedTable) -> SourceTable:
+        return describe_table(source, self._request.slot.publications, table.namespace, table.name)
+
+    def _is_binary(self, source: ReplicationConnection) -> bool:
+        return self._request.binary and source.postgres.copies_binary_rows
+
+    def _copy_whole(self, connection: TargetConnection, source: ReplicationConnection, table: SubscribedTable) -> int:
+        """Copy the table in one transaction; return the LSN of its snapshot."""
+        lsn = make_sync_slot(source, self._name)
+        described = self._described(source, table)  # as the snapshot has it
+        binary = self._is_binary(source)
+        copy_out, copy_in = described.copy_sql(binary), described.copy_in_sql(binary)
+        with transaction(connection):
+            transfer(source, copy_out, connection, copy_in, self._wait, self._about)
+            self._write(connection, State.FINISHEDCOPY, lsn)
+            move_now(connection, lsn)
+        return lsn
+
+    def _copy_ranges(
+        self, connection: TargetConnection, source: ReplicationConnection, table: SourceTable
+    ) -> int | None:
+        """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
+        undo_ranges(connection, self._subscription, self._oid, table.table)
+        request = self._request
+        if request.copy_connections == 1 or table.kind != "r" or not is_empty(connection, table.table):
+            return None
+        if count_blocks(source, table) <= request.range_blocks:
+            return None
+        lsn, snapshot = export_sync_slot(source, self._name)
+        binary = self._is_binary(source)
+        copy = RangeCopy(
+            request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
+        )
+        copy.run()
+        with transaction(connection):
+            forget_ranges(connection, self._subscription, self._oid)
+            self._write(connection, State.FINISHEDCOPY, lsn)
+            move_now(connection, lsn)
+        return lsn
 
     def _catch_up(
         self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable, origin: Origin
@@ -179,7 +209,8 @@ class SyncWorker:
         """Drop the table's slot and origin; what is left by a kill the pool drops."""
         with open_source(self._request) as source:
             drop_slot(source, self._name)
-        drop_origin(connection, self._name)
+        for name in list_origins(connection, self._name):
+            drop_origin(connection, name)
 
     def _about(self) -> str:
         return f'copying rows of a table for replication origin "{self._name}"'
