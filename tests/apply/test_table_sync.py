@@ -66,7 +66,7 @@ SETTING_UP = ["5", "17", "28", "39", "50", "61"]
 COPYING = [f"+{step}" for step in range(2, 120, 5)]
 
 
-STEPS = {"first": SETTING_UP[::2], "copies": COPYING[::6], "all": [*SETTING_UP, *COPYING]}
+STEPS = {"first": SETTING_UP[::3], "copies": COPYING[::8], "all": [*SETTING_UP, *COPYING]}
 WHOLE: tuple[str, ...] = ()
 RANGES = ("--range-blocks", "2")
 """Flags by which the tables are copied as a whole, and by ranges."""

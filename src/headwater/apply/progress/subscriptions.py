@@ -28,9 +28,14 @@ _TABLES = """
 SELECT srrelid, nspname, relname, srsubstate::text, srsublsn FROM headwater.subscription_rel
 WHERE srsubid = $1::int4 ORDER BY srrelid
 """
+# A process that was killed may have sent the end of a copy that is being committed still. States d are left out: a
+# range that is being copied holds its table's row.
+_SETTLE = """
+SELECT 1 FROM headwater.subscription_rel WHERE srsubid = $1::int4 AND srsubstate = 'f' FOR UPDATE
+"""
 _TABLE = """
 SELECT srrelid, nspname, relname, srsubstate::text, srsublsn FROM headwater.subscription_rel
-WHERE srsubid = $1::int4 AND srrelid = $2::oid
+WHERE srsubid = $1::int4 AND srrelid = $2::oid FOR UPDATE
 """
 _ADD_TABLE = """
 INSERT INTO headwater.subscription_rel (srsubid, srrelid, nspname, relname, srsubstate)
@@ -125,13 +130,25 @@ def set_two_phase(connection: TargetConnection, subscription: Subscription, stat
     connection.rows(_TWO_PHASE, (str(subscription.number), state))
 
 
-def read_tables(connection: TargetConnection, subscription: Subscription) -> list[SubscribedTable]:
-    """List the tables of a subscription."""
+def read_tables(
+    connection: TargetConnection, subscription: Subscription, *, is_settled: bool = False
+) -> list[SubscribedTable]:
+    """List the tables of a subscription.
+
+    Args:
+        connection: the target's; subscription: whose.
+        is_settled: transactions that are ending copies are waited for.
+    """
+    if is_settled:
+        connection.rows(_SETTLE, (str(subscription.number),))
     return list(map(_table, connection.rows(_TABLES, (str(subscription.number),))))
 
 
 def read_table(connection: TargetConnection, subscription: Subscription, oid: int) -> SubscribedTable | None:
-    """Look a table up by its OID; None if it does not belong to the subscription."""
+    """Look a table up by its OID; None if it does not belong to the subscription.
+
+    A transaction that is changing its state is waited for.
+    """
     rows = connection.rows(_TABLE, (str(subscription.number), str(oid)))
     return _table(rows[0]) if rows else None
 

@@ -1,8 +1,8 @@
 """A large table copied by ranges of its blocks, in several connections that share a snapshot.
 
 The slot's session exports its snapshot, and stays: the snapshot is there as long as that session is. Each range is a
-COPY of the rows between two places (``ctid``) in a transaction of its own on the target, which is noted in the same
-transaction with its xid. While the publisher's session lives, a target that is lost is connected to again, and only
+COPY of the rows between two places (``ctid``), and a transaction of its own on the target. It is noted there with its
+xid, in the same transaction. While the publisher's session lives, a target that is lost is connected to again, and only
 ranges that are missing are copied. Another snapshot would see rows elsewhere, so behind the end of the session the
 table is begun anew: exactly the rows that noted transactions have inserted are deleted first.
 
@@ -41,6 +41,10 @@ VALUES ($1::int4, $2::oid, $3::int8, pg_catalog.pg_current_xact_id()::text::int8
 """
 _IS_NOTED = """
 SELECT 1 FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid AND first_block = $3::int8
+"""
+_HOLD = """
+SELECT 1 FROM headwater.subscription_rel
+WHERE srsubid = $1::int4 AND srrelid = $2::oid AND srsubstate = 'd' FOR {}
 """
 _FORGET = "DELETE FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid"
 _UNDO = """
@@ -94,13 +98,14 @@ def is_lost(exporter: ReplicationConnection) -> bool:
 
 
 def undo_ranges(connection: TargetConnection, subscription: Subscription, oid: int, table: str) -> None:
-    """Delete the rows that ranges of an earlier attempt have copied.
+    """Delete the rows that ranges of an earlier attempt have copied; what it has begun is waited for.
 
     Args:
         connection: the target's; subscription, oid: whose; table: its name for SQL.
     """
     key = (str(subscription.number), str(oid))
     with transaction(connection):
+        connection.rows(_HOLD.format("UPDATE"), key)
         connection.rows(_UNDO.format(table), key)
         connection.rows(_FORGET, key)
 
@@ -200,10 +205,12 @@ class RangeCopy:
         source.rows(f"SET TRANSACTION SNAPSHOT {literal(self._snapshot)}")
 
     def _copy(self, connection: TargetConnection, source: ReplicationConnection, own: BlockRange) -> None:
-        key = (str(self._subscription.number), str(self._oid), str(own.first))
-        if connection.rows(_IS_NOTED, key):
-            return
+        table = (str(self._subscription.number), str(self._oid))
+        key = (*table, str(own.first))
         with transaction(connection):
+            connection.rows(_HOLD.format("SHARE"), table)
+            if connection.rows(_IS_NOTED, key):
+                return
             copy_out = self._table.copy_sql(self._binary, own.condition)
             transfer(source, copy_out, connection, self._table.copy_in_sql(self._binary), self._waits, self._about(own))
             connection.rows(_NOTE, key)

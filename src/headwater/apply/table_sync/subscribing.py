@@ -122,19 +122,13 @@ def refresh(
         ServerError: a server refuses.
         ConnectionLostError: a server is lost.
     """
-    published = set(list_tables(source, request.slot.publications))
+    published = _local_tables(connection, source, subscription, request, say)
     present = read_tables(connection, subscription)
     for table in present:
-        if (table.namespace, table.name) not in published:
+        if table.oid not in published:
             _remove(connection, source, subscription, table)
             say(f'table "{table.namespace}.{table.name}" removed from subscription "{subscription.name}"')
-    names = {(table.namespace, table.name) for table in present}
-    for namespace, name in sorted(published - names):
-        try:
-            oid = _local_table(connection, namespace, name)
-        except TargetError as error:
-            say(f'table "{namespace}.{name}" is not added to subscription "{subscription.name}": {error.message}')
-            continue
+    for oid in sorted(published.keys() - {table.oid for table in present}):
         if request.copies_data and subscription.two_phase == "e":
             raise ServerError(
                 "refreshing a subscription with copy_data is not allowed when two_phase is enabled",
@@ -142,8 +136,25 @@ def refresh(
                 hint="use --no-copy-data",
             )
         with transaction(connection):
-            add_table(connection, subscription, oid, (namespace, name), _first_state(request))
-        say(f'table "{namespace}.{name}" added to subscription "{subscription.name}"')
+            add_table(connection, subscription, oid, published[oid], _first_state(request))
+        say(f'table "{".".join(published[oid])}" added to subscription "{subscription.name}"')
+
+
+def _local_tables(
+    connection: TargetConnection,
+    source: ReplicationConnection,
+    subscription: Subscription,
+    request: ApplyRequest,
+    say: Say,
+) -> dict[int, tuple[str, str]]:
+    """Return the names of the published tables that the target has, by their OIDs there."""
+    tables = {}
+    for namespace, name in list_tables(source, request.slot.publications):
+        try:
+            tables[_local_table(connection, namespace, name)] = (namespace, name)
+        except TargetError as error:
+            say(f'table "{namespace}.{name}" is not added to subscription "{subscription.name}": {error.message}')
+    return tables
 
 
 def _create(connection: TargetConnection, source: ReplicationConnection, request: ApplyRequest) -> Subscription:

@@ -86,7 +86,7 @@ class SyncPool:
         """
         self._subscription = subscription
         self.states.starts_at(start)
-        self._look(connection)
+        self._look(connection, is_settled=True)
         self._clean(connection, subscription)
 
     def tend(self, connection: TargetConnection, reached: int) -> None:
@@ -110,10 +110,10 @@ class SyncPool:
             elif table.state in _BEING_COPIED:
                 self._start_if_due(table)
 
-    def _look(self, connection: TargetConnection) -> None:
+    def _look(self, connection: TargetConnection, *, is_settled: bool = False) -> None:
         assert self._subscription is not None
         changes = self.states.changes
-        self.states.load(read_tables(connection, self._subscription), changes)
+        self.states.load(read_tables(connection, self._subscription, is_settled=is_settled), changes)
         self._looked_at = time.monotonic()
 
     def _make_ready(self, connection: TargetConnection, table: SubscribedTable, reached: int) -> None:
