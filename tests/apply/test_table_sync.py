@@ -141,6 +141,19 @@ def test_a_table_that_is_locked_does_not_stop_others(pair: tuple[EmbeddedPostgre
     sees_all(publisher, target)
 
 
+@pytest.mark.parametrize("flags", FORMS.values(), ids=FORMS)
+def test_rows_that_the_target_refuses(pair: tuple[EmbeddedPostgres, EmbeddedPostgres], flags: tuple[str, ...]) -> None:
+    publisher, target = pair
+    make_tables(publisher, target, rows=ROWS)
+    run(target, "ALTER TABLE t ADD CHECK (id <> 900)")
+    messages = fails(publisher, target, *flags)
+    assert 'new row for relation "t" violates check constraint "t_id_check"' in messages
+    run(target, "ALTER TABLE t DROP CONSTRAINT t_id_check")
+    apply_until_now(publisher, target, *flags)
+    sees_all(publisher, target)
+    assert leftovers(publisher, target) == []
+
+
 def test_tables_come_and_go(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> None:
     publisher, target = pair
     make_tables(publisher, target, rows=ROWS)

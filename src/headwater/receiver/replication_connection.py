@@ -93,6 +93,11 @@ class ReplicationConnection:
             raise ServerError(f"the server is PostgreSQL {self.major}, expected {min(VERSIONS)} to {max(VERSIONS)}")
         return VERSIONS[self.major]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether what goes over the socket is not encrypted."""
+        return not self._connection.ssl_in_use and not self._connection.used_gssapi
+
     def close(self) -> None:
         """End the connection."""
         self._connection.finish()

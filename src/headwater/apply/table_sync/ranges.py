@@ -211,8 +211,8 @@ class RangeCopy:
             connection.rows(_HOLD.format("SHARE"), table)
             if connection.rows(_IS_NOTED, key):
                 return
-            copy_out = self._table.copy_sql(self._binary, own.condition)
-            transfer(source, copy_out, connection, self._table.copy_in_sql(self._binary), self._waits, self._about(own))
+            about, condition = self._about(own), own.condition
+            transfer(source, self._table, connection, self._waits, about, binary=self._binary, condition=condition)
             connection.rows(_NOTE, key)
 
     def _about(self, own: BlockRange) -> Callable[[], str]:

@@ -141,9 +141,8 @@ class SyncWorker:
         lsn = make_sync_slot(source, self._name)
         described = self._described(source, table)  # as the snapshot has it
         binary = self._is_binary(source)
-        copy_out, copy_in = described.copy_sql(binary), described.copy_in_sql(binary)
         with transaction(connection):
-            transfer(source, copy_out, connection, copy_in, self._wait, self._about)
+            transfer(source, described, connection, self._wait, self._about, binary=binary)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
         return lsn

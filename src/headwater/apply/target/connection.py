@@ -271,6 +271,15 @@ class TargetConnection:
             self._flush(wait)
         self._flush(wait)
 
+    def hear_copy(self) -> None:
+        """Take what the server says while data of a COPY goes to it, so that it is not held up by that.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        self._guarded(self._connection.consume_input)
+        self._connection.is_busy()
+
     def end_copy(self, wait: Wait, about: About | None = None) -> int:
         """End a COPY, and return how many rows it has copied.
 
@@ -309,6 +318,11 @@ class TargetConnection:
         if error is not None:
             raise error
         return count
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what goes over the socket is not encrypted."""
+        return not self._connection.ssl_in_use and not self._connection.used_gssapi
 
     def fileno(self) -> int:
         """Return the socket, for select."""
