@@ -4,7 +4,7 @@ A server sends rows to be copied as messages that it also takes: so the bytes of
 the target's as they are. libpq has begun both COPY commands, and ends the target's. The publisher's connection cannot
 be used again: libpq does not know what was read.
 
-The end is seen without looking at rows: in text form no row has a byte of zero, and each ends with a line feed, so what
+The end is seen without looking at rows. In text form no row has a byte of zero, and each ends with a line feed. So what
 ends the data (CopyDone) stands nowhere else. Rows in binary form are not handed on so.
 
 Invariants: what is not a row never ends the target's COPY well. It is ended only behind CopyDone of the publisher's and
