@@ -194,6 +194,29 @@ def test_rows_that_are_there_are_left(pair: tuple[EmbeddedPostgres, EmbeddedPost
     assert value(target, "SELECT string_agg(id::text, ',') FROM t") == "5000"
 
 
+def test_what_a_publisher_keeps_of_its_own_subscriptions_stays_there(
+    pair: tuple[EmbeddedPostgres, EmbeddedPostgres],
+) -> None:
+    publisher, target = pair
+    make_tables(publisher, target, rows=ROWS)
+    run(publisher, "DROP PUBLICATION p", "CREATE PUBLICATION p FOR ALL TABLES")
+    run(publisher, "CREATE SCHEMA headwater", "CREATE TABLE headwater.form (version int4 PRIMARY KEY)")
+    run(publisher, "INSERT INTO headwater.form VALUES (7)")
+    apply_until_now(publisher, target)
+    run(publisher, "INSERT INTO headwater.form VALUES (8)", "INSERT INTO t VALUES (5000, 'new', 1)")
+    apply_until_now(publisher, target)
+    assert value(target, "SELECT string_agg(version::text, ',') FROM headwater.form") == "1"
+    assert digests(target) == digests(publisher)
+
+
+def test_a_slot_that_is_lost_is_not_made_anew(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> None:
+    publisher, target = pair
+    make_tables(publisher, target, rows=10)
+    apply_until_now(publisher, target)
+    run(publisher, "SELECT pg_drop_replication_slot('headwater')")
+    assert 'replication slot "headwater" does not exist' in fails(publisher, target)
+
+
 def fails(publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str) -> str:
     """Run the command, which fails, and return what it says."""
     words = arguments(address(publisher), target, "--disable-on-error", *flags)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
+SCHEMA = "headwater"
 FORM = 1
 """The version of the schema's form that is made and understood."""
 

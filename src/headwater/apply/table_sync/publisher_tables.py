@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.apply.progress.installation import SCHEMA
 from headwater.errors import ServerError
 from headwater.pg.version import Version
 from headwater.receiver.replication_connection import ReplicationConnection, quoted
@@ -101,7 +102,7 @@ class SourceTable:
 
 
 def list_tables(source: ReplicationConnection, publications: Sequence[str]) -> list[tuple[str, str]]:
-    """List the tables of publications, by schema and name.
+    """List the tables of publications, by schema and name, but for those of the schema ``headwater``.
 
     Raises:
         ServerError: the publisher refuses, or a table has different column lists.
@@ -113,7 +114,8 @@ def list_tables(source: ReplicationConnection, publications: Sequence[str]) -> l
     else:
         lists = ", t.attnames" if version.publishes_columns else ""
         rows = source.rows(f"SELECT DISTINCT t.schemaname, t.tablename{lists} {_VIEW.format(names)}")
-    tables = [(str(row[0]), str(row[1])) for row in rows]
+    # A publisher that applies changes itself has these tables, too: each server has its own.
+    tables = [(str(row[0]), str(row[1])) for row in rows if row[0] != SCHEMA]
     for number, table in enumerate(tables):
         if table in tables[:number]:
             raise _different_lists(*table)

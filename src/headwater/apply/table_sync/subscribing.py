@@ -77,6 +77,11 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say) -> 
             refresh(connection, source, subscription, request, say)
         if not subscription.has_slot:
             _make_slot(connection, source, subscription, say)
+        elif not has_slot(source, subscription.slot):
+            text = f'replication slot "{subscription.slot}" does not exist'
+            raise ServerError(
+                text, sqlstate="42704", hint="what came since it was there last is not to be had any more"
+            )
         return replace(subscription, has_slot=True)
 
 
