@@ -194,6 +194,18 @@ def test_rows_that_are_there_are_left(pair: tuple[EmbeddedPostgres, EmbeddedPost
     assert value(target, "SELECT string_agg(id::text, ',') FROM t") == "5000"
 
 
+def test_transactions_come_at_prepare_once_all_tables_are_ready(
+    pair: tuple[EmbeddedPostgres, EmbeddedPostgres],
+) -> None:
+    publisher, target = pair
+    make_tables(publisher, target, rows=ROWS)
+    enabled = "SELECT count(*) FROM headwater.subscription WHERE subtwophasestate = 'e'"
+    with Applying(publisher, target, "--two-phase"):
+        wait_until(lambda: are_ready(target) and value(target, enabled) == "1")
+        run(publisher, "BEGIN; INSERT INTO t VALUES (5000, 'new', 1); PREPARE TRANSACTION 'later'")
+        wait_until(lambda: value(target, "SELECT count(*) FROM pg_prepared_xacts") == "1")
+
+
 def test_what_a_publisher_keeps_of_its_own_subscriptions_stays_there(
     pair: tuple[EmbeddedPostgres, EmbeddedPostgres],
 ) -> None:

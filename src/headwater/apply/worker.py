@@ -70,8 +70,8 @@ class ApplyWorker:
             while not self._is_ending:
                 began = time.monotonic()
                 try:
-                    self._session()
-                    return
+                    if self._session():
+                        return
                 except ServerError as error:
                     if self._request.disables_on_error:
                         raise
@@ -86,7 +86,8 @@ class ApplyWorker:
         while not self._is_ending and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, WAIT_SECONDS))
 
-    def _session(self) -> None:
+    def _session(self) -> bool:
+        """Apply until the end; false if a new session is to go on, to which transactions come at PREPARE."""
         request = self._request
         with ExitStack() as stack:
             name = f"headwater apply {request.subscription}"
@@ -103,12 +104,18 @@ class ApplyWorker:
             self._copies.begin(connection, subscription, feed.start)
             relations = RelationMap(connection, facts)
             applier = SerialApplier(connection, relations, origin, positions, tables=self._copies.states)
-            self._loop(feed, applier, positions, connection)
+            awaits_ready = self._request.slot.two_phase and not two_phase
+            return self._loop(feed, applier, positions, connection, awaits_ready)
 
     def _loop(
-        self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions, connection: TargetConnection
-    ) -> None:
-        end = self._request.end
+        self,
+        feed: SlotFeed,
+        applier: SerialApplier,
+        positions: FlushPositions,
+        connection: TargetConnection,
+        awaits_ready: bool,
+    ) -> bool:
+        end, states = self._request.end, self._copies.states
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             for data, lsn in messages_of(piece):
@@ -121,5 +128,8 @@ class ApplyWorker:
                 applier.look_for_flushed()
             self.durable = positions.durable
             feed.confirm(self.durable)
-            if end is not None and piece.is_whole and self.durable >= end and self._copies.states.are_ready:
-                return
+            if awaits_ready and piece.is_whole and states.tables and states.are_ready:
+                return False
+            if end is not None and piece.is_whole and self.durable >= end and states.are_ready:
+                return True
+        return True
