@@ -89,6 +89,7 @@ class Applying:
     ) -> None:
         self.log = log
         self.flags = ["apply", "--from", source, "--to", target, "--publication", publication]
+        self.flags += ["--no-create-slot", "--no-copy-data"]
         self.flags += ["--subscription", subscription, "--retry-interval", RETRY_SECONDS, *flags]
         self.program: Sequence[str] = ("-m", "headwater.cli.main")
 

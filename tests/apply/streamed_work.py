@@ -64,6 +64,7 @@ class Applying:
         self.log = log
         self._command = [sys.executable, "-m", "headwater.cli.main", "apply", "--from", source, "--to", target]
         self._command += ["--publication", "p", "--subscription", OURS, "--retry-interval", "0.2", *flags]
+        self._command += ["--no-create-slot", "--no-copy-data"]
 
     def __enter__(self) -> Applying:
         self.start()

@@ -98,6 +98,7 @@ class Pair:
         """Return a request to apply to :data:`OURS` all that there is."""
         address = SlotAddress(conninfo=self.place(SOURCE), slot=slot, publications=(publication,))
         asked: dict[str, Any] = {"target": self.place(OURS), "end": self.end(), "disables_on_error": True} | options
+        asked["copies_data"] = False
         return ApplyRequest(slot=address, subscription=slot, **asked)
 
     def compare(

@@ -19,7 +19,7 @@ from headwater.option_names import DATA_SOURCE, option, use_data_source, use_fla
 from headwater.source.options import OPTIONS
 
 PACKAGE = Path(headwater.__file__).parent
-OF_ONE_COMMAND = ("landing", "lakes", "walsender", "cli", "demo", "local_servers")
+OF_ONE_COMMAND = ("apply", "landing", "lakes", "walsender", "cli", "demo", "local_servers")
 """Rooms whose messages only the command line shows, or clients of a command."""
 
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")

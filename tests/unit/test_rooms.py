@@ -35,15 +35,7 @@ ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "wals
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer"]
 ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/serial", "apply/streamed", "apply/batches"]
-ROOMS += ["apply"]
-    "apply/incoming",
-    "apply/target",
-    "apply/progress",
-    "apply/serial",
-    "apply/streamed",
-    "apply/batches",
-    "apply",
-]
+ROOMS += ["apply/table_sync", "apply"]
 ROOMS += ["cli/process", "cli/output", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

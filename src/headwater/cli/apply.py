@@ -49,7 +49,47 @@ class ApplyFlags:
         help="Name of what is applied: of its origin headwater_NAME on the target, and of its slot.",
     )
     slot: str | None = from_flag("--slot", metavar="NAME", help="Slot of the publisher; default: the subscription's.")
-    creates_slot: bool = from_flag("--create-slot", is_flag=True, help="Make the slot if it is missing.")
+    creates_slot: bool = from_flag(
+        "--create-slot/--no-create-slot",
+        is_flag=True,
+        default=True,
+        help="Make the slot at the first start; one must not be there.",
+    )
+    copies_data: bool = from_flag(
+        "--copy-data/--no-copy-data",
+        is_flag=True,
+        default=True,
+        help="Copy rows that tables have already, at their first start.",
+    )
+    refreshes: bool = from_flag(
+        "--refresh",
+        is_flag=True,
+        help="Take the tables that the publications have now, also beside a run, and end. Each start does it, too.",
+    )
+    max_sync_workers: int = from_flag(
+        "--max-sync-workers",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Tables that are copied at a time, each by a slot of its own.",
+    )
+    copy_connections: int = from_flag(
+        "--copy-connections",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Connections in which a table is copied that has more blocks than a range; each has an origin.",
+    )
+    range_blocks: int = from_flag(
+        "--range-blocks",
+        type=click.IntRange(1),
+        default=8192,
+        show_default=True,
+        metavar="N",
+        help="Blocks of a table that are copied in one transaction, if it has more.",
+    )
     binary: bool = from_flag("--binary", is_flag=True, help="Ask for values in binary form.")
     streaming: str | None = from_flag(
         "--streaming",
@@ -121,6 +161,7 @@ def apply_command(flags: ApplyFlags) -> None:
     origin: nothing is lost and nothing applied twice, whatever is killed.
     """
     from headwater.apply.incoming.requests import ApplyRequest
+    from headwater.apply.table_sync.subscribing import refresh_now
     from headwater.apply.worker import ApplyWorker
     from headwater.cli.output.message_output import check_scratch
     from headwater.cli.process.setup import say
@@ -153,12 +194,22 @@ def apply_command(flags: ApplyFlags) -> None:
         disables_on_error=flags.disables_on_error,
         batches=flags.batches,
         run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
+        copies_data=flags.copies_data,
+        max_sync_workers=flags.max_sync_workers,
+        copy_connections=flags.copy_connections,
+        range_blocks=flags.range_blocks,
     )
 
     def failed(error: HeadwaterError) -> None:
         say("\n".join([f"headwater: {error.one_line()}", *error.details()]))
 
-    worker = ApplyWorker(request, failed)
+    def note(text: str) -> None:
+        say(f"headwater: {text}")
+
+    if flags.refreshes:
+        refresh_now(request, note)
+        return
+    worker = ApplyWorker(request, failed, note)
     with heeding_first(worker.stop):
         worker.run()
 

@@ -308,6 +308,8 @@ class Version:
     """Publications have column lists, row filters and schemas, which pg_get_publication_tables tells."""
     gathers_publications = _since(16)
     """The function pg_get_publication_tables takes several publications, and always tells the columns."""
+    copies_binary_rows = _since(16)
+    """Subscribers that ask for values in binary form copy rows so, too."""
     copies_materialized_views = _since(18)
     """COPY TO takes the name of a materialized view."""
     copies_partitioned_tables = _since(19)

@@ -13,7 +13,7 @@ PostgreSQL: libpqwalreceiver.c, streamutil.c, receivelog.c (14 to 19).
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 Row = tuple[str | None, ...]
 
+Wait = Callable[[Sequence[int], Sequence[int]], None]
+"""Waits for a while until a descriptor can be read or written; raises if nothing is to be waited for any more."""
+
 APPLICATION = "headwater"
+
+BLOCK_BYTES = 1 << 18
+"""Data that is copied out is handed on in blocks of about as many bytes."""
 
 _PASSING = ("08", "57P", "53", "55006")
 """Beginnings of SQLSTATEs of which the next attempt may fare better.
@@ -86,6 +92,11 @@ class ReplicationConnection:
         if self.major not in VERSIONS:
             raise ServerError(f"the server is PostgreSQL {self.major}, expected {min(VERSIONS)} to {max(VERSIONS)}")
         return VERSIONS[self.major]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what goes over the socket is not encrypted."""
+        return not self._connection.ssl_in_use and not self._connection.used_gssapi
 
     def close(self) -> None:
         """End the connection."""
@@ -158,6 +169,29 @@ class ReplicationConnection:
             if size < 0:
                 return
             yield bytes(data)
+
+    def blocks(self, wait: Wait) -> Iterator[bytes]:
+        """Take the data that the server copies out, in blocks of several messages, without holding up other threads.
+
+        Args:
+            wait: is called while there is nothing, with what is waited for; it may raise.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        block = bytearray()
+        while True:
+            size, data = self._guarded(self._connection.get_copy_data, 1)
+            if size > 0:
+                block += data
+            if block and (size <= 0 or len(block) >= BLOCK_BYTES):
+                yield bytes(block)
+                block.clear()
+            if size < 0:
+                return
+            if size == 0:
+                wait([self.fileno()], [])
+                self._guarded(self._connection.consume_input)
 
     def finish(self) -> None:
         """Take the results that end a command.

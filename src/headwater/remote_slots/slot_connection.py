@@ -37,7 +37,7 @@ SELECT slot_type, plugin, database, coalesce(two_phase::text, 'f'), wal_status, 
 FROM pg_catalog.pg_replication_slots WHERE slot_name = {}
 """
 _DATABASE = """
-SELECT oid::text, pg_catalog.pg_encoding_to_char(encoding), pg_catalog.current_setting('server_version')
+SELECT oid::text, pg_catalog.pg_encoding_to_char(encoding)
 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
 """
 _PUBLICATIONS = "SELECT pubname FROM pg_catalog.pg_publication WHERE pubname IN ({})"
@@ -116,13 +116,13 @@ def open_slot(address: SlotAddress) -> tuple[ReplicationConnection, SlotFacts]:
 def _facts(connection: ReplicationConnection, address: SlotAddress) -> SlotFacts:
     _ = connection.postgres  # an unknown major is refused before it is asked anything
     ((system, _timeline, flushed, _name),) = connection.rows("IDENTIFY_SYSTEM")
-    ((oid, encoding, _version),) = connection.rows(_DATABASE)
+    ((oid, encoding),) = connection.rows(_DATABASE)
     _require_publications(connection, address)
-    rows = connection.rows(_SLOT.format(_literal(address.slot)))
+    rows = connection.rows(_SLOT.format(literal(address.slot)))
     is_new = not rows
     if is_new:
         _make(connection, address)
-        rows = connection.rows(_SLOT.format(_literal(address.slot)))
+        rows = connection.rows(_SLOT.format(literal(address.slot)))
     confirmed = _checked(rows[0], address, connection)
     assert system is not None
     assert oid is not None
@@ -167,7 +167,7 @@ def _checked(row: tuple[str | None, ...], address: SlotAddress, connection: Repl
 
 
 def _require_publications(connection: ReplicationConnection, address: SlotAddress) -> None:
-    names = ", ".join(_literal(name) for name in address.publications)
+    names = ", ".join(literal(name) for name in address.publications)
     present = {name for (name,) in connection.rows(_PUBLICATIONS.format(names))}
     for name in address.publications:
         if name not in present:
@@ -187,10 +187,10 @@ def start_slot(
         ServerError: the server refuses.
         ConnectionLostError: the connection is lost, or somebody else reads the slot still.
     """
-    names = _literal(",".join(quoted(name) for name in address.publications))
+    names = literal(",".join(quoted(name) for name in address.publications))
     command = f"START_REPLICATION SLOT {quoted(address.slot)} LOGICAL {Lsn(lsn)}"
-    words = "".join(f", {name} {_literal(value)}" for name, value in options.items() if name != "proto_version")
-    version = _literal(options["proto_version"])
+    words = "".join(f", {name} {literal(value)}" for name, value in options.items() if name != "proto_version")
+    version = literal(options["proto_version"])
     connection.start_stream(f"{command} (proto_version {version}, publication_names {names}{words})")
 
 
@@ -210,7 +210,8 @@ def close_quietly(connection: ReplicationConnection) -> None:
     connection.close()
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """Write a text as a constant of SQL, or of a replication command."""
     escaped = text.replace("'", "''").replace("\\", "\\\\")
     return f"E'{escaped}'" if "\\" in text else f"'{escaped}'"
 

@@ -96,10 +96,11 @@ class SlotFeed:
 
     Attributes:
         asks: see above; may be changed.
+        start: LSN from which the slot streams.
     """
 
     def __init__(self, connection: ReplicationConnection, reached: int, *, asks: bool = False) -> None:
-        self._connection, self.asks = connection, asks
+        self._connection, self.asks, self.start = connection, asks, reached
         self._reached = self._given = self._confirmed = reached
         self._data, self._is_inside = bytearray(), False
         self._marks, self._begin = deque[_Mark](), 0

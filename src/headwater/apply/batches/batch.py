@@ -160,10 +160,11 @@ def take_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[i
     return changes, cells
 
 
-def last_commit(messages: Messages) -> tuple[int, int]:
-    """Return END of the last commit record, and its time in microseconds since 2000."""
+def last_commit(messages: Messages) -> tuple[int, int, int]:
+    """Return START and END of the last commit record, and its time in microseconds since 2000."""
     message = messages.message(int(np.flatnonzero(messages.kind == _m.COMMIT)[-1]))
-    return int.from_bytes(message[10:18], "big"), int.from_bytes(message[18:26], "big", signed=True)
+    start, end, time = (int.from_bytes(message[at : at + 8], "big") for at in (2, 10, 18))
+    return start, end, time
 
 
 def whole_part(messages: Messages) -> int:

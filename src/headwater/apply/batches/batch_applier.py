@@ -20,6 +20,7 @@ from headwater.apply.batches.bulk_table import BulkTable, bulk_table
 from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, Unfoldable
 from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.table_states import AppliedTables
 from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.relation_map import RelationMap
@@ -53,6 +54,7 @@ class BatchApplier:
     Args:
         connection: the target's; relations: the source's relations, and tables for them.
         positions: gets what is durable; serial: applies what cannot be folded.
+        tables: says of which tables changes are applied.
         batches: False: all is applied one by one.
 
     Attributes:
@@ -65,11 +67,13 @@ class BatchApplier:
         relations: RelationMap,
         positions: FlushPositions,
         serial: StreamedApplier,
+        tables: AppliedTables,
         *,
         batches: bool = True,
     ) -> None:
         self._connection, self._relations = connection, relations
         self._positions, self._serial, self._batches = positions, serial, batches
+        self._applied = tables
         self._rest = bytearray()
         self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
         self.tried = self.fallbacks = 0
@@ -170,7 +174,7 @@ class BatchApplier:
         if known is None or known[0] is not mapped:
             self._serial.flush()
             known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
-        return known[1]
+        return known[1] if self._applied.is_ready(mapped.oid) else None
 
     def _batch(self, messages: Messages) -> None:
         self.tried += 1
@@ -189,6 +193,8 @@ class BatchApplier:
         tables = {oid: table for oid in oids if (table := self._table(oid)) is not None}
         changes, cells = take_changes(messages, {oid: table.columns for oid, table in tables.items()})
         nets = [(tables[oid], NetChanges(tables[oid], messages.data, own, cells)) for oid, own in changes.items()]
+        start, end, time = last_commit(messages)
+        self._applied.begins(start)
         self._connection.send(_BEGIN)
         checks: list[tuple[int, list[int]]] = []
         for table, net in nets:
@@ -198,7 +204,7 @@ class BatchApplier:
         self._drain()
         if any(counts != [rows] for rows, counts in checks):
             raise _Surprise
-        self._commit(*last_commit(messages))
+        self._commit(end, time)
 
     def _change(self, table: BulkTable, net: NetChanges, checks: list[tuple[int, list[int]]]) -> None:
         role = table.mapped.role

@@ -19,8 +19,11 @@ class Feed(Protocol):
     ) -> None:
         """Let go of the source."""
 
-    def take(self, seconds: float) -> Piece:
+    def take(self, seconds: float, most_bytes: int) -> Piece:
         """Take what has come; wait for some time until there is anything.
+
+        Args:
+            seconds: how long to wait at most; most_bytes: it ends with the transaction that goes beyond, if it can.
 
         Raises:
             HeadwaterError: the source has ended.

@@ -62,6 +62,9 @@ class ApplyRequest:
         run_as_owner: changes are applied as the session's role, rather than as the owner of each table; None for what a
             subscription of the target's major does.
         batches: transactions are applied several at a time, where that comes to the same.
+        copies_data: rows that tables have already are copied first.
+        max_sync_workers: how many tables are copied at a time.
+        copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
     """
 
     slot: SlotAddress
@@ -79,6 +82,10 @@ class ApplyRequest:
     disables_on_error: bool = False
     run_as_owner: bool | None = None
     batches: bool = True
+    copies_data: bool = True
+    max_sync_workers: int = 2
+    copy_connections: int = 2
+    range_blocks: int = 8192
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

@@ -99,7 +99,7 @@ class WalFeed:
         self._thread.join()
         self._block.close()
 
-    def take(self, seconds: float) -> Piece:
+    def take(self, seconds: float, most_bytes: int) -> Piece:  # noqa: ARG002 - pieces are small here
         """Take what has come; wait for some time until there is anything.
 
         Raises:

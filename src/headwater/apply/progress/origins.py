@@ -19,9 +19,10 @@ _NAMED = "SELECT pg_catalog.pg_replication_origin_oid($1)"
 _CREATE = "SELECT pg_catalog.pg_replication_origin_create($1)"
 _DROP = "SELECT pg_catalog.pg_replication_origin_drop($1)"
 _SETUP = "SELECT pg_catalog.pg_replication_origin_session_setup($1)"
-_RESET = "SELECT pg_catalog.pg_replication_origin_session_reset()"
 _PROGRESS = "SELECT pg_catalog.pg_replication_origin_progress($1, $2)"
 _ADVANCE = "SELECT pg_catalog.pg_replication_origin_advance($1, $2)"
+_RESET = "SELECT pg_catalog.pg_replication_origin_session_reset()"
+_MOVE_NOW = "SELECT pg_catalog.pg_replication_origin_xact_setup($1, pg_catalog.now())"
 _MOVE = Statement("SELECT pg_catalog.pg_replication_origin_xact_setup($1, $2)")
 
 FUNCTIONS = (
@@ -54,6 +55,17 @@ class Origin:
 def origin_name(subscription: str, part: str = "") -> str:
     """Return the name of a subscription's origin, or of a part of it."""
     return f"headwater_{subscription}{f'_{part}' if part else ''}"
+
+
+def has_origin(connection: TargetConnection, name: str) -> bool:
+    """Tell whether an origin is there."""
+    return _allowed(connection, _NAMED, (name,)) != [(None,)]
+
+
+def list_origins(connection: TargetConnection, prefix: str) -> list[str]:
+    """List the origins whose names begin so."""
+    rows = connection.rows("SELECT roname FROM pg_catalog.pg_replication_origin")
+    return [str(name) for (name,) in rows if str(name).startswith(prefix)]
 
 
 def ensure_origin(connection: TargetConnection, name: str) -> Origin:
@@ -118,6 +130,11 @@ def move(lsn: int, time: int) -> Bound:
         lsn: END of the source's commit record; time: of that commit, microseconds since 2000-01-01 00:00 UTC.
     """
     return Bound(_MOVE, (str(Lsn(lsn)).encode(), timestamp(time).encode()))
+
+
+def move_now(connection: TargetConnection, lsn: int) -> None:
+    """Move the session's origin with the transaction that it is in, which is none of the source's."""
+    _allowed(connection, _MOVE_NOW, (str(Lsn(lsn)),))
 
 
 def timestamp(time: int) -> str:

@@ -36,6 +36,7 @@ from headwater.apply.incoming.messages import (
 from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.table_states import AllTables, AppliedTables
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker, name_grant
@@ -79,6 +80,7 @@ class SerialApplier:
         origin: the session's.
         positions: gets what is durable.
         missing: is told of rows that are not there.
+        tables: says of which tables changes are applied.
     """
 
     def __init__(
@@ -88,9 +90,11 @@ class SerialApplier:
         origin: Origin,
         positions: FlushPositions,
         missing: Missing = lambda *_: None,
+        tables: AppliedTables | None = None,
     ) -> None:
         self._connection, self._relations, self._origin = connection, relations, origin
         self._positions, self._missing = positions, missing
+        self._tables = tables or AllTables()
         self._remote: RemoteTransaction | None = None
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
@@ -150,7 +154,7 @@ class SerialApplier:
 
     def begin(self, remote: RemoteTransaction) -> None:
         """Begin to apply a transaction, or name it from here on as it is now known."""
-        self._remote = remote
+        self._begins(remote)
 
     def change(self, message: Message) -> None:
         """Apply a change, or what else may stand in a streamed block, to the transaction that was begun.
@@ -209,7 +213,12 @@ class SerialApplier:
         self.flush()
 
     def _begin(self, message: Begin) -> None:
-        self._remote = RemoteTransaction(message.xid, message.final_lsn)
+        self._begins(RemoteTransaction(message.xid, message.final_lsn))
+
+    def _begins(self, remote: RemoteTransaction) -> None:
+        self._remote = remote
+        if remote.finish_lsn is not None:
+            self._tables.begins(remote.finish_lsn)
 
     def _commit(self, message: Commit) -> None:
         remote = self._required()
@@ -222,7 +231,7 @@ class SerialApplier:
         self.commit(message.end_lsn, message.time)
 
     def _begin_prepare(self, message: BeginPrepare) -> None:
-        self._remote = RemoteTransaction(message.xid, message.prepare_lsn)
+        self._begins(RemoteTransaction(message.xid, message.prepare_lsn))
 
     def _prepare(self, message: Prepare) -> None:
         self.prepare(message.xid, message.end_lsn, message.time, "PREPARE")
@@ -274,11 +283,12 @@ class SerialApplier:
         self._relations.announce(message.sent)
 
     def _insert(self, message: Insert) -> None:
-        mapped = self._opened(message.oid, "INSERT")
-        self._change(lambda: insert(mapped, message.new), "INSERT", mapped)
+        if (mapped := self._opened(message.oid, "INSERT")) is not None:
+            self._change(lambda: insert(mapped, message.new), "INSERT", mapped)
 
     def _update(self, message: Update) -> None:
-        mapped = self._opened(message.oid, "UPDATE")
+        if (mapped := self._opened(message.oid, "UPDATE")) is None:
+            return
         self._change(
             lambda: update(mapped, message.old, message.new),
             "UPDATE",
@@ -287,7 +297,8 @@ class SerialApplier:
         )
 
     def _delete(self, message: Delete) -> None:
-        mapped = self._opened(message.oid, "DELETE")
+        if (mapped := self._opened(message.oid, "DELETE")) is None:
+            return
         self._change(
             lambda: delete(mapped, message.old),
             "DELETE",
@@ -300,7 +311,7 @@ class SerialApplier:
             self._missing(mapped, message)
 
     def _truncate(self, message: Truncate) -> None:
-        mapped = [self._opened(oid, "TRUNCATE") for oid in message.oids]
+        mapped = [table for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
         if mapped:
             # Of several owners' tables the session's role empties all, together.
             roles = {relation.role for relation in mapped}
@@ -318,15 +329,26 @@ class SerialApplier:
         if self._remote is None or self._is_open:
             raise DecodingError("ORIGIN message sent out of order", lsn=message.lsn)
 
-    def _opened(self, oid: int, kind: str) -> MappedRelation:
-        self._required()
-        self._ensure_open()
+    def _opened(self, oid: int, kind: str) -> MappedRelation | None:
+        """Return a relation's table, in a transaction; None if its changes are not applied, as it is being copied."""
+        remote = self._required()
         mapped = self._used.get(oid)
         if mapped is None:
             if not self._relations.is_mapped(oid):
                 self.flush()
-            mapped = self._used[oid] = self._relations.mapped(oid, self._about(kind))
+            mapped = self._relations.mapped(oid, self._about(kind))
+            if not self._is_applied(mapped, remote):
+                return None
+            self._ensure_open()
+            self._used[oid] = mapped
         return mapped
+
+    def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
+        if remote.finish_lsn is not None:
+            return self._tables.applies(mapped.oid, remote.finish_lsn)
+        if not self._tables.is_ready(mapped.oid):
+            raise TargetError("a transaction that runs is applied only where all tables are ready", sqlstate="55000")
+        return True
 
     def _change(
         self,

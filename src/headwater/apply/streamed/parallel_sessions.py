@@ -20,6 +20,7 @@ from typing import Self
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.origins import Origin, ensure_origin, use_origin
 from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.table_states import AppliedTables
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import parallel_origin_name
 from headwater.apply.target.connection import TargetConnection
@@ -71,6 +72,7 @@ class ParallelSessions:
         origin: its origin; positions: gets what is durable.
         relations: makes the map of relations of a session.
         failed: is told why there is no session.
+        tables: says of which tables changes are applied.
     """
 
     def __init__(
@@ -81,8 +83,9 @@ class ParallelSessions:
         positions: FlushPositions,
         relations: Callable[[TargetConnection, TargetFacts], RelationMap],
         failed: Failed,
+        tables: AppliedTables,
     ) -> None:
-        self._relations = relations
+        self._relations, self._tables = relations, tables
         self._request, self._main, self._origin, self._positions = request, main, origin, positions
         self._failed, self._is_refused = failed, False
         self._free: list[ParallelSession] = []
@@ -186,7 +189,8 @@ class ParallelSessions:
             connection.close()
             raise
         connection.ends = self._main.ends
-        applier = SerialApplier(connection, self._relations(connection, facts), self._origin, self._positions)
+        relations = self._relations(connection, facts)
+        applier = SerialApplier(connection, relations, self._origin, self._positions, tables=self._tables)
         return ParallelSession(number, connection, applier)
 
     def _set_up(self, connection: TargetConnection, number: int) -> None:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headwater.errors import ConnectionLostError, ServerError, TargetError
+from headwater.receiver.replication_connection import Wait
 from headwater.receiver.server_extra import load_psycopg
 
 if TYPE_CHECKING:
@@ -270,6 +271,88 @@ class TargetConnection:
         if error is not None:
             raise error
         return count
+
+    def begin_copy(self, sql: str, wait: Wait, about: About | None = None) -> None:
+        """Begin COPY FROM STDIN, outside of the pipeline; :meth:`put_copy` and :meth:`end_copy` follow.
+
+        Args:
+            sql: the command.
+            wait: is called again and again while nothing happens, with what is waited for; it may raise.
+            about: says what it is for, should it fail.
+
+        Raises:
+            TargetError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        self._leave()
+        self._guarded(self._connection.send_query, sql.encode())
+        result = self._result(wait)
+        if result.status != self._psycopg.pq.ExecStatus.COPY_IN:
+            self._end_results(result, wait, about)
+            raise ConnectionLostError("the target copies nothing in, expected that it takes data")
+
+    def put_copy(self, data: bytes | memoryview, wait: Wait) -> None:
+        """Send data of a COPY; an error that it leads to is raised by :meth:`end_copy`.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        while not self._guarded(self._connection.put_copy_data, data):
+            self._flush(wait)
+        self._flush(wait)
+
+    def hear_copy(self) -> None:
+        """Take what the server says while data of a COPY goes to it, so that it is not held up by that.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        self._guarded(self._connection.consume_input)
+        self._connection.is_busy()
+
+    def end_copy(self, wait: Wait, about: About | None = None) -> int:
+        """End a COPY, and return how many rows it has copied.
+
+        Raises:
+            TargetError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        while not self._guarded(self._connection.put_copy_end):
+            self._flush(wait)
+        self._flush(wait)
+        return self._end_results(self._result(wait), wait, about)
+
+    def _flush(self, wait: Wait) -> None:
+        # What the server says meanwhile has to be read: it may not read on before.
+        while self._guarded(self._connection.flush):
+            wait([self.fileno()], [self.fileno()])
+            self._guarded(self._connection.consume_input)
+
+    def _result(self, wait: Wait) -> PGresult:
+        self._flush(wait)
+        while self._connection.is_busy():
+            wait([self.fileno()], [])
+            self._guarded(self._connection.consume_input)
+        result: PGresult | None = self._guarded(self._connection.get_result)
+        if result is None:
+            raise ConnectionLostError("the connection to the target is lost: it has ended its answers early")
+        return result
+
+    def _end_results(self, result: PGresult, wait: Wait, about: About | None) -> int:
+        status = self._psycopg.pq.ExecStatus
+        error = self._refusal(result, about) if result.status == status.FATAL_ERROR else None
+        count = int(result.command_tuples or 0)
+        while self._connection.is_busy() or self._guarded(self._connection.get_result) is not None:
+            wait([self.fileno()], [])
+            self._guarded(self._connection.consume_input)
+        if error is not None:
+            raise error
+        return count
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what goes over the socket is not encrypted."""
+        return not self._connection.ssl_in_use and not self._connection.used_gssapi
 
     def fileno(self) -> int:
         """Return the socket, for select."""

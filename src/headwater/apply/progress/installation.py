@@ -1,0 +1,117 @@
+"""The schema ``headwater`` of the target: made at first use, in one transaction, and numbered by its form.
+
+Its tables have what the server keeps in ``pg_subscription`` and ``pg_subscription_rel``, and what it has no place for:
+ranges of tables that are copied. They are written in the transactions that they are about.
+
+Rights: whoever uses it first needs CREATE on the database, or a schema ``headwater`` that belongs to the role. Nothing
+else of the target is made or changed.
+
+Invariant: a form that is not known here is never written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from headwater.apply.target.connection import TargetConnection
+from headwater.errors import ServerError, TargetError
+
+SCHEMA = "headwater"
+FORM = 1
+"""The version of the schema's form that is made and understood."""
+
+_LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
+_HAS_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'headwater'"
+_HAS_FORM = "SELECT pg_catalog.to_regclass('headwater.form') IS NOT NULL"
+_FORM = "SELECT version FROM headwater.form"
+_STATEMENTS = (
+    "CREATE TABLE headwater.form (version int4 NOT NULL)",
+    f"INSERT INTO headwater.form VALUES ({FORM})",
+    """
+    CREATE TABLE headwater.subscription (
+        subid int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        subname text NOT NULL UNIQUE,
+        subslotname text NOT NULL,
+        subpublications text[] NOT NULL,
+        hasslot bool NOT NULL,
+        subtwophasestate "char" NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE headwater.subscription_rel (
+        srsubid int4 NOT NULL REFERENCES headwater.subscription ON DELETE CASCADE,
+        srrelid oid NOT NULL,
+        nspname text NOT NULL,
+        relname text NOT NULL,
+        srsubstate "char" NOT NULL CHECK (srsubstate IN ('i', 'd', 'f', 's', 'r')),
+        srsublsn pg_lsn,
+        PRIMARY KEY (srsubid, srrelid)
+    )
+    """,
+    """
+    CREATE TABLE headwater.subscription_range (
+        srsubid int4 NOT NULL,
+        srrelid oid NOT NULL,
+        first_block int8 NOT NULL,
+        xid int8 NOT NULL,
+        PRIMARY KEY (srsubid, srrelid, first_block),
+        FOREIGN KEY (srsubid, srrelid) REFERENCES headwater.subscription_rel ON DELETE CASCADE
+    )
+    """,
+)
+
+
+@contextmanager
+def transaction(connection: TargetConnection, *, is_durable: bool = False) -> Iterator[None]:
+    """Run statements of a connection in one transaction, which an error rolls back.
+
+    Args:
+        connection: the target's.
+        is_durable: the commit waits for the disk, as something elsewhere that rests on it is done next.
+    """
+    connection.rows("BEGIN")
+    try:
+        if is_durable:
+            connection.rows("SET LOCAL synchronous_commit = local")
+        yield
+    except BaseException:
+        with suppress(ServerError):
+            connection.rows("ROLLBACK")
+        raise
+    connection.rows("COMMIT")
+
+
+def install(connection: TargetConnection) -> None:
+    """Make the schema unless it is there.
+
+    Raises:
+        TargetError: the role may not, or the schema is of a form that is not known here.
+        ConnectionLostError: the target is lost.
+    """
+    if not _is_installed(connection):
+        with transaction(connection):
+            connection.rows(_LOCK)
+            if not _is_installed(connection):
+                _make(connection)
+    ((form,),) = connection.rows(_FORM)
+    if form != str(FORM):
+        text = f"the target's schema headwater is of form {form}, expected {FORM}"
+        raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
+
+
+def _is_installed(connection: TargetConnection) -> bool:
+    return connection.rows(_HAS_FORM) == [("t",)]
+
+
+def _make(connection: TargetConnection) -> None:
+    try:
+        if not connection.rows(_HAS_SCHEMA):
+            connection.rows("CREATE SCHEMA headwater")
+    except TargetError as error:
+        if error.sqlstate != "42501":
+            raise
+        hint = "GRANT CREATE ON DATABASE to the role, or make a schema headwater that it owns"
+        raise TargetError(error.message, sqlstate=error.sqlstate, hint=hint) from None
+    for statement in _STATEMENTS:
+        connection.rows(statement)

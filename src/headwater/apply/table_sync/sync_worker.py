@@ -1,0 +1,223 @@
+"""The copy of one table, and its way until the main worker takes it over: a thread with connections of its own.
+
+In: a table in state i, d or f. First its rows are copied, by the snapshot of a slot that is made for it (d; then f,
+committed together with the rows). Then the changes since are applied from that slot (w, c). That ends at a place beyond
+all that the main worker has begun: it is written (s), and slot and origin are dropped.
+
+Invariants: the rows, the LSN of their snapshot and the state f are committed together; so are the changes that are
+applied and the progress of the table's own origin. Whatever is killed, the next attempt goes on from these: a copy
+that was not committed is begun anew with another slot.
+
+PostgreSQL: tablesync.c (LogicalRepSyncTableStart, process_syncing_tables_for_sync).
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from headwater.apply.incoming.pieces import messages_of
+from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.incoming.slot_source import slot_feed
+from headwater.apply.progress.installation import transaction
+from headwater.apply.progress.origins import (
+    Origin,
+    drop_origin,
+    ensure_origin,
+    leave_origin,
+    list_origins,
+    move_now,
+    progress_of,
+    use_origin,
+)
+from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_table, set_state
+from headwater.apply.progress.table_states import OnlyTable, TableStates
+from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
+from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
+from headwater.apply.table_sync.row_transfer import transfer
+from headwater.apply.table_sync.sync_slots import drop_slot, export_sync_slot, make_sync_slot, open_source
+from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.relations import map_relation
+from headwater.apply.target.session import TargetFacts, open_target
+from headwater.errors import ConnectionLostError
+from headwater.receiver.replication_connection import ReplicationConnection
+from headwater.remote_slots.slot_feed import SlotFeed
+
+WAIT_SECONDS = 0.1
+
+
+class SyncWorker:
+    """A table's worker.
+
+    Args:
+        request: what is asked for; subscription: it; states: shared with the main worker.
+        oid: the table's, on the target.
+        ending: set when it is to end.
+
+    Attributes:
+        is_settled: the threads know the state that the target has.
+    """
+
+    def __init__(
+        self, request: ApplyRequest, subscription: Subscription, states: TableStates, oid: int, ending: threading.Event
+    ) -> None:
+        self._request, self._subscription, self._states = request, subscription, states
+        self._oid, self._ending = oid, ending
+        self._name = subscription.sync_name(oid)
+        self.is_settled = False
+
+    def settle(self) -> None:
+        """Read the state that the target has, which after an error may be another than the threads believe.
+
+        Raises:
+            ServerError: the target refuses, or is lost.
+        """
+        connection, _ = open_target(self._request.target, self._name, self._request.synchronous_commit)
+        with connection:
+            self._read(connection)
+        self.is_settled = True
+
+    def run(self) -> None:
+        """Copy, catch up, and hand the table over.
+
+        Raises:
+            HeadwaterError: something fails; the next attempt goes on from where this one was.
+        """
+        connection, facts = open_target(self._request.target, self._name, self._request.synchronous_commit)
+        with connection:
+            table = self._read(connection)
+            if table is None or table.state in (State.SYNCDONE, State.READY):
+                return
+            origin = ensure_origin(connection, self._name)
+            use_origin(connection, origin)
+            if table.state != State.FINISHEDCOPY:
+                table = self._copy(connection, facts, table)
+            self._catch_up(connection, facts, table, origin)
+            leave_origin(connection)
+            self.is_settled = True
+            self._clean(connection)
+
+    def _read(self, connection: TargetConnection) -> SubscribedTable | None:
+        """Read the state that the target has, and let the threads know."""
+        table = read_table(connection, self._subscription, self._oid)
+        if table is not None:
+            self._states.set(self._oid, table.state, table.lsn)
+        return table
+
+    def _write(self, connection: TargetConnection, state: State, lsn: int) -> None:
+        connection.send(set_state(self._subscription, self._oid, state, lsn))
+        connection.sync()
+        connection.drain()
+
+    def _copy(self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable) -> SubscribedTable:
+        """Copy the rows; return the table in the state behind that."""
+        self._write(connection, State.DATASYNC, 0)
+        self._states.set(self._oid, State.DATASYNC, 0)
+        with open_source(self._request) as source:
+            drop_slot(source, self._name)
+            described = self._described(source, table)
+            mapped = map_relation(connection, facts, described.sent)
+            # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
+            lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
+            if lsn is None:
+                lsn = self._copy_whole(connection, source, table)
+        self._states.set(self._oid, State.FINISHEDCOPY, lsn)
+        return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
+
+    def _described(self, source: ReplicationConnection, table: SubscribedTable) -> SourceTable:
+        return describe_table(source, self._request.slot.publications, table.namespace, table.name)
+
+    def _is_binary(self, source: ReplicationConnection) -> bool:
+        return self._request.binary and source.postgres.copies_binary_rows
+
+    def _copy_whole(self, connection: TargetConnection, source: ReplicationConnection, table: SubscribedTable) -> int:
+        """Copy the table in one transaction; return the LSN of its snapshot."""
+        lsn = make_sync_slot(source, self._name)
+        described = self._described(source, table)  # as the snapshot has it
+        binary = self._is_binary(source)
+        with transaction(connection):
+            transfer(source, described, connection, self._wait, self._about, binary=binary)
+            self._write(connection, State.FINISHEDCOPY, lsn)
+            move_now(connection, lsn)
+        return lsn
+
+    def _copy_ranges(
+        self, connection: TargetConnection, source: ReplicationConnection, table: SourceTable
+    ) -> int | None:
+        """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
+        undo_ranges(connection, self._subscription, self._oid, table.table)
+        request = self._request
+        if request.copy_connections == 1 or table.kind != "r" or not is_empty(connection, table.table):
+            return None
+        if count_blocks(source, table) <= request.range_blocks:
+            return None
+        lsn, snapshot = export_sync_slot(source, self._name)
+        binary = self._is_binary(source)
+        copy = RangeCopy(
+            request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
+        )
+        copy.run()
+        with transaction(connection):
+            forget_ranges(connection, self._subscription, self._oid)
+            self._write(connection, State.FINISHEDCOPY, lsn)
+            move_now(connection, lsn)
+        return lsn
+
+    def _catch_up(
+        self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable, origin: Origin
+    ) -> None:
+        """Apply what came since the copy, until the main worker can go on."""
+        reached = max(progress_of(connection, origin), table.lsn)
+        self._states.set(self._oid, State.SYNCWAIT, reached)
+        with ExitStack() as stack:
+            own = replace(self._request.slot, slot=self._name, creates_slot=False, two_phase=False)
+            request = replace(self._request, slot=own, streaming="off", end=0)
+            feed = stack.enter_context(slot_feed(request, reached))
+            self._states.set(self._oid, State.CATCHUP, reached)
+            positions = FlushPositions(reached)
+            relations = RelationMap(connection, facts)
+            applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
+            done = self._follow(feed, applier, positions)
+        with transaction(connection, is_durable=True):  # The slot is dropped next.
+            self._write(connection, State.SYNCDONE, done)
+        self._states.set(self._oid, State.SYNCDONE, done)
+
+    def _follow(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> int:
+        """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
+        while True:
+            self._check()
+            piece = feed.take(WAIT_SECONDS)
+            for data, lsn in messages_of(piece):
+                applier.apply(data, lsn)
+            if piece.is_whole:
+                applier.flush()
+                positions.passed(piece.reached)
+                if self._states.choose(self._oid, piece.reached):
+                    return piece.reached
+            if positions.waits:
+                applier.look_for_flushed()
+            feed.confirm(positions.durable)
+
+    def _clean(self, connection: TargetConnection) -> None:
+        """Drop the table's slot and origin; what is left by a kill the pool drops."""
+        with open_source(self._request) as source:
+            drop_slot(source, self._name)
+        for name in list_origins(connection, self._name):
+            drop_origin(connection, name)
+
+    def _about(self) -> str:
+        return f'copying rows of a table for replication origin "{self._name}"'
+
+    def _wait(self, reading: Sequence[int], writing: Sequence[int]) -> None:
+        self._check()
+        select.select(reading, writing, [], WAIT_SECONDS)
+
+    def _check(self) -> None:
+        if self._ending.is_set():
+            raise ConnectionLostError("applying ends")
