@@ -295,7 +295,7 @@ SELECT x::text, CASE WHEN s.roident <> 0 THEN s.timestamp END,
 FROM ONLY {} x, pg_xact_commit_timestamp_origin(x.xmin) s LEFT JOIN pg_replication_origin o ON o.roident = s.roident
 ORDER BY 1, 2
 """
-_SEQUENCES = "SELECT sequencename::text, last_value FROM pg_sequences ORDER BY 1"
+_SEQUENCES = "SELECT sequencename::text, last_value FROM pg_sequences WHERE schemaname <> 'headwater' ORDER BY 1"
 _PREPARED = """
 SELECT regexp_replace(gid, '^pg_gid_[0-9]+_', '') FROM pg_prepared_xacts WHERE database = current_database() ORDER BY 1
 """
@@ -306,6 +306,8 @@ _OF_STOCK = "(SELECT 'pg_' || oid FROM pg_subscription WHERE subname = 'stock')"
 def contents_of(server: EmbeddedPostgres, database: str) -> dict[str, list[tuple[Any, ...]]]:
     """Return what a database of the target has: rows with their commit times and origins, and all else by its name."""
     with server.connect(database) as session:
+        # What a prepared transaction has emptied nobody can read.
+        session.execute("SET lock_timeout = '2s'")
         tables = [name for (name,) in session.execute(_TABLES).fetchall()]
         contents = {name: _rows(session, name) for name in tables}
         contents |= {"sequences": session.execute(_SEQUENCES).fetchall()}
@@ -317,7 +319,10 @@ def contents_of(server: EmbeddedPostgres, database: str) -> dict[str, list[tuple
 
 def _rows(session: psycopg.Connection[Any], table: str) -> list[tuple[Any, ...]]:
     # Of rows that are equal any may be changed, and those of zeros of both signs are.
-    rows = session.execute(_ROWS.format(table).encode()).fetchall()
+    try:
+        rows = session.execute(_ROWS.format(table).encode()).fetchall()
+    except psycopg.errors.LockNotAvailable:
+        return [("locked",)]
     return sorted((text.replace(",-0,", ",0,"), *rest) for text, *rest in rows)
 
 

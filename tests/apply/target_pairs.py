@@ -14,6 +14,8 @@ from itertools import count
 from typing import Any
 
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.table_sync.subscribing import subscribe
+from headwater.apply.target.session import open_target
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import ServerError, TargetError
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
@@ -127,12 +129,20 @@ class Pair:
         stock, ours = self.slots()
         self.run(SOURCE, *work)
         expected = self.stock(stock, publication, later, binary=binary)
+        request = self.request(ours, publication, binary=binary, **options)
+        self.subscribe(request)
         self.run(OURS, *later)
-        refusal = self.apply(self.request(ours, publication, binary=binary, **options))
+        refusal = self.apply(request)
         results = [Result(self.rows(STOCK), expected), Result(self.rows(OURS), refusal)]
         self.run(SOURCE, f"DROP PUBLICATION {publication}", f"SELECT pg_drop_replication_slot('{ours}')")
         assert results[1] == results[0]
         return results[0]
+
+    def subscribe(self, request: ApplyRequest) -> None:
+        """Make the subscription of a request, without applying anything."""
+        connection, _ = open_target(request.target, "subscribe")
+        with connection:
+            subscribe(connection, request, lambda _: None)
 
     def apply(self, request: ApplyRequest) -> Refusal | None:
         """Apply as ``headwater apply`` does; return the first error."""

@@ -66,7 +66,7 @@ class ApplyWorker:
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
         self._request, self._failed, self._say = request, failed, say
         self._copies = SyncPool(request, failed, say)
-        self._is_ending = False
+        self._is_ending = self._has_subscribed = False
         self.durable = 0
 
     def stop(self) -> None:
@@ -140,7 +140,8 @@ class ApplyWorker:
     def _from_slot(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
-        subscription = subscribe(connection, request, self._say)
+        subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
+        self._has_subscribed = True
         two_phase = is_two_phase(connection, subscription, request)
         streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)

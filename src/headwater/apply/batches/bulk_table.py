@@ -1,12 +1,17 @@
 """Tables of the target whose changes can be folded, and the statements that change many of their rows at once.
 
 A table is one if each row has a key that is unique, and if nothing on the target sees single changes: no trigger that
-fires for what is replicated. Rows of a table that has further unique indexes, or exclusion constraints, are changed
-once each in a batch: what a change between would have violated is not passed over.
+fires for what is replicated. What the target checks by itself must not be passed over by folding:
+
+- With further unique indexes, or exclusion constraints, the order of changes is seen. Only inserts alone, or deletes
+  alone, are folded then.
+- Where a value may be refused (CHECK, NOT NULL beside the key, another type than the source's), values between are
+  seen. No row is folded then that has several changes.
+- Tables with columns of domains, or of generated values, are left out.
 
 PostgreSQL: arrays as of array_in; COPY FROM in its text format.
 
-Known gaps: a CHECK of the target's own sees the last values of a row alone. Values in binary form are not taken.
+Known gap: values in binary form are not taken.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from dataclasses import dataclass, field
 from headwater.apply.target.connection import Statement, TargetConnection
 from headwater.apply.target.lookup import Lookup
 from headwater.apply.target.relations import TABLE, MappedRelation
+from headwater.plugins.pgoutput.protocol import FIRST_GENBKI_OBJECT_ID
 from headwater.receiver.replication_connection import quoted
 
 TEXT_ARRAY = 1009
@@ -26,13 +32,19 @@ _FACTS = """
 SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
                    WHERE tgrelid = $1::oid AND tgenabled IN ('R', 'A') AND NOT tgisinternal)
        AND NOT EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE ev_class = $1::oid AND ev_enabled IN ('R', 'A')),
-       (SELECT pg_catalog.count(*) FROM pg_catalog.pg_index
-        WHERE indrelid = $1::oid AND (indisunique OR indisexclusion))
+       (SELECT pg_catalog.count(*) > 1 FROM pg_catalog.pg_index
+        WHERE indrelid = $1::oid AND (indisunique OR indisexclusion)),
+       EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = $1::oid AND contype = 'c'),
+       EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = $1::oid AND attgenerated <> '')
+"""
+_COLUMNS = """
+SELECT attname, atttypmod, attnotnull FROM pg_catalog.pg_attribute
+WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped
 """
 _TYPES = """
 SELECT t.oid, pg_catalog.format_type(t.oid, NULL),
        CASE WHEN t.typdelim = ',' AND NOT (t.typcategory = 'A') AND t.typtype IN ('b', 'e')
-            THEN t.typarray ELSE 0 END
+            THEN t.typarray ELSE 0 END, t.typtype = 'd'
 FROM pg_catalog.pg_type t WHERE t.oid = ANY ($1::oid[])
 """
 
@@ -52,13 +64,15 @@ class BulkTable:
     Attributes:
         mapped: it; keys: places of the key's columns among those that are sent.
         types: of the columns that are sent.
-        has_more_keys: it has further unique indexes, or exclusion constraints.
+        sees_order: it has further unique indexes, or exclusion constraints.
+        sees_values: it may refuse values that the source has taken.
     """
 
     mapped: MappedRelation
     keys: tuple[int, ...]
     types: tuple[_Type, ...]
-    has_more_keys: bool
+    sees_order: bool
+    sees_values: bool
     _made: dict[object, Statement] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -141,12 +155,37 @@ def bulk_table(connection: TargetConnection, mapped: MappedRelation) -> BulkTabl
     keys = _keys(mapped)
     if keys is None:
         return None
-    ((sees_nothing, unique),) = connection.rows(_FACTS, (str(mapped.oid),))
-    if sees_nothing != "t":
+    ((sees_nothing, sees_order, has_checks, has_generated),) = connection.rows(_FACTS, (str(mapped.oid),))
+    if sees_nothing != "t" or has_generated == "t":
         return None
     rows = connection.rows(_TYPES, ("{" + ",".join(map(str, mapped.types)) + "}",))
-    types = {int(oid or 0): _Type(name or "", int(array or 0)) for oid, name, array in rows}
-    return BulkTable(mapped, keys, tuple(types[oid] for oid in mapped.types), int(unique or 0) > 1)
+    if any(is_domain == "t" for _, _, _, is_domain in rows):
+        return None
+    types = {int(oid or 0): _Type(name or "", int(array or 0)) for oid, name, array, _ in rows}
+    own = tuple(types[oid] for oid in mapped.types)
+    sees_values = has_checks == "t" or _may_refuse(connection, mapped, keys)
+    return BulkTable(mapped, keys, own, sees_order == "t", sees_values)
+
+
+def _may_refuse(connection: TargetConnection, mapped: MappedRelation, keys: Sequence[int]) -> bool:
+    """Tell whether a column may refuse a value that the source's has taken."""
+    facts = {
+        name: (int(typmod or -1), is_required == "t") for name, typmod, is_required in _columns(connection, mapped)
+    }
+    for at, column in enumerate(mapped.sent.columns):
+        typmod, is_required = facts[column.name]
+        is_same = mapped.types[at] == column.type_oid < FIRST_GENBKI_OBJECT_ID and typmod == column.typmod
+        if not is_same or (is_required and at not in keys):
+            return True
+    return any(is_required for name, (_, is_required) in facts.items() if name not in _names(mapped))
+
+
+def _columns(connection: TargetConnection, mapped: MappedRelation) -> list[tuple[str | None, ...]]:
+    return connection.rows(_COLUMNS, (str(mapped.oid),))
+
+
+def _names(mapped: MappedRelation) -> set[str]:
+    return {column.name for column in mapped.sent.columns}
 
 
 def _keys(mapped: MappedRelation) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from headwater.apply.batches import _folding as _f
 from headwater.apply.batches.batch import Cells, TableChanges
 from headwater.apply.batches.bulk_table import BulkTable
 from headwater.apply.target.connection import Bound, Statement
+from headwater.rows.items import UPDATE
 
 COPY_ROWS = 200
 """Rows from which on inserts go by COPY, which the pipeline has to be left for."""
@@ -70,7 +71,11 @@ class NetChanges:
         if rows < 0:
             raise Unfoldable
         self._flags = flags[:rows]
-        if table.has_more_keys and (self._flags & _f.SEVERAL).any():
+        # Changes are put into another order, and values between are passed over.
+        kinds = set(np.unique(changes.kind).tolist())
+        if table.sees_order and (len(kinds) > 1 or UPDATE in kinds):
+            raise Unfoldable
+        if table.sees_values and (self._flags & _f.SEVERAL).any():
             raise Unfoldable
 
     def statements(self) -> Iterator[Counted | Copied]:

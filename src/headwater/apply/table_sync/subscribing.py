@@ -12,7 +12,7 @@ PostgreSQL: subscriptioncmds.c (CreateSubscription, AlterSubscription_refresh).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headwater.apply.incoming.requests import ApplyRequest
@@ -57,11 +57,12 @@ _KINDS = {
 _HINT_SLOT = "--no-create-slot uses the slot that is there, --slot names another"
 
 
-def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say) -> Subscription:
+def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say, *, refreshes: bool = True) -> Subscription:
     """Return the subscription, which is made if there is none of that name, and refreshed if there is.
 
     Args:
         connection: the target's; request: what is asked for; say: is told of what is made, in the server's words.
+        refreshes: False: one that is there stays as it is.
 
     Raises:
         ServerError: a server refuses, a table is missing, or a slot of that name is there already.
@@ -74,7 +75,8 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say) -> 
             subscription = _create(connection, source, request)
         else:
             _check(subscription, request)
-            refresh(connection, source, subscription, request, say)
+            if refreshes:
+                refresh(connection, source, subscription, request, say)
         if not subscription.has_slot:
             _make_slot(connection, source, subscription, say)
         elif not has_slot(source, subscription.slot):
@@ -121,16 +123,17 @@ def refresh(
 ) -> None:
     """Add tables that have come to the publications, and remove those that have left them.
 
-    A table that the target does not have is told of, and not added.
+    A table that the target does not have, or no longer has, is told of, and neither added nor removed.
 
     Raises:
         ServerError: a server refuses.
         ConnectionLostError: a server is lost.
     """
-    published = _local_tables(connection, source, subscription, request, say)
+    names = list_tables(source, request.slot.publications)
+    published = _local_tables(connection, names, subscription, say)
     present = read_tables(connection, subscription)
     for table in present:
-        if table.oid not in published:
+        if table.oid not in published and (table.namespace, table.name) not in names:
             _remove(connection, source, subscription, table)
             say(f'table "{table.namespace}.{table.name}" removed from subscription "{subscription.name}"')
     for oid in sorted(published.keys() - {table.oid for table in present}):
@@ -146,15 +149,11 @@ def refresh(
 
 
 def _local_tables(
-    connection: TargetConnection,
-    source: ReplicationConnection,
-    subscription: Subscription,
-    request: ApplyRequest,
-    say: Say,
+    connection: TargetConnection, names: Iterable[tuple[str, str]], subscription: Subscription, say: Say
 ) -> dict[int, tuple[str, str]]:
     """Return the names of the published tables that the target has, by their OIDs there."""
     tables = {}
-    for namespace, name in list_tables(source, request.slot.publications):
+    for namespace, name in names:
         try:
             tables[_local_table(connection, namespace, name)] = (namespace, name)
         except TargetError as error:
