@@ -33,7 +33,15 @@ ROOMS += [
 ]
 ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
-ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender", "walsender/catalog_layer", "apply"]
+ROOMS += [
+    "local_servers",
+    "demo",
+    "walsender/catalog_server",
+    "walsender/backups",
+    "walsender",
+    "walsender/catalog_layer",
+    "apply",
+]
 ROOMS += ["cli/process", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
