@@ -126,12 +126,9 @@ def _flag(name: str, value: Value) -> bool:
 
 
 def _rate(value: Value) -> int:
-    if value is None:
+    if not isinstance(value, int):
         raise _syntax_error("max_rate requires a numeric value")
-    try:
-        rate = int(value)
-    except ValueError:
-        raise SessionError(f'invalid input syntax for type bigint: "{value}"', sqlstate="22P02") from None
+    rate = value
     if not LEAST_RATE <= rate <= MOST_RATE:
         raise SessionError(
             f'{rate} is outside the valid range for parameter "MAX_RATE" ({LEAST_RATE} .. {MOST_RATE})',
@@ -178,7 +175,7 @@ def _check_together(values: dict[str, bool | str | int]) -> None:
     if target is None and "target_detail" in values:
         raise _syntax_error("target detail cannot be used without target")
     if target is not None and target not in ("client", "server", "blackhole"):
-        raise _syntax_error(f'unrecognized target: "{target}"')
+        raise SessionError(f'unrecognized target: "{target}"', sqlstate=FEATURE_NOT_SUPPORTED)
     if target in ("client", "blackhole") and "target_detail" in values:
         raise _syntax_error(f'target "{target}" does not accept a target detail')
     if target == "server" and "target_detail" not in values:
