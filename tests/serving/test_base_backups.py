@@ -155,6 +155,15 @@ def test_archives_have_what_the_manifest_lists(tmp_path: Path) -> None:
             verify = [str(client("pg_verifybackup", 18)), "--no-parse-wal", str(tmp_path / "tar")]
             checked = subprocess.run(verify, capture_output=True, text=True, check=False)
             assert checked.returncode == 0, checked.stdout + checked.stderr
+            place = next((catalog / "pg_tblspc").iterdir())
+            mapped = ("-T", f"{place}={tmp_path / 'space'}")
+            taken = take(serving, 18, tmp_path / "plain", "-X", "fetch", *mapped)
+            assert taken.returncode == 0, taken.stderr
+            assert (tmp_path / "plain" / "pg_tblspc" / place.name).resolve() == tmp_path / "space"
+            checked = subprocess.run(
+                [*verify[:2], str(tmp_path / "plain")], capture_output=True, text=True, check=False
+            )
+            assert checked.returncode == 0, checked.stdout + checked.stderr
             with connected(**places(server, serving, replication="true")[1]) as connection:
                 for options in ("TARGET 'blackhole'", "COMPRESSION 'gzip'"):
                     assert "0A000" in str(answer_of(connection, f"BASE_BACKUP ({options})"))
