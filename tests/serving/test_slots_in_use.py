@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from psycopg import pq
@@ -123,3 +125,17 @@ def test_a_name_that_was_a_temporary_slots_belongs_to_who_takes_it(environments:
         second.finish()
     assert answers[0] == answers[1]
     assert answers[0][2][0] == ""
+
+
+def test_a_second_service_on_the_same_slots_is_refused(tmp_path: Path) -> None:
+    with small_server(18) as server:
+        catalog = backup_of(server, tmp_path / "base")
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            connection = connected(serving.environment())
+            assert done(connection, "CREATE_REPLICATION_SLOT mine TEMPORARY LOGICAL test_decoding")[0] == ""
+            with pytest.raises(AssertionError, match=f"the process {serving.pid} serves the slots"):
+                Serving(server.wal_directory, catalog, tmp_path / "slots").start()
+            assert done(connection, "DROP_REPLICATION_SLOT mine")[0] == ""
+            connection.finish()
+            serving.stop(signal.SIGKILL)
+            serving.start()

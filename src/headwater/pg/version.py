@@ -300,6 +300,8 @@ class Version:
     """A library that is no output plugin is refused by name, whether it exists or not."""
     alters_two_phase = _since(18)
     """ALTER_REPLICATION_SLOT knows TWO_PHASE."""
+    names_system_in_manifest = _since(17)
+    """A backup's manifest is of version 2, which has the system identifier (backup_manifest.c)."""
     copies_archives_in_one = _since(15)
     """BASE_BACKUP sends all archives in one stream, each whole; before, a stream an archive, without its end."""
 

@@ -1,19 +1,25 @@
 """The commands of replication but for START_REPLICATION: what is asked of the cluster and its slots, answered.
 
 PostgreSQL: exec_replication_command, IdentifySystem, ReadReplicationSlot, CreateReplicationSlot (walsender.c).
-Known gap: BASE_BACKUP.
 """
 
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Iterator
+from pathlib import Path
 
 from headwater.errors import SessionError
 from headwater.pg.lsn import lsn_text
-from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
+from headwater.pg.sqlstates import (
+    ACTIVE_SQL_TRANSACTION,
+    FEATURE_NOT_SUPPORTED,
+    INSUFFICIENT_PRIVILEGE,
+)
 from headwater.protocol.backend_messages import IDLE, command_complete
 from headwater.protocol.replication_commands import (
     AlterReplicationSlot,
+    BaseBackup,
     Command,
     CreateReplicationSlot,
     DropReplicationSlot,
@@ -22,6 +28,10 @@ from headwater.protocol.replication_commands import (
     Show,
     TimelineHistory,
 )
+from headwater.walsender.backups.backup_at_hand import BackupAtHand, Entry
+from headwater.walsender.backups.backup_messages import SentBackup
+from headwater.walsender.backups.backup_options import backup_options
+from headwater.walsender.backups.backup_wal import wal_of_backup
 from headwater.walsender.replies import (
     created_slot,
     history_columns,
@@ -75,7 +85,33 @@ class ReplicationCommands:
         if isinstance(command, TimelineHistory):
             self._context.connection.send(history_columns(cluster.version))
             return timeline_history(*await to_thread(lambda: cluster.timeline_history(command.timeline)))
+        if isinstance(command, BaseBackup):
+            return await to_thread(lambda: self._base_backup(command))
         raise SessionError(f"{type(command).__name__} is not supported", sqlstate=FEATURE_NOT_SUPPORTED)
+
+    def _base_backup(self, command: BaseBackup) -> bytes:
+        """Send the base backup at hand, but for the end of the answer, which is returned; runs in a thread."""
+        if self._context.statements.transaction.status != IDLE:
+            raise SessionError("BASE_BACKUP cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION)
+        if not self._context.statements.user.may_copy_all:
+            raise SessionError("permission denied to take a base backup", sqlstate=INSUFFICIENT_PRIVILEGE)
+        cluster = self._context.served.cluster
+        options, root = backup_options(command.options, cluster.version), Path(cluster.source.catalog)
+        backup = BackupAtHand(root)
+        directory = cluster.look_at(backup.start, backup.timeline)
+
+        def wal() -> Iterator[Entry]:
+            history = [cluster.timeline_history(backup.timeline)] if backup.timeline > 1 else []
+            return wal_of_backup(root, directory, (backup.timeline, backup.start, backup.end), history)
+
+        sent = SentBackup(backup, options, cluster.version, cluster.system_identifier, wal)
+        return self._context.send_pieces(self._watched(sent.messages())) + command_complete("BASE_BACKUP")
+
+    def _watched(self, messages: Iterator[bytes]) -> Iterator[bytes]:
+        """Give messages as long as nobody cancels the command."""
+        for data in messages:
+            self._context.check_canceled()
+            yield data
 
     def _read(self, command: ReadReplicationSlot) -> bytes:
         cluster, slots = self._context.served.cluster, self._context.served.slots

@@ -11,13 +11,16 @@ Known gap: slots that other processes make in the directory do not count beside 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
+from headwater.base.locks import lock, open_lock
 from headwater.base.system_errors import errors_as
 from headwater.errors import SessionError, SlotError, SlotInUseError
 from headwater.pg.sqlstates import (
@@ -35,6 +38,8 @@ from headwater.walsender.sessions.clock import now
 
 _VALID = re.compile(r"[a-z0-9_]+")
 _TEMPORARY = ".temporary"
+_HELD = ".service"
+"""The file that a service locks; it has its PID."""
 
 LOOK_SECONDS = 0.1
 """After which who waits for a slot looks whether it is to go on waiting."""
@@ -58,6 +63,27 @@ def check_slot_name(name: str) -> None:
         )
 
 
+def _held(directory: Path) -> IO[str]:
+    """Hold a directory of slots for this service: as long as the file is open.
+
+    Raises:
+        SlotInUseError: another service has it; OSError: the file cannot be written.
+    """
+    file = os.fdopen(open_lock(directory / _HELD), "r+")
+    if not lock(file.fileno()):
+        with file:
+            pid = file.read().strip()
+        raise SlotInUseError(
+            f"the process {pid or 'of another service'} serves the slots of this directory",
+            file=str(directory),
+            hint="give each service a directory of its own, or end the other one",
+        )
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
 class ServedSlots:
     """The slots of a directory.
 
@@ -67,6 +93,7 @@ class ServedSlots:
         limit_name: what the setting of that is called in a hint.
 
     Raises:
+        SlotInUseError: another service has it.
         SlotError: it cannot be made, or what others have left in it does not go.
     """
 
@@ -80,6 +107,7 @@ class ServedSlots:
         self._owners: dict[str, int] = {}
         with errors_as(SlotError, "make directory", directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._held = _held(directory)
             for left in directory.glob(f"*{_TEMPORARY}"):
                 shutil.rmtree(left)
 

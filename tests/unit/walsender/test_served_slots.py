@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from headwater.errors import SessionError, SlotError
+from headwater.errors import SessionError, SlotError, SlotInUseError
 from headwater.slots.slot import Slot, SlotRequest
 from headwater.walsender.served_slots import ServedSlots
 
@@ -84,3 +85,18 @@ def test_waiting_ends_as_it_is_told_to(tmp_path: Path) -> None:
             slots.drop("there", MAKER)
     slots.drop("there", MAKER, canceled)
     assert slots.names() == []
+
+
+def test_a_second_service_is_refused_and_temporary_slots_stay(tmp_path: Path) -> None:
+    slots = slots_in(tmp_path)
+    slots.create("temporary", SLOT, MAKER, True)
+    with pytest.raises(SlotInUseError, match=f"the process {os.getpid()} serves"):
+        slots_in(tmp_path)
+    assert slots.names() == ["temporary", "there"]
+
+
+def test_a_service_that_has_ended_holds_nothing(tmp_path: Path) -> None:
+    slots = slots_in(tmp_path)
+    del slots
+    again = ServedSlots(tmp_path / "slots", 4, "max_replication_slots")
+    assert again.names() == ["there"]

@@ -55,6 +55,9 @@ _BLANKS = " \t\r"
 _CIDR = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", re.ASCII)
 _MOST_DIGITS = 18
 _TEXT = "utf-8", "surrogateescape"
+_SCRAM = "write scram-sha-256: passwords of users of the service are kept as SCRAM verifiers alone"
+_INSTEAD = {"md5": _SCRAM, "password": _SCRAM}
+"""What to write in place of a method that others have."""
 
 
 class Method(Enum):
@@ -348,7 +351,7 @@ class _RuleLine:
         missing = "end-of-line before authentication method"
         name = self._single(at, missing, "multiple values specified for authentication type").text
         if name in _OTHER_METHODS:
-            self._refuse(f'authentication method "{name}" is not supported')
+            self._refuse(f'authentication method "{name}" is not supported', _INSTEAD.get(name))
         if name not in {method.value for method in Method}:
             self._refuse(f'invalid authentication method "{name}"')
         method = Method(name)
@@ -373,5 +376,5 @@ class _RuleLine:
             self._refuse(missing)
         return self.fields[at]
 
-    def _refuse(self, message: str) -> NoReturn:
-        raise AccessError(f"line {self.number}: {message}", file=self.file)
+    def _refuse(self, message: str, hint: str | None = None) -> NoReturn:
+        raise AccessError(f"line {self.number}: {message}", file=self.file, hint=hint)
