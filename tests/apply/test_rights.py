@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from apply.target_pairs import OURS, SOURCE, Pair, Refusal, pair_of
-from headwater.apply.progress.origins import FUNCTIONS
+from headwater.apply.target.grants import FUNCTIONS
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import HeadwaterError, ServerError
 from serving.service import wait_until

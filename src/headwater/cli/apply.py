@@ -29,9 +29,9 @@ class ApplyFlags:
         help="Connection string or URI of the publisher, or of headwater serve; the role needs REPLICATION.",
     )
     log: SourceFlags = from_flags(SourceFlags, without=("start", "end"), optional=("wal", "catalog"))
-    slots: Path | None = from_flag(
+    slots: str | None = from_flag(
         "--slots",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="DIR",
         help="With --wal: directory of slots, in which the subscription's is, and is made.",
     )
@@ -237,4 +237,4 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
     request = flags.log.request(
         settings, plugin="pgoutput", options=options, two_phase=slot.two_phase, slot=slot.slot, makes_slot=True
     )
-    return WalSlot(request, flags.slots, slot.slot, partial(flags.tasks.choose, lambda *_: None))
+    return WalSlot(request, Path(flags.slots), slot.slot, partial(flags.tasks.choose, lambda *_: None))

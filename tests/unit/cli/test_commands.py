@@ -25,6 +25,7 @@ LISTING = f"import atexit, sys; atexit.register(lambda: print('loaded:', [m for 
 
 
 WITHOUT_FLAGS = {
+    "apply": {"start"},
     "land": {"start"},
     "lake resume": {"database", "server_version", "start", "end", "jsonb", "on_table_error"},
     "lake reload": {"database", "server_version", "start", "end", "jsonb", "on_table_error"},

@@ -58,11 +58,11 @@ def _hash(data: Bytes, first: Int, keys: Int32s, cells: Cells) -> Int:
 
 
 @borrowing_kernel
-def _same(data: Bytes, one: Int, other: Int, keys: Int32s, cells: Cells) -> bool:
+def _same(data: Bytes, left_row: Int, right_row: Int, keys: Int32s, cells: Cells) -> bool:
     """Tell whether two rows have the same key."""
     _, starts, lengths = cells
     for key in range(len(keys)):
-        left, right = one + keys[key], other + keys[key]
+        left, right = left_row + keys[key], right_row + keys[key]
         if lengths[left] != lengths[right]:
             return False
         for at in range(lengths[left]):

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.apply.batches._folding import relations_of
-from headwater.errors import DecodingError
-from headwater.remote_slots import _message_parts as _m
+from headwater.remote_slots.framed_messages import COMMIT, Cells, Found, find_messages, take_changes
 from headwater.rows.items import DELETE
 
 _PLAIN = np.frombuffer(b"BCIUDYOM", np.uint8)
@@ -44,14 +43,10 @@ class Messages:
             DecodingError: they are not whole.
         """
         own = np.frombuffer(data, np.uint8)
-        count = int(_m.count_messages(own))
-        if count < 0:
-            raise DecodingError("a piece of a slot's stream is not made of whole messages")
-        kind, lsn, oid = np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
-        start, end = np.empty(count, np.int64), np.empty(count, np.int64)
-        _m.find_messages(own, kind, start, end, lsn)
-        relations_of(own, kind, start, oid)
-        return cls(own, kind, start, end, lsn, oid)
+        messages = find_messages(own)
+        oid = np.empty(len(messages.kind), np.int64)
+        relations_of(own, messages.kind, messages.start, oid)
+        return cls(own, *messages, oid)
 
     def part(self, first: int, last: int) -> Messages:
         """Return the messages from one up to another, over the same data."""
@@ -90,7 +85,7 @@ class Messages:
         Args:
             odd: see :meth:`is_odd`; most: changes after which a batch ends.
         """
-        ends = np.flatnonzero(self.kind == _m.COMMIT) + 1
+        ends = np.flatnonzero(self.kind == COMMIT) + 1
         starts = np.concatenate([[0], ends[:-1]])
         is_odd = np.add.reduceat(odd, starts) > 0
         sizes = np.add.reduceat(self.oid != 0, starts)
@@ -115,10 +110,7 @@ class TableChanges:
     first: NDArray[np.int64]
 
 
-Cells = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]
-
-
-def take_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[int, TableChanges], Cells]:
+def table_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[int, TableChanges], Cells]:
     """Take the changes of plain transactions apart.
 
     Args:
@@ -132,60 +124,24 @@ def take_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[i
     """
     oids = np.array(sorted(columns), np.int64)
     natts = np.array([columns[int(oid)] for oid in oids], np.int32)
-    begins = np.cumsum(np.concatenate([[0], natts])).astype(np.int32)
-    places = np.concatenate([np.empty(0, np.int32), *(np.arange(count, dtype=np.int32) for count in natts)])
-    shapes = begins, natts, natts, places
-    versions = np.arange(len(oids), dtype=np.int32)
-    count = len(messages.kind)
-    none = np.full(count, -1, np.int32)
-    found = messages.kind, messages.start, messages.end
-    wrong, room = _m.count_cells(
-        messages.data, found, none, (oids, versions.copy()), natts, np.zeros(len(oids), np.bool_)
-    )
-    if wrong != _m.DONE:
-        raise DecodingError("a slot has a change that was not announced", lsn=int(messages.lsn[wrong]))
-    items = _room(count)
-    cells = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int32)
-    wrong, made, _ = _m.take_changes(
-        messages.data, (*found, messages.lsn), none, (oids, versions), shapes, none, none, items, cells
-    )
-    if wrong != _m.DONE:
-        raise DecodingError("a slot's change is malformed, or binary", lsn=int(messages.lsn[wrong]))
-    kinds, layouts = items[0][:made], items[3][:made]
-    first = np.where(kinds == DELETE, items[6][:made], items[5][:made])
-    changes = {}
-    for version in np.unique(layouts).tolist():
-        chosen = layouts == version
-        changes[int(oids[version])] = TableChanges(kinds[chosen], first[chosen])
-    return changes, cells
+    lying = Found(messages.kind, messages.start, messages.end, messages.lsn)
+    changes = take_changes(messages.data, lying, oids, natts)
+    first = np.where(changes.kind == DELETE, changes.old, changes.new)
+    tables = {}
+    for version in np.unique(changes.version).tolist():
+        chosen = changes.version == version
+        tables[int(oids[version])] = TableChanges(changes.kind[chosen], first[chosen])
+    return tables, changes.cells
 
 
 def last_commit(messages: Messages) -> tuple[int, int, int]:
     """Return START and END of the last commit record, and its time in microseconds since 2000."""
-    message = messages.message(int(np.flatnonzero(messages.kind == _m.COMMIT)[-1]))
+    message = messages.message(int(np.flatnonzero(messages.kind == COMMIT)[-1]))
     start, end, time = (int.from_bytes(message[at : at + 8], "big") for at in (2, 10, 18))
     return start, end, time
 
 
 def whole_part(messages: Messages) -> int:
     """Return how many messages there are up to the last commit."""
-    ends = np.flatnonzero(messages.kind == _m.COMMIT)
+    ends = np.flatnonzero(messages.kind == COMMIT)
     return int(ends[-1]) + 1 if len(ends) else 0
-
-
-_Room = tuple[
-    NDArray[np.uint8],
-    NDArray[np.int32],
-    NDArray[np.int64],
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    NDArray[np.int64],
-    NDArray[np.int64],
-]
-
-
-def _room(count: int) -> _Room:
-    kinds, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
-    transactions, layouts = np.empty(count, np.int32), np.empty(count, np.int32)
-    new, old = np.empty(count, np.int64), np.empty(count, np.int64)
-    return kinds, transactions, np.empty(count, np.int64), layouts, flags, new, old

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from headwater.apply.batches.batch import Messages, last_commit, take_changes, whole_part
+from headwater.apply.batches.batch import Messages, last_commit, table_changes, whole_part
 from headwater.apply.batches.bulk_table import BulkTable, bulk_table
 from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, Unfoldable
 from headwater.apply.progress.origins import move
@@ -28,8 +28,8 @@ from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import NO_ROLE, become
 from headwater.errors import ConnectionLostError, DecodingError, TargetError
 from headwater.pg.lsn import Lsn
-from headwater.remote_slots import _message_parts as _m
 from headwater.remote_slots.announced_relations import SentRelation
+from headwater.remote_slots.framed_messages import HEADER_BYTES, RELATION, TYPE
 
 MOST_CHANGES = 100_000
 """Changes after which a batch ends."""
@@ -117,7 +117,7 @@ class BatchApplier:
 
     @staticmethod
     def _bytes_before(messages: Messages, number: int) -> int:
-        return len(messages.data) if number == len(messages.kind) else int(messages.start[number]) - _m.HEADER_BYTES
+        return len(messages.data) if number == len(messages.kind) else int(messages.start[number]) - HEADER_BYTES
 
     def _go_on(self, messages: Messages) -> int:
         """Go on with a transaction that is applied as it comes; return how many messages that are."""
@@ -155,11 +155,11 @@ class BatchApplier:
 
     def _pass_over_known(self, messages: Messages) -> None:
         """Take announcements of what is known for nothing."""
-        for number in np.flatnonzero(messages.kind == _m.RELATION).tolist():
+        for number in np.flatnonzero(messages.kind == RELATION).tolist():
             with suppress(DecodingError):
                 sent = SentRelation.parse(messages.message(number), int(messages.lsn[number]))
                 if self._relations.sent(sent.oid) == sent:
-                    messages.kind[number] = _m.TYPE
+                    messages.kind[number] = TYPE
 
     def _one_by_one(self, messages: Messages) -> None:
         for message, lsn in messages:
@@ -191,7 +191,7 @@ class BatchApplier:
     def _apply_folded(self, messages: Messages) -> None:
         oids = [int(oid) for oid in np.unique(messages.oid) if oid > 0]
         tables = {oid: table for oid in oids if (table := self._table(oid)) is not None}
-        changes, cells = take_changes(messages, {oid: table.columns for oid, table in tables.items()})
+        changes, cells = table_changes(messages, {oid: table.columns for oid, table in tables.items()})
         nets = [(tables[oid], NetChanges(tables[oid], messages.data, own, cells)) for oid, own in changes.items()]
         start, end, time = last_commit(messages)
         self._applied.begins(start)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.apply.batches import _folding as _f
-from headwater.apply.batches.batch import Cells, TableChanges
+from headwater.apply.batches.batch import TableChanges
 from headwater.apply.batches.bulk_table import BulkTable
 from headwater.apply.target.connection import Bound, Statement
+from headwater.remote_slots.framed_messages import Cells
 from headwater.rows.items import UPDATE
 
 COPY_ROWS = 200

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
+from headwater.apply.target.grants import FUNCTIONS
 from headwater.errors import ServerError
 from headwater.pg.lsn import Lsn
 
@@ -25,17 +26,6 @@ _RESET = "SELECT pg_catalog.pg_replication_origin_session_reset()"
 _MOVE_NOW = "SELECT pg_catalog.pg_replication_origin_xact_setup($1, pg_catalog.now())"
 _MOVE = Statement("SELECT pg_catalog.pg_replication_origin_xact_setup($1, $2)")
 
-FUNCTIONS = (
-    "pg_replication_origin_oid(text)",
-    "pg_replication_origin_create(text)",
-    "pg_replication_origin_drop(text)",
-    "pg_replication_origin_session_setup(text)",
-    "pg_replication_origin_session_reset()",
-    "pg_replication_origin_progress(text, boolean)",
-    "pg_replication_origin_advance(text, pg_lsn)",
-    "pg_replication_origin_xact_setup(pg_lsn, timestamptz)",
-)
-"""What the role has to be allowed to execute, unless it is a superuser."""
 
 _REFUSED = "42501"
 

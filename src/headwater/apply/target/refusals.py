@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from headwater.apply.progress.origins import FUNCTIONS
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
+from headwater.apply.target.grants import FUNCTIONS
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
 from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.statements import column_of
