@@ -16,7 +16,6 @@ from headwater.apply.target.session import open_target
 from headwater.apply.target.statements import delete, update
 from headwater.remote_slots.announced_relations import SentColumn, SentRelation
 
-MAJORS = (14, 16, 18)
 FULL = "ALTER TABLE s.t REPLICA IDENTITY FULL"
 NONE = "ALTER TABLE s.t REPLICA IDENTITY NOTHING"
 
@@ -115,7 +114,14 @@ CASES: dict[str, tuple[str, str, str]] = {
 ERRORS = {"a type without equality"}
 
 
-@pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}")
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(14, id="pg14", marks=pytest.mark.slow),
+        pytest.param(16, id="pg16"),
+        pytest.param(18, id="pg18", marks=pytest.mark.slow),
+    ],
+)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Run the server of a major."""
     with pair_of(request.param) as started:

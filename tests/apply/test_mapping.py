@@ -11,7 +11,6 @@ import pytest
 
 from apply.target_pairs import Pair, pair_of
 
-MAJORS = (14, 15, 16, 18)
 ROW = "INSERT INTO s.t VALUES (1, 'a')"
 T = "CREATE TABLE s.t (id int PRIMARY KEY, v text)"
 
@@ -171,7 +170,15 @@ APPLIED: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}")
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(14, id="pg14", marks=pytest.mark.slow),
+        pytest.param(15, id="pg15", marks=pytest.mark.slow),
+        pytest.param(16, id="pg16", marks=pytest.mark.slow),
+        pytest.param(18, id="pg18"),
+    ],
+)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Run the server of a major."""
     with pair_of(request.param) as started:

@@ -30,7 +30,9 @@ GRANTS = (
 )
 
 
-@pytest.fixture(scope="module", params=(16, 18), ids=lambda major: f"pg{major}")
+@pytest.fixture(
+    scope="module", params=[pytest.param(16, id="pg16", marks=pytest.mark.slow), pytest.param(18, id="pg18")]
+)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Run the server of a major."""
     with pair_of(request.param) as started:
