@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.apply.batches.batch_applier import BatchApplier
+from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
@@ -61,6 +61,7 @@ class ApplyWorker:
 
     Attributes:
         durable: LSN of the source before which all is durable on the target.
+        batches: counts of what was applied several transactions at a time.
     """
 
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
@@ -68,6 +69,7 @@ class ApplyWorker:
         self._copies = SyncPool(request, failed, say)
         self._is_ending = self._has_subscribed = False
         self.durable = 0
+        self.batches = BatchCounts()
 
     def stop(self) -> None:
         """Tell it to end, from any thread."""
@@ -178,7 +180,8 @@ class ApplyWorker:
         states = self._copies.states
         streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready)
         stack.enter_context(streams)
-        return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches)
+        counts = self.batches
+        return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches, counts=counts)
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
         run_as_owner = self._request.run_as_owner

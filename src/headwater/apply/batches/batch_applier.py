@@ -12,6 +12,7 @@ Invariants: a batch is committed whole, or not at all. It never waits for more t
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,6 +45,18 @@ _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMM
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 
 
+@dataclass
+class BatchCounts:
+    """Counts of batches.
+
+    Attributes:
+        tried: how many there were; fallbacks: how many of them were applied one by one after all.
+    """
+
+    tried: int = 0
+    fallbacks: int = 0
+
+
 class _Surprise(Exception):
     """A statement that was about another number of rows than it should have been."""
 
@@ -56,9 +69,7 @@ class BatchApplier:
         positions: gets what is durable; serial: applies what cannot be folded.
         tables: says of which tables changes are applied.
         batches: False: all is applied one by one.
-
-    Attributes:
-        tried, fallbacks: batches, and how many of them were applied one by one after all.
+        counts: counts batches.
     """
 
     def __init__(
@@ -70,13 +81,14 @@ class BatchApplier:
         tables: AppliedTables,
         *,
         batches: bool = True,
+        counts: BatchCounts | None = None,
     ) -> None:
         self._connection, self._relations = connection, relations
         self._positions, self._serial, self._batches = positions, serial, batches
         self._applied = tables
         self._rest = bytearray()
         self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
-        self.tried = self.fallbacks = 0
+        self._counts = counts or BatchCounts()
 
     @property
     def has_rest(self) -> bool:
@@ -177,14 +189,14 @@ class BatchApplier:
         return known[1] if self._applied.is_ready(mapped.oid) else None
 
     def _batch(self, messages: Messages) -> None:
-        self.tried += 1
+        self._counts.tried += 1
         self._serial.flush()
         try:
             self._apply_folded(messages)
         except ConnectionLostError:
             raise
         except (TargetError, Unfoldable, _Surprise, DecodingError):
-            self.fallbacks += 1
+            self._counts.fallbacks += 1
             self._roll_back()
             self._one_by_one(messages)
 

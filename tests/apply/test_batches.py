@@ -1,0 +1,121 @@
+"""Transactions applied several at a time: the same as one by one, also where a batch meets something unforeseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from headwater.apply.worker import ApplyWorker
+from headwater.errors import ServerError
+
+TABLE = "CREATE TABLE s.t (id int PRIMARY KEY, n int, note text)"
+FILL = "INSERT INTO s.t SELECT g, g, 'note ' || g FROM generate_series(1, 50) g"
+MANY = (
+    *(
+        f"INSERT INTO s.t SELECT g, g, E'a\\tb\\\\c\"' || g FROM generate_series({g * 100}, {g * 100 + 40}) g"
+        for g in range(1, 9)
+    ),
+    "UPDATE s.t SET n = n + 1 WHERE id % 3 = 0",
+    "UPDATE s.t SET n = n + 1, note = NULL WHERE id % 5 = 0",
+    "DELETE FROM s.t WHERE id % 7 = 0",
+    "INSERT INTO s.t SELECT g, 0, '' FROM generate_series(7, 49, 7) g",
+    "UPDATE s.t SET note = repeat(note, 400) WHERE id = 3",
+    "UPDATE s.t SET n = -1 WHERE id = 3",
+    "INSERT INTO s.t VALUES (100000, 1, NULL); DELETE FROM s.t WHERE id = 100000",
+)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    """Run a server."""
+    with pair_of(16) as started:
+        yield started
+
+
+def _begun(pair: Pair, more: Sequence[str] = ()) -> str:
+    """Make the table on both sides, with rows that were applied; return the slot."""
+    pair.run(SOURCE, "DROP PUBLICATION IF EXISTS p")
+    for database in (SOURCE, OURS):
+        pair.run(database, "DROP SCHEMA IF EXISTS s CASCADE", "CREATE SCHEMA s", TABLE)
+    pair.run(SOURCE, "CREATE PUBLICATION p FOR TABLES IN SCHEMA s")
+    _, slot = pair.slots()
+    pair.run(SOURCE, FILL)
+    _apply(pair, slot)
+    pair.run(OURS, *more)
+    return slot
+
+
+def _apply(pair: Pair, slot: str, **options: object) -> ApplyWorker:
+    worker = ApplyWorker(pair.request(slot, "p", **options), lambda _: None)
+    worker.run()
+    return worker
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_the_same_rows(pair: Pair, batches: bool) -> None:
+    slot = _begun(pair)
+    pair.run(SOURCE, *MANY)
+    worker = _apply(pair, slot, batches=batches)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    assert (worker.batches.tried > 0) == batches
+    assert worker.batches.fallbacks == 0
+
+
+def test_rows_that_are_not_there(pair: Pair) -> None:
+    slot = _begun(pair, ["DELETE FROM s.t WHERE id IN (3, 14)"])
+    pair.run(SOURCE, *MANY)
+    worker = _apply(pair, slot)
+    assert worker.batches.fallbacks > 0
+    expected = [row for row in pair.rows(SOURCE)["s.t"] if not row.startswith("(3,")]
+    assert pair.rows(OURS)["s.t"] == expected
+
+
+@pytest.mark.parametrize(
+    ("on_target", "work", "sqlstate"),
+    [
+        (
+            "CREATE UNIQUE INDEX ON s.t (n)",
+            "BEGIN; INSERT INTO s.t SELECT g + 1000, g, '' FROM generate_series(1, 50) g; "
+            "DELETE FROM s.t WHERE id <= 50; COMMIT",
+            "23505",
+        ),
+        (
+            "ALTER TABLE s.t ADD CHECK (n >= 0)",
+            "BEGIN; UPDATE s.t SET n = -1; UPDATE s.t SET n = 1; COMMIT",
+            "23514",
+        ),
+        ("INSERT INTO s.t VALUES (120)", MANY[0], "23505"),
+        (
+            "INSERT INTO s.t VALUES (1020)",
+            "BEGIN; INSERT INTO s.t SELECT g FROM generate_series(1001, 1040) g; "
+            "DELETE FROM s.t WHERE id > 1000; COMMIT",
+            "23505",
+        ),
+    ],
+    ids=["order", "values between", "a key that is there", "a row that comes and goes"],
+)
+def test_what_one_by_one_is_refused(pair: Pair, on_target: str, work: str, sqlstate: str) -> None:
+    slot = _begun(pair, [on_target])
+    before = pair.rows(OURS)
+    pair.run(SOURCE, work)
+    with pytest.raises(ServerError) as refused:
+        _apply(pair, slot)
+    assert refused.value.sqlstate == sqlstate
+    assert pair.rows(OURS) == before
+
+
+def test_triggers_see_each_change(pair: Pair) -> None:
+    slot = _begun(
+        pair,
+        [
+            "CREATE FUNCTION s.mark() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN new.note = 'seen'; RETURN new; END$$",
+            "CREATE TRIGGER mark BEFORE INSERT OR UPDATE ON s.t FOR EACH ROW EXECUTE FUNCTION s.mark()",
+            "ALTER TABLE s.t ENABLE REPLICA TRIGGER mark",
+        ],
+    )
+    pair.run(SOURCE, *MANY)
+    assert _apply(pair, slot).batches.tried == 0
+    changed = pair.run(OURS, "SELECT count(*) FROM s.t WHERE id >= 100 AND note <> 'seen'")
+    assert changed == [(0,)]

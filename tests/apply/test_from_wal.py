@@ -1,0 +1,60 @@
+"""The WAL itself as source: applied over several runs, and as it grows, with no slot on the server."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from headwater.pg.lsn import Lsn
+from serving.service import backup_of, wait_until
+
+TABLES = (
+    "CREATE SCHEMA s",
+    "CREATE TABLE s.t (id int PRIMARY KEY, n int, note text)",
+    "CREATE TABLE s.whole (a int, b text)",
+)
+
+
+def _work(pair: Pair, number: int) -> None:
+    pair.run(
+        SOURCE,
+        f"INSERT INTO s.t SELECT g, g, repeat('x', 3000) FROM generate_series({number * 100}, {number * 100 + 60}) g",
+        f"UPDATE s.t SET n = n + {number}",
+        "DELETE FROM s.t WHERE id % 9 = 0",
+        f"INSERT INTO s.whole VALUES ({number}, NULL), ({number}, 'y')",
+        f"UPDATE s.whole SET b = 'z' WHERE a = {number - 1}",
+        "BEGIN; INSERT INTO s.t VALUES (0); ROLLBACK",
+    )
+
+
+@pytest.mark.parametrize("engine", ["auto", pytest.param("spark", marks=pytest.mark.slow)])
+def test_the_same_rows(tmp_path: Path, engine: str) -> None:
+    with pair_of(16) as pair:
+        for database in (SOURCE, OURS):
+            pair.run(database, *TABLES)
+        pair.run(SOURCE, "ALTER TABLE s.whole REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLES IN SCHEMA s")
+        backup = backup_of(pair.server, tmp_path / "backup")
+        command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(pair.server.wal_directory)]
+        command += ["--catalog", str(backup), "--database", SOURCE, "--slots", str(tmp_path / "slots")]
+        command += ["--to", pair.place(OURS), "--publication", "p", "--engine", engine, "--disable-on-error"]
+        for number in (1, 2):
+            _work(pair, number)
+            end = ["--end", str(Lsn(pair.end()))]
+            # The next record lets it see that all before is there.
+            pair.run(SOURCE, "SELECT pg_log_standby_snapshot()")
+            subprocess.run([*command, *end], check=True, timeout=200)
+            assert pair.rows(OURS) == pair.rows(SOURCE)
+        running = subprocess.Popen(command)
+        try:
+            for number in (3, 4):
+                _work(pair, number)
+                wait_until(lambda: pair.rows(OURS) == pair.rows(SOURCE))
+        finally:
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 0
+        assert pair.run(SOURCE, "SELECT count(*) FROM pg_replication_slots") == [(0,)]

@@ -1,0 +1,79 @@
+"""Folding by keys, beside a plain twin."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.apply.batches import _folding as _f
+from headwater.rows.items import DELETE, INSERT, NULL, TEXT, UNCHANGED, UPDATE
+
+NATTS = 3
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from([INSERT, UPDATE, DELETE]),
+        st.integers(0, 3),
+        st.lists(st.sampled_from([None, "u", "", "x", 'a"b', "back\\slash\ttab\nline"]), min_size=2, max_size=2),
+    ),
+    max_size=30,
+)
+Row = list[str | None]
+
+
+def _twin(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] | None:
+    """Fold as plainly as can be: flags and last values by key; None where a change does not follow."""
+    rows: dict[int, tuple[int, Row]] = {}
+    for kind, key, values in changes:
+        flags, last = rows.get(key, (0 if kind == INSERT else _f.EXISTED | _f.ALIVE, ["u", "u"]))
+        flags |= _f.SEVERAL if key in rows else 0
+        if (kind == INSERT) == bool(flags & _f.ALIVE):
+            return None
+        if kind == DELETE:
+            rows[key] = flags & ~_f.ALIVE, last if key in rows else values
+            continue
+        flags |= _f.ALIVE | (_f.REPLACED if kind == INSERT and flags & _f.EXISTED else 0)
+        merged = [old if new == "u" else new for new, old in zip(values, last, strict=True)]
+        rows[key] = flags, values if kind == INSERT else merged
+    return rows
+
+
+def _folded(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] | None:
+    texts: list[bytes] = []
+    kinds, starts, lengths, at = [], [], [], 0
+    for _, key, values in changes:
+        for sent in [f"key {key}", *values]:
+            text = b"" if sent in (None, "u") else str(sent).encode()
+            kinds.append(NULL if sent is None else UNCHANGED if sent == "u" else TEXT)
+            starts.append(at)
+            lengths.append(len(text))
+            texts.append(text)
+            at += len(text)
+    count = len(changes)
+    data = np.frombuffer(b"".join(texts) or b"-", np.uint8)
+    cells = np.array(kinds, np.uint8), np.array(starts, np.int64), np.array(lengths, np.int32)
+    flags = np.zeros(count, np.uint8)
+    room = count * NATTS
+    rows = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int32)
+    own = np.array([kind for kind, _, _ in changes], np.uint8), np.arange(count, dtype=np.int64) * NATTS
+    index = np.full(64, -1, np.int64), np.zeros(count, np.int64)
+    number = _f.fold(data, own, np.array([0], np.int32), NATTS, cells, index, flags, rows)
+    if number < 0:
+        return None
+
+    def value(cell: int) -> str | None:
+        text = data[rows[1][cell] : rows[1][cell] + rows[2][cell]].tobytes().decode()
+        return None if rows[0][cell] == NULL else "u" if rows[0][cell] == UNCHANGED else text
+
+    result = {}
+    for row in range(number):
+        name, *values = (value(cell) for cell in range(row * NATTS, row * NATTS + NATTS))
+        result[int(str(name).split()[1])] = int(flags[row]), values
+    return result
+
+
+@given(CHANGES)
+def test_rows_are_folded_by_their_keys(changes: list[tuple[int, int, Row]]) -> None:
+    # What is inserted is sent whole.
+    whole = [(kind, key, [v if kind != INSERT or v != "u" else "x" for v in values]) for kind, key, values in changes]
+    assert _folded(whole) == _twin(whole)
