@@ -69,7 +69,7 @@ class WalFeed:
         self._pieces = deque[Piece]()
         self._bytes = self._reached = self._given = 0
         self._error: HeadwaterError | None = None
-        self._is_ending = False
+        self._is_ending, self._arrived = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name="wal feed", daemon=True)
 
     def __enter__(self) -> Self:
@@ -96,25 +96,30 @@ class WalFeed:
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
+        self._arrived.set()
         self._thread.join()
         self._block.close()
 
-    def take(self, seconds: float, most_bytes: int) -> Piece:  # noqa: ARG002 - pieces are small here
+    def take(self, seconds: float, most_bytes: int) -> Piece:
         """Take what has come; wait for some time until there is anything.
+
+        Args:
+            seconds: how long to wait at most.
+            most_bytes: it ends with the piece that goes beyond.
 
         Raises:
             HeadwaterError: the WAL cannot be decoded.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._pieces or self._error, seconds)
-            if self._pieces:
-                piece = self._pieces.popleft()
-                self._bytes -= len(piece.data)
-                self._changed.notify_all()
-                return piece
-            if self._error is not None:
+            if self._error is not None and not self._pieces:
                 raise self._error
-            return Piece(b"", False, 0, 0)
+            pieces: list[Piece] = []
+            while self._pieces and sum(len(piece.data) for piece in pieces) < most_bytes:
+                pieces.append(self._pieces.popleft())
+            self._bytes -= sum(len(piece.data) for piece in pieces)
+            self._changed.notify_all()
+        return _joined(pieces)
 
     def confirm(self, lsn: int) -> None:
         """Let the slot move up to an LSN."""
@@ -168,7 +173,7 @@ class WalFeed:
 
     def _follow(self) -> None:
         """Take what a fold makes of the WAL, as it grows."""
-        arrived = threading.Event()
+        arrived = self._arrived
         request = self._request_now(None)
         assert request.database is not None
         folds = Folds(self._cluster, request.source, self._cluster.shelves, request.catalog)
@@ -211,3 +216,11 @@ class WalFeed:
         with self._changed:
             self._error = error
             self._changed.notify_all()
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    """Join pieces that follow each other."""
+    if not pieces:
+        return Piece(b"", False, 0, 0)
+    reached = max(piece.reached for piece in pieces)
+    return Piece(b"".join(piece.data for piece in pieces), pieces[-1].is_whole, reached, 0)
