@@ -30,7 +30,7 @@ MANY = (
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
     """Run a server."""
-    with pair_of(16) as started:
+    with pair_of(18) as started:
         yield started
 
 
@@ -47,8 +47,9 @@ def _begun(pair: Pair, more: Sequence[str] = ()) -> str:
     return slot
 
 
-def _apply(pair: Pair, slot: str, **options: object) -> ApplyWorker:
-    worker = ApplyWorker(pair.request(slot, "p", **options), lambda _: None)
+def _apply(pair: Pair, slot: str, lines: list[str] | None = None, **options: object) -> ApplyWorker:
+    noted = lines if lines is not None else []
+    worker = ApplyWorker(pair.request(slot, "p", **options), lambda _: None, noted.append)
     worker.run()
     return worker
 
@@ -66,8 +67,12 @@ def test_the_same_rows(pair: Pair, batches: bool) -> None:
 def test_rows_that_are_not_there(pair: Pair) -> None:
     slot = _begun(pair, ["DELETE FROM s.t WHERE id IN (3, 14)"])
     pair.run(SOURCE, *MANY)
-    worker = _apply(pair, slot)
+    lines: list[str] = []
+    worker = _apply(pair, slot, lines)
     assert worker.batches.fallbacks > 0
+    text = 'conflict detected on relation "s.t": conflict='
+    kinds = [line.removeprefix(text) for line in lines if line.startswith(text)]
+    assert kinds == ["update_missing", "delete_missing", "update_missing", "update_missing"]
     expected = [row for row in pair.rows(SOURCE)["s.t"] if not row.startswith("(3,")]
     assert pair.rows(OURS)["s.t"] == expected
 

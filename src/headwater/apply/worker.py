@@ -17,6 +17,7 @@ from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
 from headwater.apply.incoming.feeds import Feed
+from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
@@ -31,6 +32,7 @@ from headwater.apply.table_sync.subscribing import is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
+from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
@@ -172,7 +174,8 @@ class ApplyWorker:
         streaming: str,
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
-        serial = SerialApplier(connection, relations, origin, positions, tables=tables)
+        missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
+        serial = SerialApplier(connection, relations, origin, positions, missing, tables)
         sessions = None
         if streaming == "parallel":
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
@@ -182,6 +185,11 @@ class ApplyWorker:
         stack.enter_context(streams)
         counts = self.batches
         return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches, counts=counts)
+
+    def _missing(self, mapped: MappedRelation, change: Update | Delete) -> None:
+        """Tell of a row that is not there, as the apply worker logs it."""
+        kind = "update_missing" if isinstance(change, Update) else "delete_missing"
+        self._say(f'conflict detected on relation "{mapped.namespace}.{mapped.name}": conflict={kind}')
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
         run_as_owner = self._request.run_as_owner
@@ -228,3 +236,7 @@ class ApplyWorker:
             if end is not None and is_whole and self.durable >= end and states.are_ready:
                 return True
         return True
+
+
+def _pass_over(_mapped: MappedRelation, _change: Update | Delete) -> None:
+    """Say nothing of a row that is not there, as servers before 18."""

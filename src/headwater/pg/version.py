@@ -193,6 +193,8 @@ class Version:
     """Pgoutput knows the option ``origin``."""
     has_parallel_streaming = _since(16)
     """The option ``streaming`` of pgoutput is a mode, not a switch."""
+    logs_conflicts = _since(18)
+    """The apply worker logs rows that it does not find as conflicts; before, it passes over them without a word."""
     streams_by_default = _since(18)
     """A subscription has ``streaming = parallel`` unless it says otherwise."""
     requires_options = _since(17)
