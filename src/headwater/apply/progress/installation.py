@@ -23,7 +23,11 @@ FORM = 1
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
 _HAS_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'headwater'"
-_HAS_FORM = "SELECT pg_catalog.to_regclass('headwater.form') IS NOT NULL"
+# By a snapshot of its own: to_regclass may still answer what was so before the lock was waited for.
+_HAS_FORM = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'headwater' AND c.relname = 'form')
+"""
 _FORM = "SELECT version FROM headwater.form"
 _STATEMENTS = (
     "CREATE TABLE headwater.form (version int4 NOT NULL)",

@@ -1,0 +1,29 @@
+"""The schema ``headwater`` of a target, which several workers need first at the same moment."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from apply.target_pairs import OURS, pair_of
+from headwater.apply.progress.installation import install
+from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.session import open_target
+
+ROUNDS, WORKERS = 20, 4
+
+
+def test_several_workers_begin_at_once() -> None:
+    with pair_of(16) as pair, ThreadPoolExecutor(WORKERS) as threads:
+        for _ in range(ROUNDS):
+            pair.run(OURS, "DROP SCHEMA IF EXISTS headwater CASCADE")
+            connections = [open_target(pair.place(OURS), "begins")[0] for _ in range(WORKERS)]
+            barrier = Barrier(WORKERS)
+
+            def begin(connection: TargetConnection, barrier: Barrier = barrier) -> None:
+                with connection:
+                    barrier.wait()
+                    install(connection)
+
+            list(threads.map(begin, connections))
+            assert pair.run(OURS, "SELECT version FROM headwater.form") == [(1,)]
