@@ -64,6 +64,22 @@ def test_the_same_rows(pair: Pair, batches: bool) -> None:
     assert worker.batches.fallbacks == 0
 
 
+def test_definitions_that_come_back(pair: Pair) -> None:
+    slot = _begun(pair)
+    rows = "INSERT INTO s.t (id, n, note) SELECT g, g, g::text FROM generate_series({0}, {0} + 20) g"
+    swap = "ALTER TABLE s.t RENAME n TO x; ALTER TABLE s.t RENAME other TO n; ALTER TABLE s.t RENAME x TO other"
+    for database in (SOURCE, OURS):
+        pair.run(database, "ALTER TABLE s.t ADD other int")
+    pair.run(SOURCE, rows.format(1000), swap, rows.format(2000), swap, rows.format(3000), swap, rows.format(4000), swap)
+    _apply(pair, slot)
+    names = "SELECT id, n, other, note FROM s.t ORDER BY id"
+    sums = "SELECT count(*), sum(n), sum(other) FROM s.t WHERE id >= 1000"
+    assert pair.run(OURS, sums) == [
+        (84, sum(range(1000, 1021)) + sum(range(2000, 2021)) + sum(range(3000, 3021)) + sum(range(4000, 4021)), None)
+    ]
+    assert len(pair.run(OURS, names)) == 134
+
+
 def test_rows_that_are_not_there(pair: Pair) -> None:
     slot = _begun(pair, ["DELETE FROM s.t WHERE id IN (3, 14)"])
     pair.run(SOURCE, *MANY)

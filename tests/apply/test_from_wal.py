@@ -42,6 +42,7 @@ def test_the_same_rows(tmp_path: Path, engine: str) -> None:
         command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(pair.server.wal_directory)]
         command += ["--catalog", str(backup), "--database", SOURCE, "--slots", str(tmp_path / "slots")]
         command += ["--to", pair.place(OURS), "--publication", "p", "--engine", engine, "--disable-on-error"]
+        command.append("--no-copy-data")
         for number in (1, 2):
             _work(pair, number)
             end = ["--end", str(Lsn(pair.end()))]
@@ -58,3 +59,18 @@ def test_the_same_rows(tmp_path: Path, engine: str) -> None:
             running.send_signal(signal.SIGINT)
             assert running.wait(60) == 0
         assert pair.run(SOURCE, "SELECT count(*) FROM pg_replication_slots") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ((), "--wal does not copy the rows that tables have already"),
+        (("--no-copy-data", "--refresh"), "--refresh asks a publisher"),
+        (("--no-copy-data", "--from", "host=x"), "--from and --wal are two sources"),
+    ],
+)
+def test_flags_that_wal_has_no_use_for(tmp_path: Path, flags: tuple[str, ...], text: str) -> None:
+    command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(tmp_path), "--catalog", str(tmp_path)]
+    command += ["--slots", str(tmp_path), "--to", "host=x", "--publication", "p", *flags]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (refused.returncode, text in refused.stderr) == (2, True)

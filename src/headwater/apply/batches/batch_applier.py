@@ -163,15 +163,22 @@ class BatchApplier:
             messages = messages.part(count, len(messages.kind))
 
     def _has_learned(self) -> bool:
-        return any(oid not in self._tables for oid in self._relations.known)
+        return any(not self._is_looked_at(oid) for oid in self._relations.known)
+
+    def _is_looked_at(self, oid: int) -> bool:
+        known = self._tables.get(oid)
+        return known is not None and known[0] is self._relations.mapped(oid, str)
 
     def _pass_over_known(self, messages: Messages) -> None:
-        """Take announcements of what is known for nothing."""
+        """Take announcements of what is known for nothing, up to the first that tells something new of the relation."""
+        changed: set[int] = set()
         for number in np.flatnonzero(messages.kind == RELATION).tolist():
             with suppress(DecodingError):
                 sent = SentRelation.parse(messages.message(number), int(messages.lsn[number]))
-                if self._relations.sent(sent.oid) == sent:
+                if sent.oid not in changed and self._relations.sent(sent.oid) == sent:
                     messages.kind[number] = TYPE
+                else:
+                    changed.add(sent.oid)
 
     def _one_by_one(self, messages: Messages) -> None:
         for message, lsn in messages:

@@ -67,7 +67,7 @@ class WalFeed:
         self._block = ExitStack()
         self._changed = threading.Condition()
         self._pieces = deque[Piece]()
-        self._bytes = self._reached = self._given = 0
+        self._bytes = 0
         self._error: HeadwaterError | None = None
         self._is_ending, self._arrived = False, threading.Event()
         self._thread = threading.Thread(target=self._run, name="wal feed", daemon=True)
