@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import ServerError
+from serving.service import wait_until
 
 TABLE = "CREATE TABLE s.t (id int PRIMARY KEY, n int, note text)"
 FILL = "INSERT INTO s.t SELECT g, g, 'note ' || g FROM generate_series(1, 50) g"
@@ -78,6 +80,33 @@ def test_definitions_that_come_back(pair: Pair) -> None:
         (84, sum(range(1000, 1021)) + sum(range(2000, 2021)) + sum(range(3000, 3021)) + sum(range(4000, 4021)), None)
     ]
     assert len(pair.run(OURS, names)) == 134
+
+
+def test_a_trigger_that_comes_later(pair: Pair) -> None:
+    slot = _begun(pair)
+    pair.run(SOURCE, *MANY)
+    worker = ApplyWorker(pair.request(slot, "p", end=None), lambda _: None)
+    applying = threading.Thread(target=worker.run)
+    applying.start()
+    try:
+        end = pair.end()
+        wait_until(lambda: worker.durable >= end)
+        assert (worker.batches.tried > 0, worker.batches.fallbacks) == (True, 0)
+        pair.run(
+            OURS,
+            "CREATE TABLE s.seen (id int)",
+            "CREATE FUNCTION s.see() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN INSERT INTO s.seen VALUES (new.id); RETURN NULL; END$$",
+            "CREATE TRIGGER see AFTER UPDATE ON s.t FOR EACH ROW EXECUTE FUNCTION s.see()",
+            "ALTER TABLE s.t ENABLE REPLICA TRIGGER see",
+        )
+        pair.run(SOURCE, "BEGIN; UPDATE s.t SET n = 0; UPDATE s.t SET n = 1; COMMIT")
+        end = pair.end()
+        wait_until(lambda: worker.durable >= end)
+    finally:
+        worker.stop()
+        applying.join()
+    assert pair.run(OURS, "SELECT count(*) = 2 * (SELECT count(*) FROM s.t) FROM s.seen") == [(True,)]
 
 
 def test_rows_that_are_not_there(pair: Pair) -> None:

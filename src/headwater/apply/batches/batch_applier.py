@@ -204,6 +204,7 @@ class BatchApplier:
             raise
         except (TargetError, Unfoldable, _Surprise, DecodingError):
             self._counts.fallbacks += 1
+            self._tables.clear()
             self._roll_back()
             self._one_by_one(messages)
 
@@ -220,6 +221,7 @@ class BatchApplier:
             self._change(table, net, checks)
         for table, _ in nets:
             self._connection.send(table.mapped.guard)
+            self._connection.send(table.guard)
         self._drain()
         if any(counts != [rows] for rows, counts in checks):
             raise _Surprise

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headwater.apply.target.connection import Statement, TargetConnection
+from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.lookup import Lookup
 from headwater.apply.target.relations import TABLE, MappedRelation
 from headwater.plugins.pgoutput.protocol import FIRST_GENBKI_OBJECT_ID
@@ -37,6 +37,10 @@ SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
        EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = $1::oid AND contype = 'c'),
        EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = $1::oid AND attgenerated <> '')
 """
+_GUARD = Statement(
+    f"SELECT 1 / CASE WHEN f::text = $2 THEN 1 ELSE 0 END FROM ({_FACTS}) AS f(silent, ordered, checked, made)",
+    (26, 25),
+)
 _COLUMNS = """
 SELECT attname, atttypmod, attnotnull FROM pg_catalog.pg_attribute
 WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped
@@ -66,6 +70,7 @@ class BulkTable:
         types: of the columns that are sent.
         sees_order: it has further unique indexes, or exclusion constraints.
         sees_values: it may refuse values that the source has taken.
+        guard: fails (22012) once the target looks at changes in another way.
     """
 
     mapped: MappedRelation
@@ -73,6 +78,7 @@ class BulkTable:
     types: tuple[_Type, ...]
     sees_order: bool
     sees_values: bool
+    guard: Bound
     _made: dict[object, Statement] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -164,7 +170,9 @@ def bulk_table(connection: TargetConnection, mapped: MappedRelation) -> BulkTabl
     types = {int(oid or 0): _Type(name or "", int(array or 0)) for oid, name, array, _ in rows}
     own = tuple(types[oid] for oid in mapped.types)
     sees_values = has_checks == "t" or _may_refuse(connection, mapped, keys)
-    return BulkTable(mapped, keys, own, sees_order == "t", sees_values)
+    facts = f"({sees_nothing},{sees_order},{has_checks},{has_generated})"
+    guard = Bound(_GUARD, (str(mapped.oid).encode(), facts.encode()))
+    return BulkTable(mapped, keys, own, sees_order == "t", sees_values, guard)
 
 
 def _may_refuse(connection: TargetConnection, mapped: MappedRelation, keys: Sequence[int]) -> bool:
