@@ -18,7 +18,7 @@ import numpy as np
 
 from headwater.apply.batches.batch import Messages, last_commit, table_changes, whole_part
 from headwater.apply.batches.bulk_table import BulkTable, bulk_table
-from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, Unfoldable
+from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, RepeatedError, Unfoldable, runs_of
 from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
@@ -40,6 +40,9 @@ FEW_CHANGES = 16
 
 MOST_BYTES = 32 << 20
 """Bytes of a transaction that has not come whole from which on it is applied as it comes."""
+
+REST_PIECES = 100
+"""Pieces of the stream for which a table is left alone whose changes it did not pay to fold."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
@@ -88,6 +91,8 @@ class BatchApplier:
         self._applied = tables
         self._rest = bytearray()
         self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
+        self._pieces = 0
+        self._rests: dict[int, int] = {}
         self._counts = counts or BatchCounts()
 
     @property
@@ -106,6 +111,7 @@ class BatchApplier:
         if not self._batches:
             self._one_by_one(Messages.parse(data))
             return
+        self._pieces += 1
         self._rest += data
         messages = Messages.parse(bytes(self._rest))
         taken = 0
@@ -193,7 +199,8 @@ class BatchApplier:
         if known is None or known[0] is not mapped:
             self._serial.flush()
             known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
-        return known[1] if self._applied.is_ready(mapped.oid) else None
+        is_fit = self._rests.get(oid, 0) <= self._pieces and self._applied.is_ready(mapped.oid)
+        return known[1] if is_fit else None
 
     def _batch(self, messages: Messages) -> None:
         self._counts.tried += 1
@@ -202,24 +209,31 @@ class BatchApplier:
             self._apply_folded(messages)
         except ConnectionLostError:
             raise
+        except RepeatedError as error:
+            self._rests[error.table.mapped.sent.oid] = self._pieces + REST_PIECES
+            self._back(messages)
         except (TargetError, Unfoldable, _Surprise, DecodingError):
-            self._counts.fallbacks += 1
-            self._tables.clear()
-            self._roll_back()
-            self._one_by_one(messages)
+            self._back(messages)
+
+    def _back(self, messages: Messages) -> None:
+        """Apply one by one what a batch could not apply."""
+        self._counts.fallbacks += 1
+        self._tables.clear()
+        self._roll_back()
+        self._one_by_one(messages)
 
     def _apply_folded(self, messages: Messages) -> None:
         oids = [int(oid) for oid in np.unique(messages.oid) if oid > 0]
         tables = {oid: table for oid in oids if (table := self._table(oid)) is not None}
         changes, cells = table_changes(messages, {oid: table.columns for oid, table in tables.items()})
-        nets = [(tables[oid], NetChanges(tables[oid], messages.data, own, cells)) for oid, own in changes.items()]
+        nets = [net for oid, own in changes.items() for net in runs_of(tables[oid], messages.data, own, cells)]
         start, end, time = last_commit(messages)
         self._applied.begins(start)
         self._connection.send(_BEGIN)
         checks: list[tuple[int, list[int]]] = []
-        for table, net in nets:
-            self._change(table, net, checks)
-        for table, _ in nets:
+        for net in nets:
+            self._change(net, checks)
+        for table in tables.values():
             self._connection.send(table.mapped.guard)
             self._connection.send(table.guard)
         self._drain()
@@ -227,8 +241,8 @@ class BatchApplier:
             raise _Surprise
         self._commit(end, time)
 
-    def _change(self, table: BulkTable, net: NetChanges, checks: list[tuple[int, list[int]]]) -> None:
-        role = table.mapped.role
+    def _change(self, net: NetChanges, checks: list[tuple[int, list[int]]]) -> None:
+        role = net.table.mapped.role
         if role is not None:
             self._connection.send(become(role))
         for step in net.statements():
