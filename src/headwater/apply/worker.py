@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
+from headwater.apply.batches.folded_batch import FoldsAhead
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
@@ -183,8 +184,10 @@ class ApplyWorker:
         states = self._copies.states
         streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready)
         stack.enter_context(streams)
-        counts = self.batches
-        return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches, counts=counts)
+        ahead = stack.enter_context(FoldsAhead())
+        # Values in binary form are not folded.
+        batches, counts = request.batches and not request.binary, self.batches
+        return BatchApplier(connection, relations, positions, streams, tables, ahead, batches=batches, counts=counts)
 
     def _missing(self, mapped: MappedRelation, change: Update | Delete) -> None:
         """Tell of a row that is not there, as the apply worker logs it."""

@@ -166,6 +166,22 @@ def fold(
 
 
 @borrowing_kernel
+def take_rows(firsts: Int64s, required: Int32s, natts: Int, cells: Cells, rows: Cells) -> bool:
+    """Copy the cells of inserts' tuples; tell whether all that is required is there.
+
+    Args:
+        firsts: int64[n] the first cell of each tuple; required: int32[] columns that may not be NULL.
+        natts: cells of a tuple; cells: of all tuples; rows: kinds, starts, lengths [n * natts] get the values.
+    """
+    for number in range(len(firsts)):
+        for column in range(len(required)):
+            if cells[0][firsts[number] + required[column]] == NULL:
+                return False
+        _copy(firsts[number], np.int64(number) * natts, natts, cells, rows, True)
+    return True
+
+
+@borrowing_kernel
 def _copy(first: Int, row: Int, natts: Int, cells: Cells, rows: Cells, is_whole: bool) -> None:
     """Copy a tuple's cells over a row's; what is unchanged stays, unless the row is given whole."""
     for column in range(natts):

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
-from headwater.apply.batches.batch import Messages, last_commit, table_changes, whole_part
+from headwater.apply.batches.batch import Messages, last_commit, whole_part
 from headwater.apply.batches.bulk_table import BulkTable, bulk_table
-from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, RepeatedError, Unfoldable, runs_of
+from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, Steps, relations_in
+from headwater.apply.batches.net_changes import Copied, Counted, RepeatedError, Unfoldable
 from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
@@ -32,8 +34,8 @@ from headwater.pg.lsn import Lsn
 from headwater.remote_slots.announced_relations import SentRelation
 from headwater.remote_slots.framed_messages import HEADER_BYTES, RELATION, TYPE
 
-MOST_CHANGES = 100_000
-"""Changes after which a batch ends."""
+MOST_CHANGES = 32_768
+"""Changes after which a batch ends; while one is on the target the next one is folded."""
 
 FEW_CHANGES = 16
 """Changes that are applied one by one as soon: arrays would not pay."""
@@ -71,6 +73,7 @@ class BatchApplier:
         connection: the target's; relations: the source's relations, and tables for them.
         positions: gets what is durable; serial: applies what cannot be folded.
         tables: says of which tables changes are applied.
+        ahead: folds the batch that follows; it is closed by whom it is from.
         batches: False: all is applied one by one.
         counts: counts batches.
     """
@@ -82,13 +85,14 @@ class BatchApplier:
         positions: FlushPositions,
         serial: StreamedApplier,
         tables: AppliedTables,
+        ahead: FoldsAhead,
         *,
         batches: bool = True,
         counts: BatchCounts | None = None,
     ) -> None:
         self._connection, self._relations = connection, relations
         self._positions, self._serial, self._batches = positions, serial, batches
-        self._applied = tables
+        self._applied, self._ahead_of = tables, ahead
         self._rest = bytearray()
         self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
         self._pieces = 0
@@ -157,16 +161,20 @@ class BatchApplier:
             self._pass_over_known(messages)
             foldable = np.array(sorted(oid for oid in self._relations.known if self._table(oid) is not None), np.int64)
             count = 0
-            for run, is_batch in messages.runs(messages.is_odd(foldable), MOST_CHANGES):
+            runs = list(messages.runs(messages.is_odd(foldable), MOST_CHANGES))
+            for (run, is_batch), following in zip_longest(runs, runs[1:]):
                 count += len(run.kind)
-                if is_batch and run.changes >= FEW_CHANGES and not self._serial.has_open:
-                    self._batch(run)
+                if self._is_batch(run, is_batch):
+                    self._batch(run, following[0] if following and self._is_batch(*following) else None)
                     continue
                 self._one_by_one(run)
                 if self._has_learned():
                     # What was announced just now may be folded from here on.
                     break
             messages = messages.part(count, len(messages.kind))
+
+    def _is_batch(self, run: Messages, is_foldable: bool) -> bool:
+        return is_foldable and run.changes >= FEW_CHANGES and not self._serial.has_open
 
     def _has_learned(self) -> bool:
         return any(not self._is_looked_at(oid) for oid in self._relations.known)
@@ -202,11 +210,15 @@ class BatchApplier:
         is_fit = self._rests.get(oid, 0) <= self._pieces and self._applied.is_ready(mapped.oid)
         return known[1] if is_fit else None
 
-    def _batch(self, messages: Messages) -> None:
+    def _batch(self, messages: Messages, following: Messages | None) -> None:
+        """Apply a batch, and begin to fold the one that follows."""
         self._counts.tried += 1
         self._serial.flush()
         try:
-            self._apply_folded(messages)
+            folded = self._ahead_of.take(messages, self._tables_of(messages))
+            if following is not None:
+                self._ahead_of.begin(following, self._tables_of(following))
+            self._apply_folded(messages, folded)
         except ConnectionLostError:
             raise
         except RepeatedError as error:
@@ -222,18 +234,17 @@ class BatchApplier:
         self._roll_back()
         self._one_by_one(messages)
 
-    def _apply_folded(self, messages: Messages) -> None:
-        oids = [int(oid) for oid in np.unique(messages.oid) if oid > 0]
-        tables = {oid: table for oid in oids if (table := self._table(oid)) is not None}
-        changes, cells = table_changes(messages, {oid: table.columns for oid, table in tables.items()})
-        nets = [net for oid, own in changes.items() for net in runs_of(tables[oid], messages.data, own, cells)]
+    def _tables_of(self, messages: Messages) -> dict[int, BulkTable]:
+        return {oid: table for oid in relations_in(messages) if (table := self._table(oid)) is not None}
+
+    def _apply_folded(self, messages: Messages, folded: FoldedBatch) -> None:
         start, end, time = last_commit(messages)
         self._applied.begins(start)
         self._connection.send(_BEGIN)
         checks: list[tuple[int, list[int]]] = []
-        for net in nets:
-            self._change(net, checks)
-        for table in tables.values():
+        for run in folded.runs:
+            self._change(run, checks)
+        for table in folded.tables.values():
             self._connection.send(table.mapped.guard)
             self._connection.send(table.guard)
         self._drain()
@@ -241,17 +252,16 @@ class BatchApplier:
             raise _Surprise
         self._commit(end, time)
 
-    def _change(self, net: NetChanges, checks: list[tuple[int, list[int]]]) -> None:
-        role = net.table.mapped.role
-        if role is not None:
-            self._connection.send(become(role))
-        for step in net.statements():
+    def _change(self, run: Steps, checks: list[tuple[int, list[int]]]) -> None:
+        if run.role is not None:
+            self._connection.send(become(run.role))
+        for step in run.steps:
             if isinstance(step, Copied):
                 self._drain()
                 checks.append((step.rows, [self._connection.copy(step.command, [step.data])]))
             else:
                 checks.append((step.rows, self._counted(step)))
-        if role is not None:
+        if run.role is not None:
             self._connection.send(NO_ROLE)
 
     def _counted(self, step: Counted) -> list[int]:

@@ -1,7 +1,7 @@
 """Tables of the target whose changes can be folded, and the statements that change many of their rows at once.
 
-A table is one if each row has a key that is unique, and if nothing on the target sees single changes: no trigger that
-fires for what is replicated. What the target checks by itself must not be passed over by folding:
+A table is one if nothing on the target sees single changes: no trigger that fires for what is replicated. If its rows
+have no key that is unique, what comes are all inserts. What the target checks by itself must not be passed over:
 
 - Where a value may be refused (CHECK, another type than the source's), values between are seen. The changes are cut
   into runs then, in each of which a row has one (:func:`headwater.apply.batches.net_changes.runs_of`). So they are
@@ -77,7 +77,7 @@ class BulkTable:
     """A table whose changes can be folded.
 
     Attributes:
-        mapped: it; keys: places of the key's columns among those that are sent.
+        mapped: it; keys: places of the key's columns among those that are sent; none if only inserts can be taken.
         types: of the columns that are sent.
         required: places of columns that may not be NULL.
         uniques: columns of further unique indexes, those that are sent.
@@ -205,8 +205,7 @@ def bulk_table(connection: TargetConnection, mapped: MappedRelation) -> BulkTabl
     Raises:
         ConnectionLostError: the target is lost.
     """
-    keys = _keys(mapped)
-    if keys is None:
+    if mapped.kind != TABLE or mapped.always or not 0 < len(mapped.types) <= MOST_COLUMNS:
         return None
     ((sees_nothing, sees_order, has_checks, has_generated, uniques),) = connection.rows(_FACTS, (str(mapped.oid),))
     if sees_nothing != "t" or has_generated == "t":
@@ -218,7 +217,7 @@ def bulk_table(connection: TargetConnection, mapped: MappedRelation) -> BulkTabl
     columns = {str(name): (int(mod or -1), needs == "t") for name, mod, needs in _columns(connection, mapped)}
     return BulkTable(
         mapped,
-        keys,
+        _keys(mapped),
         types,
         required=tuple(at for at, column in enumerate(mapped.sent.columns) if columns[column.name][1]),
         uniques=tuple(_uniques(connection, mapped)),
@@ -268,12 +267,11 @@ def _names(mapped: MappedRelation) -> set[str]:
     return {column.name for column in mapped.sent.columns}
 
 
-def _keys(mapped: MappedRelation) -> tuple[int, ...] | None:
-    """Return the places of the key's columns; None if changes cannot be folded by it."""
+def _keys(mapped: MappedRelation) -> tuple[int, ...]:
+    """Return the places of the key's columns; none if changes cannot be folded by one."""
     lookup = mapped.lookup
-    is_plain = mapped.kind == TABLE and not mapped.always and mapped.sent.replica_identity != "f"
-    if not is_plain or not isinstance(lookup, Lookup) or not lookup.is_key or len(mapped.types) > MOST_COLUMNS:
-        return None
+    if mapped.sent.replica_identity == "f" or not isinstance(lookup, Lookup) or not lookup.is_key:
+        return ()
     places = [column.sent for column in lookup.columns if column.operator is not None]
     keys = tuple(at for at in places if at is not None)
-    return keys if len(keys) == len(lookup.columns) else None
+    return keys if len(keys) == len(lookup.columns) else ()

@@ -18,7 +18,7 @@ from headwater.apply.batches.batch import TableChanges
 from headwater.apply.batches.bulk_table import BulkTable
 from headwater.apply.target.connection import Bound, Statement
 from headwater.remote_slots.framed_messages import Cells
-from headwater.rows.items import UPDATE
+from headwater.rows.items import INSERT, UPDATE
 
 MOST_RUNS, FEW_CHANGES = 32, 8
 """Runs of changes that are always applied as such; if there are more, changes that they have on average at least."""
@@ -126,8 +126,12 @@ def runs_of(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, ce
         RepeatedError: rows have so many changes that folding does not pay.
     """
     kinds = set(np.unique(changes.kind).tolist())
-    if table.sees_order and (len(kinds) > 1 or UPDATE in kinds):
+    is_mixed = len(kinds) > 1 or UPDATE in kinds
+    if (table.sees_order and is_mixed) or (not table.keys and kinds != {INSERT}):
         raise RepeatedError(table)
+    if not table.keys:
+        yield _inserted(table, data, changes, cells)
+        return
     cuts = _cuts(table, data, changes, cells) if table.sees_values or table.uniques else [0, len(changes.kind)]
     if len(cuts) > MOST_RUNS and len(changes.kind) < FEW_CHANGES * len(cuts):
         raise RepeatedError(table)
@@ -145,8 +149,7 @@ def _cuts(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cell
 
 def _folded(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells) -> NetChanges:
     count, natts = len(changes.kind), table.columns
-    flags, room = np.zeros(count, np.uint8), count * natts
-    rows: Cells = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int32)
+    flags, rows = np.zeros(count, np.uint8), _room(count * natts)
     number = _f.fold(
         data,
         (changes.kind, changes.first),
@@ -161,6 +164,18 @@ def _folded(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, ce
     if number < 0:
         raise Unfoldable
     return NetChanges(table, data, flags[:number], rows)
+
+
+def _inserted(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells) -> NetChanges:
+    count = len(changes.kind)
+    rows = _room(count * table.columns)
+    if not _f.take_rows(changes.first, np.array(table.required, np.int32), table.columns, cells, rows):
+        raise Unfoldable
+    return NetChanges(table, data, np.full(count, _f.ALIVE, np.uint8), rows)
+
+
+def _room(size: int) -> Cells:
+    return np.empty(size, np.uint8), np.empty(size, np.int64), np.empty(size, np.int32)
 
 
 def _slots(count: int) -> Int64s:
