@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -111,12 +111,20 @@ class Ends:
 
 
 @contextmanager
-def ends(workload: Workload, directory: Path) -> Iterator[Ends]:
-    """Run both servers, with tables, slots and a publication, before anything is written."""
-    with bench_server(SOURCE_SETTINGS) as source, bench_server(TARGET_SETTINGS) as target:
+def ends(
+    workload: Workload, directory: Path, settings: Mapping[str, str] | None = None, tables: Sequence[str] = ()
+) -> Iterator[Ends]:
+    """Run both servers, with tables, slots and a publication, before anything is written.
+
+    Args:
+        workload: whose tables are made; directory: for what is written.
+        settings: more of the source's; tables: statements that make more of them.
+    """
+    with bench_server({**SOURCE_SETTINGS, **(settings or {})}) as source, bench_server(TARGET_SETTINGS) as target:
         workload.prepare(source)
         with source.connect() as connection:
-            connection.execute(MARKS)
+            for statement in (*tables, MARKS):
+                connection.execute(statement.encode())
             connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
         _fill_template(source, target)
         backup, slots = directory / "backup", directory / "slots"
@@ -160,12 +168,14 @@ def await_mark(place: str, number: int, process: subprocess.Popen[bytes] | None 
 
 
 @contextmanager
-def subscription(pair: Ends, name: str, place: str, options: str = "") -> Iterator[Callable[[], None]]:
+def subscription(
+    pair: Ends, name: str, place: str, options: str = "", *, copies: bool = False
+) -> Iterator[Callable[[], None]]:
     """Make a subscription over a slot of its name; give what enables it."""
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute(
             f"CREATE SUBSCRIPTION {name} CONNECTION '{conninfo(pair.source)}' PUBLICATION everything "
-            f"WITH (create_slot = false, enabled = false, copy_data = false{options})".encode()
+            f"WITH (create_slot = false, enabled = false, copy_data = {copies}{options})".encode()
         )
         try:
             yield partial(_run, connection, f"ALTER SUBSCRIPTION {name} ENABLE")
