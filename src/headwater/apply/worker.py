@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
+from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.batches.folded_batch import FoldsAhead
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.messages import Delete, Update
@@ -182,12 +183,16 @@ class ApplyWorker:
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
             stack.enter_context(sessions)
         states = self._copies.states
-        streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready)
+        bulk = BulkTables(connection, relations, tables, serial.flush)
+        folded = bulk if request.folds else None
+        streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready, folded)
         stack.enter_context(streams)
         ahead = stack.enter_context(FoldsAhead())
-        # Values in binary form are not folded.
-        batches, counts = request.batches and not request.binary, self.batches
-        return BatchApplier(connection, relations, positions, streams, tables, ahead, batches=batches, counts=counts)
+        return BatchApplier(
+            *(connection, relations, positions, streams, tables, bulk, ahead),
+            batches=request.folds,
+            counts=self.batches,
+        )
 
     def _missing(self, mapped: MappedRelation, change: Update | Delete) -> None:
         """Tell of a row that is not there, as the apply worker logs it."""

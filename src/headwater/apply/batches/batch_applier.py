@@ -14,21 +14,19 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Protocol
 
 import numpy as np
 
 from headwater.apply.batches.batch import Messages, last_commit, whole_part
-from headwater.apply.batches.bulk_table import BulkTable, bulk_table
-from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, Steps, relations_in
-from headwater.apply.batches.net_changes import Copied, Counted, RepeatedError, Unfoldable
+from headwater.apply.batches.bulk_tables import BulkTables
+from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, SurpriseError, send_folded
+from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
-from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.relations import MappedRelation
-from headwater.apply.target.rights import NO_ROLE, become
 from headwater.errors import ConnectionLostError, DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 from headwater.remote_slots.announced_relations import SentRelation
@@ -42,9 +40,6 @@ FEW_CHANGES = 16
 
 MOST_BYTES = 32 << 20
 """Bytes of a transaction that has not come whole from which on it is applied as it comes."""
-
-REST_PIECES = 100
-"""Pieces of the stream for which a table is left alone whose changes it did not pay to fold."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
@@ -62,8 +57,25 @@ class BatchCounts:
     fallbacks: int = 0
 
 
-class _Surprise(Exception):
-    """A statement that was about another number of rows than it should have been."""
+class OneByOne(Protocol):
+    """The applier of what is in no batch."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a transaction, or a block of one, has begun to come and has not ended."""
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction runs ahead of its end, or waits for it."""
+
+    def apply_all(self, messages: Messages) -> None:
+        """Apply messages."""
+
+    def flush(self) -> None:
+        """Wait until all that was sent is applied."""
+
+    def look_for_flushed(self) -> None:
+        """Ask the target how far its WAL is durable."""
 
 
 class BatchApplier:
@@ -72,7 +84,8 @@ class BatchApplier:
     Args:
         connection: the target's; relations: the source's relations, and tables for them.
         positions: gets what is durable; serial: applies what cannot be folded.
-        tables: says of which tables changes are applied.
+        applied: says of which tables changes are applied.
+        tables: those whose changes can be folded.
         ahead: folds the batch that follows; it is closed by whom it is from.
         batches: False: all is applied one by one.
         counts: counts batches.
@@ -83,8 +96,9 @@ class BatchApplier:
         connection: TargetConnection,
         relations: RelationMap,
         positions: FlushPositions,
-        serial: StreamedApplier,
-        tables: AppliedTables,
+        serial: OneByOne,
+        applied: AppliedTables,
+        tables: BulkTables,
         ahead: FoldsAhead,
         *,
         batches: bool = True,
@@ -92,11 +106,8 @@ class BatchApplier:
     ) -> None:
         self._connection, self._relations = connection, relations
         self._positions, self._serial, self._batches = positions, serial, batches
-        self._applied, self._ahead_of = tables, ahead
+        self._applied, self._tables, self._ahead_of = applied, tables, ahead
         self._rest = bytearray()
-        self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
-        self._pieces = 0
-        self._rests: dict[int, int] = {}
         self._counts = counts or BatchCounts()
 
     @property
@@ -115,7 +126,7 @@ class BatchApplier:
         if not self._batches:
             self._one_by_one(Messages.parse(data))
             return
-        self._pieces += 1
+        self._tables.next_piece()
         self._rest += data
         messages = Messages.parse(bytes(self._rest))
         taken = 0
@@ -159,29 +170,21 @@ class BatchApplier:
     def _apply_whole(self, messages: Messages) -> None:
         while len(messages.kind):
             self._pass_over_known(messages)
-            foldable = np.array(sorted(oid for oid in self._relations.known if self._table(oid) is not None), np.int64)
+            runs = list(messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES))
             count = 0
-            runs = list(messages.runs(messages.is_odd(foldable), MOST_CHANGES))
             for (run, is_batch), following in zip_longest(runs, runs[1:]):
                 count += len(run.kind)
                 if self._is_batch(run, is_batch):
                     self._batch(run, following[0] if following and self._is_batch(*following) else None)
                     continue
                 self._one_by_one(run)
-                if self._has_learned():
+                if self._tables.has_learned():
                     # What was announced just now may be folded from here on.
                     break
             messages = messages.part(count, len(messages.kind))
 
     def _is_batch(self, run: Messages, is_foldable: bool) -> bool:
         return is_foldable and run.changes >= FEW_CHANGES and not self._serial.has_open
-
-    def _has_learned(self) -> bool:
-        return any(not self._is_looked_at(oid) for oid in self._relations.known)
-
-    def _is_looked_at(self, oid: int) -> bool:
-        known = self._tables.get(oid)
-        return known is not None and known[0] is self._relations.mapped(oid, str)
 
     def _pass_over_known(self, messages: Messages) -> None:
         """Take announcements of what is known for nothing, up to the first that tells something new of the relation."""
@@ -195,79 +198,38 @@ class BatchApplier:
                     changed.add(sent.oid)
 
     def _one_by_one(self, messages: Messages) -> None:
-        for message, lsn in messages:
-            self._serial.apply(message, lsn)
-
-    def _table(self, oid: int) -> BulkTable | None:
-        """Return the table of a relation if its changes can be folded, and it is known already."""
-        if not self._relations.is_mapped(oid):
-            return None
-        mapped = self._relations.mapped(oid, str)
-        known = self._tables.get(oid)
-        if known is None or known[0] is not mapped:
-            self._serial.flush()
-            known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
-        is_fit = self._rests.get(oid, 0) <= self._pieces and self._applied.is_ready(mapped.oid)
-        return known[1] if is_fit else None
+        self._serial.apply_all(messages)
 
     def _batch(self, messages: Messages, following: Messages | None) -> None:
         """Apply a batch, and begin to fold the one that follows."""
         self._counts.tried += 1
         self._serial.flush()
         try:
-            folded = self._ahead_of.take(messages, self._tables_of(messages))
+            folded = self._ahead_of.take(messages, self._tables.of(messages))
             if following is not None:
-                self._ahead_of.begin(following, self._tables_of(following))
+                self._ahead_of.begin(following, self._tables.of(following))
             self._apply_folded(messages, folded)
         except ConnectionLostError:
             raise
         except RepeatedError as error:
-            self._rests[error.table.mapped.sent.oid] = self._pieces + REST_PIECES
+            self._tables.rest(error.table)
             self._back(messages)
-        except (TargetError, Unfoldable, _Surprise, DecodingError):
+        except (TargetError, Unfoldable, SurpriseError, DecodingError):
             self._back(messages)
 
     def _back(self, messages: Messages) -> None:
         """Apply one by one what a batch could not apply."""
         self._counts.fallbacks += 1
-        self._tables.clear()
+        self._tables.forget()
         self._roll_back()
         self._one_by_one(messages)
-
-    def _tables_of(self, messages: Messages) -> dict[int, BulkTable]:
-        return {oid: table for oid in relations_in(messages) if (table := self._table(oid)) is not None}
 
     def _apply_folded(self, messages: Messages, folded: FoldedBatch) -> None:
         start, end, time = last_commit(messages)
         self._applied.begins(start)
         self._connection.send(_BEGIN)
-        checks: list[tuple[int, list[int]]] = []
-        for run in folded.runs:
-            self._change(run, checks)
-        for table in folded.tables.values():
-            self._connection.send(table.mapped.guard)
-            self._connection.send(table.guard)
-        self._drain()
-        if any(counts != [rows] for rows, counts in checks):
-            raise _Surprise
+        send_folded(self._connection, folded)
         self._commit(end, time)
-
-    def _change(self, run: Steps, checks: list[tuple[int, list[int]]]) -> None:
-        if run.role is not None:
-            self._connection.send(become(run.role))
-        for step in run.steps:
-            if isinstance(step, Copied):
-                self._drain()
-                checks.append((step.rows, [self._connection.copy(step.command, [step.data])]))
-            else:
-                checks.append((step.rows, self._counted(step)))
-        if run.role is not None:
-            self._connection.send(NO_ROLE)
-
-    def _counted(self, step: Counted) -> list[int]:
-        counts: list[int] = []
-        self._connection.send(step.bound, lambda outcome: counts.append(outcome.count))
-        return counts
 
     def _commit(self, end_lsn: int, time: int) -> None:
         self._connection.send(move(end_lsn, time))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from headwater.apply.batches.batch import Messages, table_changes
 from headwater.apply.batches.bulk_table import BulkTable
 from headwater.apply.batches.net_changes import Copied, Counted, runs_of
+from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.rights import NO_ROLE, become
 
 Tables = Mapping[int, BulkTable]
 """Tables whose changes can be folded, by their relations' OIDs."""
@@ -42,11 +42,6 @@ class FoldedBatch:
     runs: tuple[Steps, ...]
 
 
-def relations_in(messages: Messages) -> list[int]:
-    """Return the OIDs of the relations that messages have changes of."""
-    return [int(oid) for oid in np.unique(messages.oid) if oid > 0]
-
-
 def fold_batch(messages: Messages, tables: Tables) -> FoldedBatch:
     """Fold whole transactions.
 
@@ -61,6 +56,58 @@ def fold_batch(messages: Messages, tables: Tables) -> FoldedBatch:
     nets = (net for oid, own in changes.items() for net in runs_of(tables[oid], messages.data, own, cells))
     runs = tuple(Steps(net.table.mapped.role, tuple(net.statements())) for net in nets)
     return FoldedBatch(tables, runs)
+
+
+class SurpriseError(Exception):
+    """A statement was about another number of rows than it should have been."""
+
+
+def send_folded(connection: TargetConnection, folded: FoldedBatch) -> None:
+    """Have a batch applied in the transaction that is open, and see that the tables are still what they were.
+
+    Args:
+        connection: the target's, in the session's own role; folded: the batch.
+
+    Raises:
+        SurpriseError: a row was not there, or was there already: what was done has to be rolled back.
+        TargetError: the target refuses something.
+        ConnectionLostError: the target is lost.
+    """
+    checks: list[tuple[int, list[int]]] = []
+    for run in folded.runs:
+        _send_run(connection, run, checks)
+    for table in folded.tables.values():
+        connection.send(table.mapped.guard)
+        connection.send(table.guard)
+    _drain(connection)
+    for rows, counts in checks:
+        if counts != [rows]:
+            raise SurpriseError
+
+
+def _send_run(connection: TargetConnection, run: Steps, checks: list[tuple[int, list[int]]]) -> None:
+    if run.role is not None:
+        connection.send(become(run.role))
+    for step in run.steps:
+        if isinstance(step, Copied):
+            _drain(connection)
+            checks.append((step.rows, [connection.copy(step.command, [step.data])]))
+        else:
+            checks.append((step.rows, _counted(connection, step)))
+    if run.role is not None:
+        connection.send(NO_ROLE)
+
+
+def _counted(connection: TargetConnection, step: Counted) -> list[int]:
+    counts: list[int] = []
+    connection.send(step.bound, lambda outcome: counts.append(outcome.count))
+    return counts
+
+
+def _drain(connection: TargetConnection) -> None:
+    if connection.pending:
+        connection.sync()
+    connection.drain()
 
 
 class FoldsAhead:

@@ -87,6 +87,11 @@ class ApplyRequest:
     copy_connections: int = 2
     range_blocks: int = 8192
 
+    @property
+    def folds(self) -> bool:
+        """Whether changes are folded: those with values in binary form are not."""
+        return self.batches and not self.binary
+
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):
             raise UsageError(

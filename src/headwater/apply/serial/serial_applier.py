@@ -11,7 +11,8 @@ PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,6 +175,34 @@ class SerialApplier:
         # A savepoint brings the role back that was the session's.
         self._as(None)
         self._connection.send(Bound(Statement(sql)), None, self._about(kind), prepares=False)
+
+    def open_tables(self, oids: Iterable[int]) -> None:
+        """Map relations that changes of the transaction are about, which begins with them; the role is the session's.
+
+        Raises:
+            TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
+        """
+        for oid in oids:
+            self._opened(oid, "INSERT")
+        self._as(None)
+
+    def bulk(self, send: Callable[[TargetConnection], None]) -> None:
+        """Let something send statements of the transaction's, behind all that was sent.
+
+        Raises:
+            TargetError, ConnectionLostError: of those, or of what was sent before.
+        """
+        send(self._connection)
+
+    def undo(self) -> None:
+        """Roll the transaction back, whether or not it has failed.
+
+        Raises:
+            ConnectionLostError: the target is lost.
+        """
+        with suppress(TargetError):
+            self.flush()
+        self.rollback()
 
     def commit(self, end_lsn: int, time: int, kind: str = "COMMIT") -> None:
         """Commit the transaction, if it has changed anything.

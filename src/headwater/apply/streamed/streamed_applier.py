@@ -15,6 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
+from headwater.apply.batches.batch import Messages, runs_in_block
+from headwater.apply.batches.batch_applier import FEW_CHANGES, MOST_CHANGES
+from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.messages import (
     NAMES,
     Message,
@@ -32,6 +37,7 @@ from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import DecodingError
 
 _CHANGES, _ORIGIN = b"RYIUDTM", b"O"
+_OF_BLOCKS = np.frombuffer(_CHANGES, np.uint8)
 _XID = struct.Struct(">xI")
 
 
@@ -44,6 +50,7 @@ class StreamedApplier:
         number: of the main origin.
         sessions: for transactions that are applied ahead; None for their spools alone.
         may_run_ahead: tells whether a transaction may; a table that still gets its first rows stands against it.
+        bulk: tables whose changes are folded; None for none.
     """
 
     def __init__(
@@ -53,7 +60,9 @@ class StreamedApplier:
         number: int,
         sessions: ParallelSessions | None = None,
         may_run_ahead: Callable[[], bool] = lambda: True,
+        bulk: BulkTables | None = None,
     ) -> None:
+        self._bulk = bulk
         self._serial, self._directory, self._number = serial, directory, number
         self._sessions, self._may_run_ahead = sessions, may_run_ahead
         self._open: dict[int, StreamedTransaction] = {}
@@ -98,6 +107,21 @@ class StreamedApplier:
         elif data[:1] != _ORIGIN:
             raise DecodingError(f"unexpected {NAMES.get(data[:1], data[:1])} message in a streamed block", lsn=lsn)
 
+    def apply_all(self, messages: Messages) -> None:
+        """Apply messages, the runs of blocks as such.
+
+        Raises:
+            TargetError, DecodingError, ConnectionLostError, SpoolError: see :meth:`apply`.
+        """
+        at = 0
+        for stop in [*np.flatnonzero(~np.isin(messages.kind, _OF_BLOCKS)).tolist(), len(messages.kind)]:
+            if stop > at and self._block is not None:
+                self._changes(self._block, messages.part(at, stop))
+                at = stop
+            for data, lsn in messages.part(at, stop + 1):
+                self.apply(data, lsn)
+            at = stop + 1
+
     def flush(self) -> None:
         """Wait until all that was sent is applied.
 
@@ -115,6 +139,14 @@ class StreamedApplier:
         if not xid:
             raise DecodingError("invalid transaction ID in streamed replication transaction", lsn=lsn)
         block.add(xid, data, lsn)
+
+    def _changes(self, block: StreamedTransaction, messages: Messages) -> None:
+        for xid, run, plain in runs_in_block(messages, FEW_CHANGES, MOST_CHANGES):
+            if plain is not None and xid and self._bulk is not None:
+                block.add_run(xid, run, plain)
+            else:
+                for data, lsn in run:
+                    self._change(block, data, lsn)
 
     def _start(self, message: StreamStart) -> None:
         self._outside_of_block("duplicate STREAM START message")
@@ -170,7 +202,7 @@ class StreamedApplier:
         ahead, sessions = None, self._sessions
         if sessions is not None and self._may_run_ahead() and (session := sessions.take()) is not None:
             ahead = TransactionAhead(xid, self._number, session, sessions)
-        return StreamedTransaction(xid, self._directory, self._serial, ahead)
+        return StreamedTransaction(xid, self._directory, self._serial, ahead, self._bulk)
 
     def _outside_of_block(self, complaint: str) -> None:
         if self._block is not None:
