@@ -208,3 +208,23 @@ def test_triggers_see_each_change(pair: Pair) -> None:
     assert _apply(pair, slot).batches.tried == 0
     changed = pair.run(OURS, "SELECT count(*) FROM s.t WHERE id >= 100 AND note <> 'seen'")
     assert changed == [(0,)]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_large_transaction_is_folded_in_runs(pair: Pair, missing: bool) -> None:
+    slot = _begun(pair, ["DELETE FROM s.t WHERE id = 30"] if missing else [])
+    for database in (SOURCE, OURS):
+        pair.run(database, "CREATE TABLE s.more (id bigint PRIMARY KEY, note text)")
+    pair.run(
+        SOURCE,
+        "BEGIN; INSERT INTO s.more SELECT g, repeat('x', g % 7) FROM generate_series(1, 70000) g; "
+        "UPDATE s.t SET n = n + 1; TRUNCATE s.t; INSERT INTO s.t SELECT g, g FROM generate_series(1, 500) g; "
+        "UPDATE s.more SET id = -id WHERE id < 100; DELETE FROM s.more WHERE id % 100 = 0; COMMIT",
+    )
+    lines: list[str] = []
+    _apply(pair, slot, lines)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    # Each run is behind a savepoint, of which its rows have the number.
+    assert pair.run(OURS, "SELECT count(DISTINCT xmin::text) > 2 FROM s.more") == [(True,)]
+    text = 'conflict detected on relation "s.t": conflict=update_missing'
+    assert [line for line in lines if "conflict" in line] == [text] * missing

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,28 @@ class Messages:
                 first, size = number + 1, 0
 
 
+def runs_of_changes(messages: Messages, fewest: int, most: int) -> Iterator[tuple[Messages, bool]]:
+    """Give runs of changes of one transaction, in no block, and whether each may be folded.
+
+    Args:
+        messages: of the transaction.
+        fewest: changes of a run that may be folded; most: after which it ends.
+    """
+    is_plain = np.isin(messages.kind, _FOLDED) & (messages.oid > 0)
+    for run, may_fold in _runs(messages, is_plain, is_plain, most):
+        yield run, may_fold and len(run.kind) >= fewest
+
+
+def _runs(
+    messages: Messages, groups: NDArray[Any], is_plain: NDArray[np.bool_], most: int
+) -> Iterator[tuple[Messages, bool]]:
+    """Give runs of messages of one group, all plain or none of them."""
+    cuts = np.flatnonzero((groups[1:] != groups[:-1]) | (is_plain[1:] != is_plain[:-1])) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(groups)]):
+        for begin in range(first, last, most):
+            yield messages.part(begin, min(begin + most, last)), bool(is_plain[first])
+
+
 def runs_in_block(messages: Messages, fewest: int, most: int) -> Iterator[tuple[int, Messages, Messages | None]]:
     """Give runs of changes of a block of a streamed transaction.
 
@@ -123,13 +146,11 @@ def runs_in_block(messages: Messages, fewest: int, most: int) -> Iterator[tuple[
         blocks, if they may be folded.
     """
     xids = _xids(messages)
-    is_plain = np.isin(messages.kind, _FOLDED)
-    cuts = np.flatnonzero((xids[1:] != xids[:-1]) | (is_plain[1:] != is_plain[:-1])) + 1
-    for first, last in pairwise([0, *cuts.tolist(), len(xids)]):
-        for begin in range(first, last, most):
-            run = messages.part(begin, min(begin + most, last))
-            plain = _without_xids(run) if is_plain[first] and len(run.kind) >= fewest else None
-            yield int(xids[first]), run, plain
+    at = 0
+    for run, is_plain in _runs(messages, xids, np.isin(messages.kind, _FOLDED), most):
+        plain = _without_xids(run) if is_plain and len(run.kind) >= fewest else None
+        yield int(xids[at]), run, plain
+        at += len(run.kind)
 
 
 def _xids(messages: Messages) -> NDArray[np.int64]:

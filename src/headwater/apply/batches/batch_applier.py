@@ -20,7 +20,7 @@ import numpy as np
 
 from headwater.apply.batches.batch import Messages, last_commit, whole_part
 from headwater.apply.batches.bulk_tables import BulkTables
-from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, SurpriseError, send_folded
+from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, send_folded
 from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
@@ -171,6 +171,7 @@ class BatchApplier:
         while len(messages.kind):
             self._pass_over_known(messages)
             runs = list(messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES))
+            mapped = self._relations.times_mapped
             count = 0
             for (run, is_batch), following in zip_longest(runs, runs[1:]):
                 count += len(run.kind)
@@ -178,7 +179,7 @@ class BatchApplier:
                     self._batch(run, following[0] if following and self._is_batch(*following) else None)
                     continue
                 self._one_by_one(run)
-                if self._tables.has_learned():
+                if self._relations.times_mapped != mapped:
                     # What was announced just now may be folded from here on.
                     break
             messages = messages.part(count, len(messages.kind))
@@ -208,13 +209,15 @@ class BatchApplier:
             folded = self._ahead_of.take(messages, self._tables.of(messages))
             if following is not None:
                 self._ahead_of.begin(following, self._tables.of(following))
-            self._apply_folded(messages, folded)
+            is_done = self._apply_folded(messages, folded)
         except ConnectionLostError:
             raise
         except RepeatedError as error:
             self._tables.rest(error.table)
-            self._back(messages)
-        except (TargetError, Unfoldable, SurpriseError, DecodingError):
+            is_done = False
+        except (TargetError, Unfoldable, DecodingError):
+            is_done = False
+        if not is_done:
             self._back(messages)
 
     def _back(self, messages: Messages) -> None:
@@ -224,12 +227,13 @@ class BatchApplier:
         self._roll_back()
         self._one_by_one(messages)
 
-    def _apply_folded(self, messages: Messages, folded: FoldedBatch) -> None:
+    def _apply_folded(self, messages: Messages, folded: FoldedBatch) -> bool:
         start, end, time = last_commit(messages)
         self._applied.begins(start)
         self._connection.send(_BEGIN)
-        send_folded(self._connection, folded)
-        self._commit(end, time)
+        if is_done := send_folded(self._connection, folded):
+            self._commit(end, time)
+        return is_done
 
     def _commit(self, end_lsn: int, time: int) -> None:
         self._connection.send(move(end_lsn, time))

@@ -71,10 +71,6 @@ class BulkTables:
         """int64[] OIDs of the relations whose changes can be folded, in ascending order."""
         return np.array(sorted(oid for oid in self._relations.known if self.get(oid) is not None), np.int64)
 
-    def has_learned(self) -> bool:
-        """Tell whether a relation was mapped that was not looked at yet."""
-        return any(not self._is_looked_at(oid) for oid in self._relations.known)
-
     def rest(self, table: BulkTable) -> None:
         """Leave a table alone for some time."""
         self._rests[table.mapped.sent.oid] = self._turns + REST_TURNS
@@ -82,7 +78,3 @@ class BulkTables:
     def forget(self) -> None:
         """Look at all tables anew."""
         self._tables.clear()
-
-    def _is_looked_at(self, oid: int) -> bool:
-        known = self._tables.get(oid)
-        return known is not None and known[0] is self._relations.mapped(oid, str)

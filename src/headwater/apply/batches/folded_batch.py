@@ -58,18 +58,16 @@ def fold_batch(messages: Messages, tables: Tables) -> FoldedBatch:
     return FoldedBatch(tables, runs)
 
 
-class SurpriseError(Exception):
-    """A statement was about another number of rows than it should have been."""
-
-
-def send_folded(connection: TargetConnection, folded: FoldedBatch) -> None:
+def send_folded(connection: TargetConnection, folded: FoldedBatch) -> bool:
     """Have a batch applied in the transaction that is open, and see that the tables are still what they were.
 
     Args:
         connection: the target's, in the session's own role; folded: the batch.
 
+    Returns:
+        False if a row was not there, or was there already: what was done has to be rolled back.
+
     Raises:
-        SurpriseError: a row was not there, or was there already: what was done has to be rolled back.
         TargetError: the target refuses something.
         ConnectionLostError: the target is lost.
     """
@@ -80,9 +78,7 @@ def send_folded(connection: TargetConnection, folded: FoldedBatch) -> None:
         connection.send(table.mapped.guard)
         connection.send(table.guard)
     _drain(connection)
-    for rows, counts in checks:
-        if counts != [rows]:
-            raise SurpriseError
+    return all(counts == [rows] for rows, counts in checks)
 
 
 def _send_run(connection: TargetConnection, run: Steps, checks: list[tuple[int, list[int]]]) -> None:

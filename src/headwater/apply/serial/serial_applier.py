@@ -52,6 +52,9 @@ MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
+_SAVEPOINT, _RELEASE, _ROLLBACK_TO = (
+    Bound(Statement(f"{command} headwater_run")) for command in ("SAVEPOINT", "RELEASE", "ROLLBACK TO")
+)
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
@@ -186,23 +189,29 @@ class SerialApplier:
             self._opened(oid, "INSERT")
         self._as(None)
 
-    def bulk(self, send: Callable[[TargetConnection], None]) -> None:
-        """Let something send statements of the transaction's, behind all that was sent.
+    def attempt(self, send: Callable[[TargetConnection], bool]) -> bool:
+        """Let something send statements of the transaction's behind a savepoint; false if it failed, and is undone.
+
+        All that was sent before has been applied then.
 
         Raises:
-            TargetError, ConnectionLostError: of those, or of what was sent before.
-        """
-        send(self._connection)
-
-    def undo(self) -> None:
-        """Roll the transaction back, whether or not it has failed.
-
-        Raises:
+            TargetError: something that was sent before is refused.
             ConnectionLostError: the target is lost.
         """
-        with suppress(TargetError):
-            self.flush()
-        self.rollback()
+        self._ensure_open()
+        self._as(None)
+        self.flush()
+        self._connection.send(_SAVEPOINT)
+        try:
+            is_done = send(self._connection)
+        except TargetError:
+            is_done = False
+            with suppress(TargetError):
+                self.flush()
+        for command in (_RELEASE,) if is_done else (_ROLLBACK_TO, _RELEASE):
+            self._connection.send(command)
+        self.flush()
+        return is_done
 
     def commit(self, end_lsn: int, time: int, kind: str = "COMMIT") -> None:
         """Commit the transaction, if it has changed anything.

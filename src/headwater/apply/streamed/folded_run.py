@@ -1,4 +1,4 @@
-"""A run of changes of a streamed transaction, folded as those of batches are.
+"""A run of changes of one transaction, folded as those of batches are: of a streamed one, or of a large one.
 
 PostgreSQL: no counterpart.
 """
@@ -12,7 +12,7 @@ from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.batches.folded_batch import fold_batch, send_folded
 from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.errors import DecodingError
+from headwater.errors import DecodingError, TargetError
 
 
 def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -> bool:
@@ -22,11 +22,14 @@ def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -
         applier: of the transaction; bulk: tables of its session; messages: changes alone.
 
     Raises:
-        SurpriseError: a row was not there, or was there already: what was done has to be rolled back.
-        TargetError: the target refuses something, of this or of what came before.
+        TargetError: the target refuses something of what came before.
         ConnectionLostError: the target is lost.
     """
-    applier.open_tables(messages.relations)
+    applier.flush()
+    try:
+        applier.open_tables(messages.relations)
+    except TargetError:
+        return False
     tables = bulk.of(messages)
     if len(tables) < len(messages.relations):
         return False
@@ -37,5 +40,4 @@ def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -
         return False
     except (Unfoldable, DecodingError):
         return False
-    applier.bulk(partial(send_folded, folded=folded))
-    return True
+    return applier.attempt(partial(send_folded, folded=folded))

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from headwater.apply.batches.batch import Messages, runs_in_block
+from headwater.apply.batches.batch import Messages, runs_in_block, runs_of_changes
 from headwater.apply.batches.batch_applier import FEW_CHANGES, MOST_CHANGES
 from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.messages import (
@@ -31,10 +31,14 @@ from headwater.apply.incoming.messages import (
     read_message,
 )
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_transaction import StreamedTransaction
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import DecodingError
+
+LARGE_TRANSACTION = 200
+"""Changes of a transaction, or of a part of it that has come, from which on runs of them are folded."""
 
 _CHANGES, _ORIGIN = b"RYIUDTM", b"O"
 _OF_BLOCKS = np.frombuffer(_CHANGES, np.uint8)
@@ -114,9 +118,13 @@ class StreamedApplier:
             TargetError, DecodingError, ConnectionLostError, SpoolError: see :meth:`apply`.
         """
         at = 0
+        # Between these are changes of one transaction, or of one block.
         for stop in [*np.flatnonzero(~np.isin(messages.kind, _OF_BLOCKS)).tolist(), len(messages.kind)]:
             if stop > at and self._block is not None:
                 self._changes(self._block, messages.part(at, stop))
+                at = stop
+            elif stop - at >= LARGE_TRANSACTION and self._bulk is not None and self._serial.is_inside:
+                self._large(self._bulk, messages.part(at, stop))
                 at = stop
             for data, lsn in messages.part(at, stop + 1):
                 self.apply(data, lsn)
@@ -147,6 +155,13 @@ class StreamedApplier:
             else:
                 for data, lsn in run:
                     self._change(block, data, lsn)
+
+    def _large(self, bulk: BulkTables, messages: Messages) -> None:
+        """Apply changes of a transaction that is in no block, in runs that are folded."""
+        for run, may_fold in runs_of_changes(messages, FEW_CHANGES, MOST_CHANGES):
+            if not may_fold or not apply_folded(self._serial, bulk, run):
+                for data, lsn in run:
+                    self._serial.apply(data, lsn)
 
     def _start(self, message: StreamStart) -> None:
         self._outside_of_block("duplicate STREAM START message")

@@ -14,13 +14,12 @@ from pathlib import Path
 from headwater.apply.batches.batch import Messages, runs_in_block
 from headwater.apply.batches.batch_applier import FEW_CHANGES, MOST_CHANGES
 from headwater.apply.batches.bulk_tables import BulkTables
-from headwater.apply.batches.folded_batch import SurpriseError
 from headwater.apply.incoming.messages import Relation, StreamCommit, StreamPrepare, read_message
 from headwater.apply.serial.serial_applier import RemoteTransaction, SerialApplier
 from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
-from headwater.errors import ConnectionLostError, ServerError, TargetError
+from headwater.errors import ServerError
 
 
 class StreamedTransaction:
@@ -87,7 +86,7 @@ class StreamedTransaction:
         if (ahead := self._running()) is not None:
             try:
                 ahead.changes(xid, run, plain)
-            except (ServerError, SurpriseError):
+            except ServerError:
                 self._leave_to_spool()
 
     def end_block(self) -> None:
@@ -161,27 +160,10 @@ class StreamedTransaction:
 
     def _replay(self, finish_lsn: int) -> None:
         self._serial.begin(RemoteTransaction(self.xid, finish_lsn))
-        if self._bulk is not None:
-            try:
-                self._replay_folded(self._bulk)
-            except ConnectionLostError:
-                raise
-            except (TargetError, SurpriseError):
-                # One by one it comes to what is exact, an error among it.
-                self._bulk.forget()
-                self._serial.undo()
-            else:
-                return
-            self._serial.begin(RemoteTransaction(self.xid, finish_lsn))
-        for piece in self._spool.pieces():
-            self._one_by_one(Messages.parse(piece))
-
-    def _replay_folded(self, bulk: BulkTables) -> None:
         for piece in self._spool.pieces():
             for _, run, plain in runs_in_block(Messages.parse(piece), FEW_CHANGES, MOST_CHANGES):
-                if plain is None or not apply_folded(self._serial, bulk, plain):
+                if plain is None or self._bulk is None or not apply_folded(self._serial, self._bulk, plain):
                     self._one_by_one(run)
-        self._serial.flush()
 
     def _one_by_one(self, messages: Messages) -> None:
         for data, lsn in messages:

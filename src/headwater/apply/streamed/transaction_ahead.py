@@ -58,7 +58,6 @@ class TransactionAhead:
 
         Raises:
             ServerError: see :meth:`change`.
-            SurpriseError: a row was not there, or was there already.
         """
         self._sessions.has_patience(self._session)
         self._enter(xid)
