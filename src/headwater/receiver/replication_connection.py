@@ -233,6 +233,33 @@ class ReplicationConnection:
             data = self._taken()
         return data
 
+    def messages(self, most_bytes: int) -> list[bytes]:
+        """Take the messages of the stream that are there, in their order; the server may have ended it (`has_ended`).
+
+        Args:
+            most_bytes: it ends with the message that goes beyond.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        messages = list[bytes]()
+        self._guarded(self._take_all, messages, most_bytes)
+        if not messages and not self.has_ended:
+            self._guarded(self._connection.consume_input)
+            self._guarded(self._take_all, messages, most_bytes)
+        return messages
+
+    def _take_all(self, messages: list[bytes], most_bytes: int) -> None:
+        # This is run for each message of a stream: a call more is felt.
+        take, add, taken, size = self._connection.get_copy_data, messages.append, 0, 1
+        while taken < most_bytes:
+            size, data = take(1)
+            if size <= 0:
+                break
+            add(bytes(data))
+            taken += size
+        self.has_ended = size == -1
+
     def wait(self, seconds: float, others: Sequence[int] = (), is_reading: bool = True) -> None:
         """Wait until something can be read, or could not be sent before and now can, or for some time.
 

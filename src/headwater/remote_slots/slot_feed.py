@@ -52,6 +52,8 @@ _ENDS: dict[int, struct.Struct | None] = {
     ord("E"): None,
 }
 """Messages that end a transaction, or what else moves the place of a slot, with its END; or a block, which does not."""
+_DATA = ord("w")
+_MARKED = {BEGIN, *_BLOCKS, *_ENDS}
 _AT = 25
 """Where pgoutput's message begins in one of the stream."""
 
@@ -175,8 +177,9 @@ class SlotFeed:
             while not self._is_ending:
                 self._wakeup.clear()
                 has_room = len(self._data) < MOST_BYTES
-                if has_room:
-                    self._read()
+                if has_room and self._read():
+                    self._tell_if_due()
+                    continue
                 if self._connection.has_ended:
                     self._connection.end_stream()
                     raise ConnectionLostError("the server has ended the stream, as it shuts down")
@@ -197,34 +200,43 @@ class SlotFeed:
             self._error = error
             self._changed.notify_all()
 
-    def _read(self) -> None:
-        """Read what is there, up to a bound."""
-        own, marks, reached, is_inside = bytearray(), list[_Mark](), self._reached, self._is_inside
+    def _read(self) -> bool:
+        """Read what is there, up to a bound; tell whether there was anything."""
+        messages = self._connection.messages(MOST_BYTES >> 4)
+        if messages:
+            self._heard_at = time.monotonic()
+            self._note(messages)
+        return bool(messages)
+
+    def _note(self, messages: list[bytes]) -> None:
+        """Have messages ready to be taken, and note where transactions begin and end in them."""
+        own, marks, reached, is_inside = list[bytes](), list[_Mark](), self._reached, self._is_inside
         with self._changed:  # Who takes pieces changes both.
             begin = self._begin + len(self._data)
-        while len(own) < MOST_BYTES >> 4 and (message := self._connection.message()) is not None:
-            self._heard_at = time.monotonic()
-            if message[0] != 119:
+        at = begin
+        for message in messages:
+            if message[0] != _DATA:
                 end = self._heard(message)
                 reached = reached if is_inside else max(reached, end)
                 continue
-            kind = message[_AT]
-            own += _SIZE.pack(len(message))
-            own += message
+            kind, size = message[_AT], len(message)
+            own += (_SIZE.pack(size), message)
+            at += size + 4
+            if kind not in _MARKED:
+                continue
             if kind == BEGIN:
                 is_inside = True
-                at = begin + len(own) - len(message) - _SIZE.size
-                marks.append(_Mark(at, _BEGIN.unpack_from(message, _AT)[1], False))
+                marks.append(_Mark(at - size - 4, _BEGIN.unpack_from(message, _AT)[1], False))
             elif kind in _ENDS:
                 is_inside = False
                 if (form := _ENDS[kind]) is not None:
                     reached = max(reached, form.unpack_from(message, _AT)[-1])
-                    marks.append(_Mark(begin + len(own), reached, True))
-            elif kind in _BLOCKS:
+                    marks.append(_Mark(at, reached, True))
+            else:
                 is_inside = True
         if own or reached > self._reached:
             with self._changed:
-                self._data += own
+                self._data += b"".join(own)
                 self._is_inside = is_inside
                 self._marks += marks
                 self._reached = reached
