@@ -28,7 +28,7 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
-from headwater.apply.table_sync.subscribing import is_two_phase, subscribe
+from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
@@ -89,6 +89,8 @@ class ApplyWorker:
         finally:
             self._copies.end()
             self._copies.join()
+            if self._request.wal is not None:
+                self._request.wal.cluster.close()
 
     def _run(self) -> None:
         changed = -SLOT_SECONDS
@@ -135,11 +137,28 @@ class ApplyWorker:
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
         assert request.wal is not None
+        subscription = None
+        if request.copies_data or is_subscribed(connection, request.subscription):
+            subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
+            self._has_subscribed = True
         origin, reached = self._origin(connection)
         feed = stack.enter_context(WalFeed(request.wal, reached))
         positions = FlushPositions(reached)
-        applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
-        return self._loop(feed, applier, positions)
+        if subscription is None:
+            applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
+            return self._loop(feed, applier, positions)
+        self._copies.begin(connection, subscription, feed.start)
+        self._copy_first(connection, feed.start)
+        is_two_phase(connection, subscription, request)
+        applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, "off")
+        return self._loop(feed, applier, positions, connection)
+
+    def _copy_first(self, connection: TargetConnection, start: int) -> None:
+        """Let tables be copied before the stream, which begins at an LSN, is applied."""
+        while not self._is_ending and self._copies.holds_stream(start):
+            self._copies.tend(connection, start)
+            time.sleep(WAIT_SECONDS)
+        self._copies.tend(connection, start)
 
     def _from_slot(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest

@@ -228,12 +228,6 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
         raise UsageError("--from and --wal are two sources", hint="give one of them")
     if flags.log.catalog is None or flags.slots is None:
         raise UsageError("--wal needs --catalog and --slots")
-    if flags.refreshes:
-        raise UsageError("--refresh asks a publisher, of which --wal has none")
-    if flags.copies_data:
-        raise UsageError(
-            "--wal does not copy the rows that tables have already", hint="fill the tables, and give --no-copy-data"
-        )
     from headwater.apply.incoming.requests import WalSlot
     from headwater.apply.incoming.wal_options import SETTINGS, wal_options
     from headwater.cli.shared_flags import session_settings

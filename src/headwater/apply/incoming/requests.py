@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
 from headwater.jobs.engine import Engine
 from headwater.pipeline.requests.request import DecodeRequest
@@ -27,12 +28,14 @@ class WalSlot:
         request: what is decoded: the WAL, the catalog, the database, the plugin's options.
         slots: directory of slots; name: of the slot in it, which is made if it is missing.
         engine: makes what decodes where there is much.
+        cluster: the log and the catalog, as all threads of this process share them.
     """
 
     request: DecodeRequest
     slots: Path
     name: str
     engine: Callable[[], Engine]
+    cluster: WalCluster = field(default_factory=WalCluster, compare=False)
 
     @property
     def path(self) -> Path:

@@ -93,10 +93,10 @@ def install(connection: TargetConnection) -> None:
         TargetError: the role may not, or the schema is of a form that is not known here.
         ConnectionLostError: the target is lost.
     """
-    if not _is_installed(connection):
+    if not is_installed(connection):
         with transaction(connection):
             connection.rows(_LOCK)
-            if not _is_installed(connection):
+            if not is_installed(connection):
                 _make(connection)
     ((form,),) = connection.rows(_FORM)
     if form != str(FORM):
@@ -104,7 +104,8 @@ def install(connection: TargetConnection) -> None:
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
 
 
-def _is_installed(connection: TargetConnection) -> bool:
+def is_installed(connection: TargetConnection) -> bool:
+    """Tell whether the schema is there."""
     return connection.rows(_HAS_FORM) == [("t",)]
 
 

@@ -26,7 +26,7 @@ from headwater.apply.progress.origins import ensure_origin, leave_origin, use_or
 from headwater.apply.progress.subscriptions import Subscription
 from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
 from headwater.apply.table_sync.row_transfer import transfer
-from headwater.apply.table_sync.sync_slots import open_source
+from headwater.apply.table_sync.sync_slots import open_server
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 from headwater.errors import ConnectionLostError, ServerError
@@ -153,7 +153,7 @@ class RangeCopy:
         Raises:
             HeadwaterError: one of them fails.
         """
-        with open_source(self._request) as source:
+        with open_server(self._request) as source:
             self._read_by_snapshot(source)
             sent = self._table.sent
             self._table = describe_table(source, self._request.slot.publications, sent.namespace, sent.name)
@@ -189,7 +189,7 @@ class RangeCopy:
         """Copy a range; tell whether it is copied, or a server was lost while the snapshot is still there."""
         try:
             connection, _ = open_target(self._request.target, origin, self._request.synchronous_commit)
-            with connection, open_source(self._request) as source:
+            with connection, open_server(self._request) as source:
                 use_origin(connection, ensure_origin(connection, origin))
                 self._read_by_snapshot(source)
                 self._copy(connection, source, own)

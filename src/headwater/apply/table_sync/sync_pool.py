@@ -31,7 +31,12 @@ LOOK_SECONDS = 1.0
 ENDING_SECONDS = 5.0
 """How long workers are waited for at the end; whoever waits for a lock still is left."""
 
+_IS_BLOCKED = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity
+               WHERE pg_catalog.starts_with(application_name, $1) AND wait_event_type = 'Lock')
+"""
 _BEING_COPIED = (State.INIT, State.DATASYNC, State.FINISHEDCOPY)
+_DONE = (State.SYNCDONE, State.READY)
 
 
 @dataclass
@@ -65,6 +70,7 @@ class SyncPool:
         self._attempts: dict[int, _Attempt] = {}
         self._ending = threading.Event()
         self._looked_at = 0.0
+        self._is_blocked = False
 
     def end(self) -> None:
         """Tell all workers to end, from any thread."""
@@ -110,10 +116,25 @@ class SyncPool:
             elif table.state in _BEING_COPIED:
                 self._start_if_due(table)
 
+    def holds_stream(self, start: int) -> bool:
+        """Tell whether a stream is to wait, as tables are being copied as of where it begins.
+
+        Then none of their changes is decoded twice. It does not wait for what fails, or waits for a lock; but with
+        transactions that come at PREPARE it has to, as such a table would have to catch up otherwise.
+
+        Args:
+            start: LSN at which the stream begins.
+        """
+        is_open = any(table.state not in _DONE and table.lsn <= start for table in self.states.tables)
+        has_to = self._subscription is not None and self._subscription.two_phase != "d"
+        return is_open and (has_to or not (self.error or self._is_blocked)) and not self._ending.is_set()
+
     def _look(self, connection: TargetConnection, *, is_settled: bool = False) -> None:
         assert self._subscription is not None
         changes = self.states.changes
         self.states.load(read_tables(connection, self._subscription, is_settled=is_settled), changes)
+        rows = connection.rows(_IS_BLOCKED, (self._subscription.sync_prefix,))
+        self._is_blocked = rows == [("t",)]
         self._looked_at = time.monotonic()
 
     def _make_ready(self, connection: TargetConnection, table: SubscribedTable, reached: int) -> None:

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
@@ -40,16 +40,25 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
 from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
 from headwater.apply.table_sync.row_transfer import transfer
-from headwater.apply.table_sync.sync_slots import drop_slot, export_sync_slot, make_sync_slot, open_source
+from headwater.apply.table_sync.sync_slots import (
+    drop_slot,
+    export_sync_slot,
+    look_behind,
+    make_sync_slot,
+    open_source,
+    sync_feed,
+)
+from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import map_relation
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ConnectionLostError
-from headwater.receiver.replication_connection import ReplicationConnection
-from headwater.remote_slots.slot_feed import SlotFeed
 
 WAIT_SECONDS = 0.1
+
+MOST_BYTES = 64 << 20
+"""Bytes of a table's own stream that are taken at a time."""
 
 
 class SyncWorker:
@@ -117,10 +126,11 @@ class SyncWorker:
 
     def _copy(self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable) -> SubscribedTable:
         """Copy the rows; return the table in the state behind that."""
-        self._write(connection, State.DATASYNC, 0)
-        self._states.set(self._oid, State.DATASYNC, 0)
+        self._write(connection, State.DATASYNC, table.lsn)
+        self._states.set(self._oid, State.DATASYNC, table.lsn)
         with open_source(self._request) as source:
             drop_slot(source, self._name)
+            look_behind(source, table.lsn)
             described = self._described(source, table)
             mapped = map_relation(connection, facts, described.sent)
             # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
@@ -130,13 +140,13 @@ class SyncWorker:
         self._states.set(self._oid, State.FINISHEDCOPY, lsn)
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
 
-    def _described(self, source: ReplicationConnection, table: SubscribedTable) -> SourceTable:
+    def _described(self, source: Publisher, table: SubscribedTable) -> SourceTable:
         return describe_table(source, self._request.slot.publications, table.namespace, table.name)
 
-    def _is_binary(self, source: ReplicationConnection) -> bool:
+    def _is_binary(self, source: Publisher) -> bool:
         return self._request.binary and source.postgres.copies_binary_rows
 
-    def _copy_whole(self, connection: TargetConnection, source: ReplicationConnection, table: SubscribedTable) -> int:
+    def _copy_whole(self, connection: TargetConnection, source: Publisher, table: SubscribedTable) -> int:
         """Copy the table in one transaction; return the LSN of its snapshot."""
         lsn = make_sync_slot(source, self._name)
         described = self._described(source, table)  # as the snapshot has it
@@ -147,13 +157,16 @@ class SyncWorker:
             move_now(connection, lsn)
         return lsn
 
-    def _copy_ranges(
-        self, connection: TargetConnection, source: ReplicationConnection, table: SourceTable
-    ) -> int | None:
+    def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
         undo_ranges(connection, self._subscription, self._oid, table.table)
         request = self._request
-        if request.copy_connections == 1 or table.kind != "r" or not is_empty(connection, table.table):
+        if (
+            isinstance(source, WalPublisher)
+            or request.copy_connections == 1
+            or table.kind != "r"
+            or not is_empty(connection, table.table)
+        ):
             return None
         if count_blocks(source, table) <= request.range_blocks:
             return None
@@ -175,24 +188,28 @@ class SyncWorker:
         """Apply what came since the copy, until the main worker can go on."""
         reached = max(progress_of(connection, origin), table.lsn)
         self._states.set(self._oid, State.SYNCWAIT, reached)
-        with ExitStack() as stack:
-            own = replace(self._request.slot, slot=self._name, creates_slot=False, two_phase=False)
-            request = replace(self._request, slot=own, streaming="off", end=0)
-            feed = stack.enter_context(slot_feed(request, reached))
-            self._states.set(self._oid, State.CATCHUP, reached)
-            positions = FlushPositions(reached)
-            relations = RelationMap(connection, facts)
-            applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
-            done = self._follow(feed, applier, positions)
+        done = reached
+        if self._request.wal is None or not self._states.choose(self._oid, reached):
+            done = self._applied(connection, facts, origin, reached)
         with transaction(connection, is_durable=True):  # The slot is dropped next.
             self._write(connection, State.SYNCDONE, done)
         self._states.set(self._oid, State.SYNCDONE, done)
 
-    def _follow(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> int:
+    def _applied(self, connection: TargetConnection, facts: TargetFacts, origin: Origin, reached: int) -> int:
+        """Apply the table's own stream from an LSN on; return where the main worker takes it over."""
+        with ExitStack() as stack:
+            feed = stack.enter_context(sync_feed(self._request, self._name, reached))
+            self._states.set(self._oid, State.CATCHUP, reached)
+            positions = FlushPositions(reached)
+            relations = RelationMap(connection, facts)
+            applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
+            return self._follow(feed, applier, positions)
+
+    def _follow(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> int:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
         while True:
             self._check()
-            piece = feed.take(WAIT_SECONDS)
+            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:
