@@ -1,7 +1,8 @@
 """``headwater apply`` as a process that kills itself: ``apply_driver.py STEP ARGUMENTS...``.
 
 A step is just before, or just behind, what it asks a server and waits for: a command of the publisher's, a slot over
-WAL, a sync of the target's pipeline, the end of a COPY, a piece of one. At the STEP-th it kills itself with SIGKILL. With ``+STEP`` steps are counted from where the main worker's stream has begun; 0 is for never.
+WAL, a sync of the target's pipeline, the end of a COPY, a piece of one. At the STEP-th it kills itself with SIGKILL.
+With ``+STEP`` steps are counted from where the main worker's stream has begun; 0 is for never.
 """
 
 from __future__ import annotations

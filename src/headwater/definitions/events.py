@@ -139,8 +139,17 @@ def ddl_events(before: HistoricCatalog, after: HistoricCatalog, touched: Iterabl
     """
     old, new = DefinitionReader(before), DefinitionReader(after)
     step = Step(old, new, changes_of(old, new, objects_of(touched, old, new)))
+    return [event for _, event in placed_events(step)]
+
+
+def placed_events(step: Step) -> list[tuple[Phase, DdlEvent]]:
+    """Return the changes of a step as events, in the order of their phases, each with its phase.
+
+    Raises:
+        CatalogError: the catalog is inconsistent.
+    """
     placed = [entry for change in step.changes for entry in _placed(change, step)]
-    return [event for _, _, event in sorted(placed, key=lambda entry: entry[:2])]
+    return [(phase, event) for phase, _, event in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def rests_on(key: Dependency) -> bool:

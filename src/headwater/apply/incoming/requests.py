@@ -43,6 +43,29 @@ class WalSlot:
         return self.slots / self.name
 
 
+CREATES_INDEXES, DDL = ("before", "after", "none"), ("apply", "hold", "ignore")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinitionRequest:
+    """What becomes of definitions.
+
+    Attributes:
+        creates_tables: tables that the target does not have are made at the first start.
+        indexes: when their keys and indexes are: ``before`` or ``after`` the rows; ``none``: keys alone, after them.
+        ddl: ``apply``, ``hold`` or ``ignore``: what becomes of DDL that comes.
+    """
+
+    creates_tables: bool = False
+    indexes: str = "after"
+    ddl: str = "ignore"
+
+    @property
+    def are_followed(self) -> bool:
+        """Whether the definitions of objects are needed."""
+        return self.creates_tables or self.ddl != "ignore"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApplyRequest:
     """A subscription to apply.
@@ -68,6 +91,7 @@ class ApplyRequest:
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
+        definitions: what becomes of the definitions of tables.
     """
 
     slot: SlotAddress
@@ -89,6 +113,7 @@ class ApplyRequest:
     max_sync_workers: int = 2
     copy_connections: int = 2
     range_blocks: int = 8192
+    definitions: DefinitionRequest = DefinitionRequest()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

@@ -18,6 +18,7 @@ from dataclasses import replace
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import install, is_installed, transaction
 from headwater.apply.progress.origins import drop_origin, ensure_origin, has_origin, origin_name
+from headwater.apply.progress.pending_statements import add_pending
 from headwater.apply.progress.subscriptions import (
     State,
     SubscribedTable,
@@ -31,6 +32,7 @@ from headwater.apply.progress.subscriptions import (
     remove_table,
     set_two_phase,
 )
+from headwater.apply.table_sync.creating import make_tables
 from headwater.apply.table_sync.publisher_tables import list_tables
 from headwater.apply.table_sync.sync_slots import (
     drop_slot,
@@ -40,7 +42,7 @@ from headwater.apply.table_sync.sync_slots import (
     make_slot,
     open_source,
 )
-from headwater.apply.table_sync.wal_publisher import Publisher
+from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 from headwater.errors import ServerError, TargetError, UsageError
@@ -183,8 +185,12 @@ def _create(connection: TargetConnection, source: Publisher, request: ApplyReque
         hint = "another database of the target may have a subscription of that name: name this one differently"
         raise TargetError(f'replication origin "{origin}" already exists', sqlstate=DUPLICATE, hint=hint)
     place = look_behind(source, 0)
-    tables = [(table, _local_table(connection, *table)) for table in list_tables(source, slot.publications)]
+    names = list_tables(source, slot.publications)
     with transaction(connection, is_durable=True):  # The slot is made next.
+        made = None
+        if request.definitions.creates_tables and isinstance(source, WalPublisher):
+            made = make_tables(connection, source, request, names)
+        tables = {table: _local_table(connection, *table) for table in names}
         add_subscription(
             connection,
             request.subscription,
@@ -196,8 +202,10 @@ def _create(connection: TargetConnection, source: Publisher, request: ApplyReque
         subscription = read_subscription(connection, request.subscription)
         assert subscription is not None
         ensure_origin(connection, origin)
-        for table, oid in tables:
+        for table, oid in tables.items():
             add_table(connection, subscription, oid, table, _first_state(request), place)
+        if made is not None:
+            add_pending(connection, subscription, made.waiting(tables))
     return subscription
 
 

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import drop_origin, list_origins, move_now
+from headwater.apply.progress.pending_statements import ALL_TABLES
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_tables, set_state
 from headwater.apply.progress.table_states import TableStates
+from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.sync_slots import drop_slot, list_slots, open_source
 from headwater.apply.table_sync.sync_worker import SyncWorker
 from headwater.apply.target.connection import TargetConnection
@@ -70,7 +72,7 @@ class SyncPool:
         self._attempts: dict[int, _Attempt] = {}
         self._ending = threading.Event()
         self._looked_at = 0.0
-        self._is_blocked = False
+        self._is_blocked, self._has_pending = False, True
 
     def end(self) -> None:
         """Tell all workers to end, from any thread."""
@@ -115,6 +117,11 @@ class SyncPool:
                 self._make_ready(connection, table, reached)
             elif table.state in _BEING_COPIED:
                 self._start_if_due(table)
+        if self._has_pending and self.states.are_ready:
+            assert self._subscription is not None
+            for text in run_pending(connection, self._subscription, ALL_TABLES):
+                self._say(text)
+            self._has_pending = False
 
     def holds_stream(self, start: int) -> bool:
         """Tell whether a stream is to wait, as tables are being copied as of where it begins.

@@ -37,6 +37,7 @@ from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_table, set_state
 from headwater.apply.progress.table_states import OnlyTable, TableStates
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
 from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
 from headwater.apply.table_sync.row_transfer import transfer
@@ -107,6 +108,7 @@ class SyncWorker:
             use_origin(connection, origin)
             if table.state != State.FINISHEDCOPY:
                 table = self._copy(connection, facts, table)
+            run_pending(connection, self._subscription, self._oid)
             self._catch_up(connection, facts, table, origin)
             leave_origin(connection)
             self.is_settled = True
