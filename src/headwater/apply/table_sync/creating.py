@@ -38,6 +38,7 @@ _HAS_FUNCTION = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
                WHERE pg_catalog.format('%I.%I', n.nspname, p.proname) = $1)
 """
+_SET_SEQUENCE = "SELECT pg_catalog.setval($1::regclass, $2::int8, $3::bool)"
 _EXTENSION = "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = $1"
 
 
@@ -101,7 +102,24 @@ def make_tables(
         if _is_early(piece, made.indexes, made._has_rows(piece, tables)):
             for sql in piece.event.sql:
                 run(connection, sql)
+    _set_sequences(connection, source, made.pieces)
     return made
+
+
+def _set_sequences(connection: TargetConnection, source: WalPublisher, pieces: Iterable[Piece]) -> None:
+    """Let sequences that were made stand where those of the source do."""
+    names = {}
+    for piece in pieces:
+        definition = piece.event.after
+        if isinstance(definition, SequenceDefinition) and piece.section == Section.BEFORE:
+            names[definition.oid] = definition.sql_name
+        if isinstance(definition, TableDefinition):
+            owned = (column.sequence for column in definition.columns)
+            names |= {sequence.oid: sequence.sql_name for sequence in owned if sequence is not None}
+    if names:
+        for oid, value in source.sequence_values(names).items():
+            is_called = "t" if value.is_called else "f"
+            connection.rows(_SET_SEQUENCE, (names[oid], str(value.last), is_called))
 
 
 def run(connection: TargetConnection, sql: str) -> None:

@@ -12,16 +12,21 @@ Known gap: rows are sent in one connection a table; each table's copy goes throu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from headwater.apply.incoming.requests import WalSlot
 from headwater.apply.incoming.wal_options import SETTINGS
+from headwater.catalog.copy.data_directory import DataDirectory
+from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
-from headwater.errors import ServerError, SessionError
+from headwater.errors import CatalogError, ServerError, SessionError
+from headwater.existing.leaves import leaf_of
+from headwater.existing.page_history import Locator
+from headwater.existing.sequence_values import SequenceValue, sequence_values
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.version import Version
 from headwater.pipeline.slot_moves import Beginning, begin_with_rows, slot_at
@@ -49,6 +54,7 @@ class WalPublisher:
         self._wal = wal
         self._cluster = wal.cluster.open(wal.request, wal.slots)
         self._kept: KeptState | None = None
+        self._store: CatalogStore | None = None
         self._view: HistoricCatalog | None = None
         self._copied: CopyOut | None = None
 
@@ -83,8 +89,26 @@ class WalPublisher:
         """The catalog there."""
         if self._view is None:
             state = self.kept.state
-            self._view = store_of(state.catalog).view(state.lsn)
+            self._store = store_of(state.catalog)
+            self._view = self._store.view(state.lsn)
         return self._view
+
+    def sequence_values(self, sequences: Iterable[int]) -> dict[int, SequenceValue]:
+        """Read the values of sequences there, by their OIDs.
+
+        Raises:
+            HeadwaterError: WAL or a file of the backup is missing.
+        """
+        view, places = self.view, dict[Locator, int]()
+        assert self._store is not None
+        for oid in sequences:
+            relation = view.relation(oid)
+            leaf = None if relation is None else leaf_of(self._store, view, relation)
+            if leaf is None:
+                raise CatalogError(f"sequence {oid} has no file", lsn=self.lsn)
+            places[leaf.locator] = oid
+        directory = self._cluster.look()
+        return sequence_values(directory, DataDirectory(self._wal.request.catalog), places, self.lsn)
 
     def look_at_slot(self, lsn: int) -> None:
         """Look at the catalog where the slot stands, or where it will be made; at the end if that is before an LSN."""
