@@ -245,5 +245,6 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
         slot=slot.slot,
         makes_slot=True,
         with_definitions=flags.definitions.request().are_followed,
+        with_ddl=flags.definitions.ddl != "ignore",
     )
     return WalSlot(request, Path(flags.slots), slot.slot, partial(flags.tasks.choose, lambda *_: None))

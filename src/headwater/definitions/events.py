@@ -100,6 +100,7 @@ class DdlEvent:
         unsupported: the reason if there are no statements though there should be; empty otherwise.
         table: the table after the change that the object is, or is a constraint or index of; None if it is none, or was
             dropped.
+        is_rewritten: the table has another file than before: its rows may have been written anew.
     """
 
     action: str
@@ -111,6 +112,7 @@ class DdlEvent:
     part: int = 0
     unsupported: str = ""
     table: TableDefinition | None = None
+    is_rewritten: bool = False
 
     def structure(self) -> dict[str, Any]:
         """Return the event as a value of JSON."""
@@ -190,7 +192,8 @@ def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]
     either = change.either
     kind = either.what if isinstance(either, OtherDefinition) else either.kind
     name = _event_name(change)
-    bare = DdlEvent(action, kind, name, before, after, (), table=_table_of(either, step))
+    is_rewritten = isinstance(either, TableDefinition) and _file(step.before, either) != _file(step.after, either)
+    bare = DdlEvent(action, kind, name, before, after, (), table=_table_of(either, step), is_rewritten=is_rewritten)
     try:
         statements = sorted(_statements(change, step), key=lambda statement: statement[:2])
     except UnsupportedDefinitionError as error:
@@ -202,6 +205,11 @@ def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]
     for part, ((phase, order), group) in enumerate(parts):
         sql = tuple(statement.sql for statement in group)
         yield phase, (order << 40) + either.oid, replace(bare, sql=sql, part=part)
+
+
+def _file(reader: DefinitionReader, table: TableDefinition) -> int | None:
+    row = reader.row(ObjectKey(PG_CLASS, table.oid))
+    return None if row is None else row.oid("relfilenode")
 
 
 def _table_of(either: Definition, step: Step) -> TableDefinition | None:

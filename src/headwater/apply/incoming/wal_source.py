@@ -133,6 +133,7 @@ class WalFeed:
         own = self._slot.request
         request = self._cluster.request_of(slot, own.settings)
         self._request = replace(request, plugin=own.plugin, options=own.options, slot=self._slot.name)
+        self._request = replace(self._request, with_ddl=own.with_ddl, with_definitions=own.with_definitions)
 
     def _run(self) -> None:
         try:

@@ -42,6 +42,9 @@ INSERT INTO headwater.subscription_rel (srsubid, srrelid, nspname, relname, srsu
 VALUES ($1::int4, $2::oid, $3, $4, $5::"char", $6::pg_lsn)
 """
 _REMOVE_TABLE = "DELETE FROM headwater.subscription_rel WHERE srsubid = $1::int4 AND srrelid = $2::oid"
+_RENAME_TABLE = """
+UPDATE headwater.subscription_rel SET nspname = $3, relname = $4 WHERE srsubid = $1::int4 AND srrelid = $2::oid
+"""
 _SET = Statement("""
 UPDATE headwater.subscription_rel SET srsubstate = $3::"char", srsublsn = $4::pg_lsn
 WHERE srsubid = $1::int4 AND srrelid = $2::oid
@@ -175,6 +178,11 @@ def add_table(
     """
     place = str(Lsn(lsn)) if lsn else None
     connection.rows(_ADD_TABLE, (str(subscription.number), str(oid), *name, state.value, place))
+
+
+def rename_table(connection: TargetConnection, subscription: Subscription, oid: int, name: tuple[str, str]) -> None:
+    """Write another schema and name of a table."""
+    connection.rows(_RENAME_TABLE, (str(subscription.number), str(oid), *name))
 
 
 def remove_table(connection: TargetConnection, subscription: Subscription, oid: int) -> None:

@@ -21,6 +21,7 @@ from headwater.apply.progress.origins import drop_origin, list_origins, move_now
 from headwater.apply.progress.pending_statements import ALL_TABLES
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_tables, set_state
 from headwater.apply.progress.table_states import TableStates
+from headwater.apply.serial.definition_changes import HeldTableError
 from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.sync_slots import drop_slot, list_slots, open_source
 from headwater.apply.table_sync.sync_worker import SyncWorker
@@ -73,6 +74,7 @@ class SyncPool:
         self._ending = threading.Event()
         self._looked_at = 0.0
         self._is_blocked, self._has_pending = False, True
+        self._held = set[tuple[str, int]]()
 
     def end(self) -> None:
         """Tell all workers to end, from any thread."""
@@ -134,7 +136,7 @@ class SyncPool:
         """
         is_open = any(table.state not in _DONE and table.lsn <= start for table in self.states.tables)
         has_to = self._subscription is not None and self._subscription.two_phase != "d"
-        return is_open and (has_to or not (self.error or self._is_blocked)) and not self._ending.is_set()
+        return is_open and (has_to or not (self.error or self._held or self._is_blocked)) and not self._ending.is_set()
 
     def _look(self, connection: TargetConnection, *, is_settled: bool = False) -> None:
         assert self._subscription is not None
@@ -172,6 +174,8 @@ class SyncPool:
     def _run(self, worker: SyncWorker, table: SubscribedTable) -> None:
         try:
             worker.run()
+        except HeldTableError as error:
+            self._note_held(error)
         except HeadwaterError as error:
             if not self._ending.is_set():
                 self.error = error
@@ -181,6 +185,13 @@ class SyncPool:
             self._failed(self.error)
         finally:
             self._settle(worker)
+
+    def _note_held(self, error: HeldTableError) -> None:
+        """Tell once why a table is held: it is tried again, and ends nothing."""
+        reason = (error.message, error.table_lsn)
+        if reason not in self._held:
+            self._failed(error)
+        self._held.add(reason)
 
     def _settle(self, worker: SyncWorker) -> None:
         """Find out what became of a table: what was chosen as its worker failed may have been written, or not."""

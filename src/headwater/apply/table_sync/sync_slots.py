@@ -5,6 +5,7 @@ PostgreSQL: tablesync.c (LogicalRepSyncTableStart, ReplicationSlotDropAtPubNode)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from headwater.apply.incoming.feeds import Feed
@@ -54,11 +55,16 @@ def look_at_present(source: Publisher) -> int:
     return source.lsn
 
 
-def look_behind(source: Publisher, lsn: int) -> int:
-    """Ask the log's catalog as of where a table is copied that was listed at an LSN; return that LSN, 0 of a server."""
+def look_behind(source: Publisher, lsn: int, wait: Callable[[], None] = lambda: None) -> int:
+    """Ask the log's catalog as of where a table is copied that was listed at an LSN; return that LSN, 0 of a server.
+
+    Args:
+        source: what is asked; lsn: see above; wait: waits a while for the subscription's slot to come there.
+    """
     if not isinstance(source, WalPublisher):
         return 0
-    source.look_at_slot(lsn)
+    while not source.look_at_slot(lsn):
+        wait()
     return source.lsn
 
 

@@ -36,6 +36,7 @@ from headwater.apply.progress.origins import (
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_table, set_state
 from headwater.apply.progress.table_states import OnlyTable, TableStates
+from headwater.apply.serial.definition_changes import DefinitionChanges
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
@@ -80,7 +81,7 @@ class SyncWorker:
         self._request, self._subscription, self._states = request, subscription, states
         self._oid, self._ending = oid, ending
         self._name = subscription.sync_name(oid)
-        self.is_settled = False
+        self.is_settled = self._has_copied = False
 
     def settle(self) -> None:
         """Read the state that the target has, which after an error may be another than the threads believe.
@@ -132,7 +133,7 @@ class SyncWorker:
         self._states.set(self._oid, State.DATASYNC, table.lsn)
         with open_source(self._request) as source:
             drop_slot(source, self._name)
-            look_behind(source, table.lsn)
+            look_behind(source, table.lsn, lambda: self._wait([], []))
             described = self._described(source, table)
             mapped = map_relation(connection, facts, described.sent)
             # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
@@ -140,6 +141,7 @@ class SyncWorker:
             if lsn is None:
                 lsn = self._copy_whole(connection, source, table)
         self._states.set(self._oid, State.FINISHEDCOPY, lsn)
+        self._has_copied = True
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
 
     def _described(self, source: Publisher, table: SubscribedTable) -> SourceTable:
@@ -191,7 +193,8 @@ class SyncWorker:
         reached = max(progress_of(connection, origin), table.lsn)
         self._states.set(self._oid, State.SYNCWAIT, reached)
         done = reached
-        if self._request.wal is None or not self._states.choose(self._oid, reached):
+        is_ahead = self._has_copied and self._request.wal is not None and self._states.choose(self._oid, reached)
+        if not is_ahead:
             done = self._applied(connection, facts, origin, reached)
         with transaction(connection, is_durable=True):  # The slot is dropped next.
             self._write(connection, State.SYNCDONE, done)
@@ -204,8 +207,20 @@ class SyncWorker:
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
             relations = RelationMap(connection, facts)
-            applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
+            only = OnlyTable(self._oid)
+            definitions = self._definitions(connection, only)
+            applier = SerialApplier(connection, relations, origin, positions, tables=only, definitions=definitions)
             return self._follow(feed, applier, positions)
+
+    def _definitions(self, connection: TargetConnection, only: OnlyTable) -> DefinitionChanges | None:
+        asked = self._request.definitions
+        if asked.ddl == "ignore":
+            return None
+        return DefinitionChanges(
+            *(connection, self._subscription, asked.ddl, asked.indexes, self._states, only),
+            is_main=False,
+            say=lambda _: None,
+        )
 
     def _follow(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> int:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""

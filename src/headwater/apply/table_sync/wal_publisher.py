@@ -32,6 +32,7 @@ from headwater.pg.version import Version
 from headwater.pipeline.slot_moves import Beginning, begin_with_rows, slot_at
 from headwater.receiver.replication_connection import BLOCK_BYTES, ReplicationConnection, Row, Wait
 from headwater.slots.kept_state import KeptState
+from headwater.slots.slot import SlotStatistics
 from headwater.slots.slot_directory import create_slot, is_slot, open_slot, read_slot
 from headwater.walsender.copying.copied_rows import CopyOut, CopySource, copied_rows
 from headwater.walsender.sql.copy_shapes import parse_copy
@@ -110,17 +111,36 @@ class WalPublisher:
         directory = self._cluster.look()
         return sequence_values(directory, DataDirectory(self._wal.request.catalog), places, self.lsn)
 
-    def look_at_slot(self, lsn: int) -> None:
-        """Look at the catalog where the slot stands, or where it will be made; at the end if that is before an LSN."""
+    def look_at_slot(self, lsn: int) -> bool:
+        """Look at the catalog where the slot stands, or where it will be made; at the end if that is before an LSN.
+
+        Returns:
+            False: it is before, and only slots have definitions, which are asked for: look again later.
+        """
         if not is_slot(self._wal.path):
-            state = self._beginning()
+            self._look(self._beginning())
+            return True
+        slot = read_slot(self._wal.path)
+        if slot.state is not None and slot.state.lsn >= lsn:
+            self._look(KeptState(slot.state, slot.request.server_settings))
+        elif self._wal.request.with_definitions:
+            return False
         else:
-            slot = read_slot(self._wal.path)
-            if slot.state is None or slot.state.lsn < lsn:
-                self.look_at_end()
-                return
-            state = KeptState(slot.state, slot.request.server_settings)
-        self._look(state)
+            self.look_at_end()
+        return True
+
+    def copy_slot(self, name: str) -> None:
+        """Make a slot that stands where the subscription's does; nothing else uses that now.
+
+        Raises:
+            SlotError: it cannot be made.
+        """
+        slot = read_slot(self._wal.path)
+        state = None if slot.state is None else replace(slot.state, outputs=())
+        if self.has_slot(name):
+            self.drop_slot(name)
+        own = replace(slot, state=state, two_phase=False, statistics=SlotStatistics(), pending=None)
+        create_slot(self._wal.slots / name, own)
 
     def look_at_end(self) -> None:
         """Look at the catalog where the log ends."""
