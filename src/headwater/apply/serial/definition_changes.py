@@ -24,6 +24,7 @@ from headwater.apply.progress.subscriptions import (
     SubscribedTable,
     Subscription,
     add_table,
+    read_table,
     remove_table,
     rename_table,
     set_state,
@@ -123,8 +124,10 @@ class DefinitionChanges:
         if change.kind == "index" and self.indexes == "none":
             return False
         own = self._subscribed(local)
+        if own is not None and self.mode == "apply":
+            return self.is_main or self.applied.applies(own, finish_lsn)
         if own is not None:
-            return self.applied.applies(own, finish_lsn) and (self.mode == "apply" or not self._fits(change))
+            return self.applied.applies(own, finish_lsn) and not self._fits(change)
         return self.mode == "apply" and self.is_main and change.is_published
 
     def _is_due_new(self, change: DefinitionChange, local: _Local | None) -> bool:
@@ -142,6 +145,8 @@ class DefinitionChanges:
         exists = self.connection.rows(_SHARED[change.kind], (change.name,)) == [("t",)]
         if change.kind == "extension":
             return change.action == CREATE and not exists
+        if change.action == CREATE and change.part:
+            return ("", change.name) in self._made
         # Under its new name it is not there yet.
         return (change.action == CREATE) != exists or (change.action == ALTER)
 
@@ -154,6 +159,8 @@ class DefinitionChanges:
         """
         if self.mode == "hold":
             raise self._held(change, finish_lsn)
+        if not self._is_ours(change, finish_lsn):
+            return
         if change.unsupported:
             raise TargetError(
                 f"{change.action} {change.kind} {change.name} cannot be applied: {change.unsupported}",
@@ -163,6 +170,7 @@ class DefinitionChanges:
             )
         for sql in change.sql:
             if change.kind in _SHARED:
+                self._made.add(("", change.name))
                 self._run_if_there(sql, finish_lsn)
             else:
                 self._run(sql, finish_lsn)
@@ -177,6 +185,34 @@ class DefinitionChanges:
         except TargetError as error:
             error.context = "\n".join(filter(None, [error.context, f"SQL statement: {sql}", _place(finish_lsn)]))
             raise
+
+    def _is_ours(self, change: DefinitionChange, finish_lsn: int) -> bool:
+        """Tell whether a table's change is applied here; a copy of its rows that has not begun is put behind it.
+
+        A copy that runs holds its table's row of the subscription, and is waited for: its worker goes on from there.
+        """
+        name = change.was or change.table
+        local = None if name is None or change.kind in _SHARED else self._local(name)
+        own = None if local is None else self._subscribed(local)
+        if own is None or self.applied.applies(own, finish_lsn):
+            return True
+        table = read_table(self.connection, self.subscription, own)
+        if table is None or table.state not in (State.INIT, State.DATASYNC) or finish_lsn < table.lsn:
+            return False
+        self._set(own, State.INIT, finish_lsn + 1)
+        return True
+
+    def _set(self, oid: int, state: State, lsn: int) -> None:
+        self.connection.send(set_state(self.subscription, oid, state, lsn))
+        self.connection.sync()
+        self.connection.drain()
+        self.states.set(oid, state, lsn)
+
+    def passes_over(self, name: Name, finish_lsn: int) -> bool:
+        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
+        local = self._local(name)
+        own = None if local is None else self._subscribed(local)
+        return own is not None and not self.applied.applies(own, finish_lsn)
 
     def _run_if_there(self, sql: str, finish_lsn: int) -> None:
         """Run a statement about what tables may need; it is left out where what it names is not there."""
@@ -227,10 +263,7 @@ class DefinitionChanges:
         if self.connection.rows(f"SELECT NOT EXISTS (SELECT FROM {name})") == [("t",)]:
             return
         self._run(f"DELETE FROM {name}", finish_lsn)
-        self.connection.send(set_state(self.subscription, oid, State.INIT, finish_lsn + 1))
-        self.connection.sync()
-        self.connection.drain()
-        self.states.set(oid, State.INIT, finish_lsn + 1)
+        self._set(oid, State.INIT, finish_lsn + 1)
         self.say(f"table {name} is copied anew: {change.copies}")
 
     def _held(self, change: DefinitionChange, finish_lsn: int) -> HeldTableError:

@@ -68,6 +68,9 @@ class Definitions(Protocol):
     def run(self, change: DefinitionChange, finish_lsn: int) -> None:
         """Do it, in the transaction that the connection is in."""
 
+    def passes_over(self, name: tuple[str, str], finish_lsn: int) -> bool:
+        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
+
 
 @dataclass(frozen=True)
 class RemoteTransaction:
@@ -294,6 +297,9 @@ class SerialApplier:
 
     def _relation(self, message: Relation) -> None:
         self._relations.announce(message.sent)
+        used = self._used.pop(message.sent.oid, None)
+        if used is not None:  # The transaction has changed it: what comes has other columns.
+            self._send(guard(used), about=self._about("RELATION", used))
 
     def _insert(self, message: Insert) -> None:
         if (mapped := self._opened(message.oid, "INSERT")) is not None:
@@ -364,12 +370,24 @@ class SerialApplier:
         if mapped is None:
             if not self._relations.is_mapped(oid):
                 self.flush()
-            mapped = self._relations.mapped(oid, self._about(kind))
+            try:
+                mapped = self._relations.mapped(oid, self._about(kind))
+            except TargetError:
+                if self._passes_over(oid, remote):
+                    return None
+                raise
             if not self._is_applied(mapped, remote):
                 return None
             self._ensure_open()
             self._used[oid] = mapped
         return mapped
+
+    def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
+        """Tell whether another worker has yet to change a table before it fits what comes here."""
+        sent = self._relations.sent(oid)
+        if self._definitions is None or sent is None or remote.finish_lsn is None:
+            return False
+        return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
 
     def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
         if remote.finish_lsn is not None:

@@ -156,10 +156,21 @@ class SyncWorker:
         described = self._described(source, table)  # as the snapshot has it
         binary = self._is_binary(source)
         with transaction(connection):
+            self._require_unchanged(connection, table)
             transfer(source, described, connection, self._wait, self._about, binary=binary)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
         return lsn
+
+    def _require_unchanged(self, connection: TargetConnection, table: SubscribedTable) -> None:
+        """See that the table is still to be copied as of the same place, which may have been moved behind DDL.
+
+        Raises:
+            ConnectionLostError: it is not: it is begun again.
+        """
+        present = read_table(connection, self._subscription, self._oid)
+        if present is None or (present.state, present.lsn) != (State.DATASYNC, table.lsn):
+            raise ConnectionLostError(f'the copy of table "{table.namespace}.{table.name}" is begun anew')
 
     def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
