@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from headwater.catalog.store.historic_catalog import HistoricCatalog
+from headwater.catalog.store.tables import WHOLE
 from headwater.definitions.events import DdlEvent, placed_events
 from headwater.definitions.objects import (
     ConstraintDefinition,
@@ -81,13 +82,16 @@ class Creation:
     others: tuple[OtherDefinition, ...]
 
 
-def creation_of(view: HistoricCatalog, tables: Iterable[int], exists: Callable[[Definition], bool]) -> Creation:
+def creation_of(
+    view: HistoricCatalog, tables: Iterable[int], exists: Callable[[Definition], bool], *, all_types: bool = False
+) -> Creation:
     """Return what makes tables.
 
     Args:
         view: the catalog, with definitions.
         tables: OIDs, with those of the partitions that are wanted.
         exists: tells whether there is an object of the name already: it is left as it is, and so are its parts.
+        all_types: types and schemas of users are made, too, that no table needs.
 
     Raises:
         CatalogError: the catalog is inconsistent.
@@ -95,6 +99,8 @@ def creation_of(view: HistoricCatalog, tables: Iterable[int], exists: Callable[[
     needed = _Needed(view)
     for table in tables:
         needed.table(table)
+    if all_types:
+        needed.all_types()
     reader = DefinitionReader(view)
     definitions = {key: definition for key in sorted(needed.keys) if (definition := reader.read(key)) is not None}
     present = {key for key, definition in definitions.items() if _can_exist(definition) and exists(definition)}
@@ -190,6 +196,17 @@ class _Needed:
         for row in self._source.rows("pg_index", "indrelid", oid):
             self.keys.add(ObjectKey(PG_CLASS, row.oid("indexrelid")))
             self._rests_on(PG_CLASS, row.oid("indexrelid"))
+
+    def all_types(self) -> None:
+        """Take all types that can be made, and all schemas."""
+        for row in self._source.rows("pg_namespace", WHOLE, 0):
+            if row.oid("oid") >= FIRST_NORMAL_OBJECT_ID and not self._source.is_temporary(row.oid("oid")):
+                self._take(ObjectKey(PG_NAMESPACE, row.oid("oid")))
+        for row in self._source.rows("pg_type", WHOLE, 0):
+            relation = self._source.row("pg_class", "oid", row.oid("typrelid")) if row.oid("typrelid") else None
+            is_made = row.letter("typtype") in "edr" or (relation is not None and relation.letter("relkind") == "c")
+            if is_made and row.oid("oid") >= FIRST_NORMAL_OBJECT_ID:
+                self._take(ObjectKey(PG_TYPE, row.oid("oid")))
 
     def _rests_on(self, catalog: int | None, oid: int) -> None:
         for row in self._source.rows("pg_depend", "objid", oid):

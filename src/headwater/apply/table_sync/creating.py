@@ -95,15 +95,31 @@ def make_tables(
         CatalogError: the catalog is inconsistent.
     """
     view = source.view
-    creation = creation_of(view, _members(view, tables), lambda definition: _exists(connection, definition))
+    asked = request.definitions
+    creation = creation_of(
+        *(view, _members(view, tables), lambda definition: _exists(connection, definition)),
+        all_types=asked.ddl == "apply",
+    )
     _check(connection, creation)
-    made = MadeTables(creation.pieces, view, request.definitions.indexes)
+    pieces = creation.pieces if asked.indexes != "none" else _without_indexes(creation.pieces)
+    made = MadeTables(pieces, view, asked.indexes)
     for piece in made.pieces:
         if _is_early(piece, made.indexes, made._has_rows(piece, tables)):
             for sql in piece.event.sql:
                 run(connection, sql)
     _set_sequences(connection, source, made.pieces)
     return made
+
+
+def _without_indexes(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Leave indexes out that belong to no constraint, but those by which rows are identified."""
+    tables = (piece.event.after for piece in pieces)
+    identities = {(table.oid, table.identity_index) for table in tables if isinstance(table, TableDefinition)}
+    return tuple(
+        piece
+        for piece in pieces
+        if not isinstance(index := piece.event.after, IndexDefinition) or (index.table_oid, index.name) in identities
+    )
 
 
 def _set_sequences(connection: TargetConnection, source: WalPublisher, pieces: Iterable[Piece]) -> None:

@@ -12,7 +12,7 @@ PostgreSQL: subscriptioncmds.c (CreateSubscription, AlterSubscription_refresh).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from headwater.apply.incoming.requests import ApplyRequest
@@ -143,12 +143,11 @@ def refresh(
         ServerError: a server refuses.
         ConnectionLostError: a server is lost.
     """
-    place = look_at_present(source)
-    names = list_tables(source, request.slot.publications)
-    published = _local_tables(connection, names, subscription, say)
     present = read_tables(connection, subscription)
+    place, names, leaving = _refreshed(source, request, present)
+    published = _local_tables(connection, names, subscription, say)
     for table in present:
-        if table.oid not in published and (table.namespace, table.name) not in names:
+        if table.oid not in published and (table.namespace, table.name) in leaving:
             _remove(connection, source, subscription, table)
             say(f'table "{table.namespace}.{table.name}" removed from subscription "{subscription.name}"')
     for oid in sorted(published.keys() - {table.oid for table in present}):
@@ -161,6 +160,30 @@ def refresh(
         with transaction(connection):
             add_table(connection, subscription, oid, published[oid], _first_state(request), place)
         say(f'table "{".".join(published[oid])}" added to subscription "{subscription.name}"')
+
+
+Names = Collection[tuple[str, str]]
+
+
+def _refreshed(
+    source: Publisher, request: ApplyRequest, present: Sequence[SubscribedTable]
+) -> tuple[int, Names, Names]:
+    """Return as of where publications are looked at, which tables they have, and which tables have left them.
+
+    Where DDL is applied, tables come and go in the stream. So they are looked at as of where that is, and one that does
+    not exist, there or at the end of the log, has not left by itself.
+    """
+    own = {(table.namespace, table.name) for table in present}
+    if request.definitions.ddl != "apply" or not isinstance(source, WalPublisher):
+        place = look_at_present(source)
+        names = list_tables(source, request.slot.publications)
+        return place, names, own.difference(names)
+    place = look_behind(source, 0)
+    names = list_tables(source, request.slot.publications)
+    leaving = {table for table in own.difference(names) if source.has_table(*table)}
+    look_at_present(source)
+    later = list_tables(source, request.slot.publications)
+    return place, names, {table for table in leaving.difference(later) if source.has_table(*table)}
 
 
 def _local_tables(

@@ -23,7 +23,7 @@ from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.store.catalog_store import CatalogStore
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
-from headwater.errors import CatalogError, ServerError, SessionError
+from headwater.errors import CatalogError, ServerError, SessionError, SlotError
 from headwater.existing.leaves import leaf_of
 from headwater.existing.page_history import Locator
 from headwater.existing.sequence_values import SequenceValue, sequence_values
@@ -94,6 +94,10 @@ class WalPublisher:
             self._view = self._store.view(state.lsn)
         return self._view
 
+    def has_table(self, namespace: str, name: str) -> bool:
+        """Tell whether there is a relation of a name there."""
+        return self.view.relation_named(namespace, name) is not None
+
     def sequence_values(self, sequences: Iterable[int]) -> dict[int, SequenceValue]:
         """Read the values of sequences there, by their OIDs.
 
@@ -124,6 +128,9 @@ class WalPublisher:
         if slot.state is not None and slot.state.lsn >= lsn:
             self._look(KeptState(slot.state, slot.request.server_settings))
         elif self._wal.request.with_definitions:
+            if slot.state is None:
+                text = f'the slot "{self._wal.name}" has not followed the definitions of objects'
+                raise SlotError(text, hint="drop it, and let it be made")
             return False
         else:
             self.look_at_end()
