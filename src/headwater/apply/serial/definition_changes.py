@@ -197,7 +197,8 @@ class DefinitionChanges:
         if own is None or self.applied.applies(own, finish_lsn):
             return True
         table = read_table(self.connection, self.subscription, own)
-        if table is None or table.state not in (State.INIT, State.DATASYNC) or finish_lsn < table.lsn:
+        # This transaction may have put it behind itself already.
+        if table is None or table.state not in (State.INIT, State.DATASYNC) or finish_lsn + 1 < table.lsn:
             return False
         self._set(own, State.INIT, finish_lsn + 1)
         return True
