@@ -46,7 +46,7 @@ _BEFORE_CHECKS = range(Phase.SCHEMA, Phase.INDEX)
 
 
 class Section(IntEnum):
-    """When a statement is run.
+    """The time at which a statement is run.
 
     BEFORE: before rows come. BEHIND: behind a table's rows, whose indexes are built then. LAST: behind the rows of all.
     """

@@ -48,7 +48,7 @@ CREATES_INDEXES, DDL = ("before", "after", "none"), ("apply", "hold", "ignore")
 
 @dataclass(frozen=True, kw_only=True)
 class DefinitionRequest:
-    """What becomes of definitions.
+    """The choices of what becomes of definitions.
 
     Attributes:
         creates_tables: tables that the target does not have are made at the first start.

@@ -78,7 +78,7 @@ class DefinitionChange:
 
 @dataclass(frozen=True)
 class Publishing:
-    """How a relation is published.
+    """The way in which a relation is published.
 
     Attributes:
         publications: all of the client's; entry: of the relation.
