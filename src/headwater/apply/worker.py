@@ -252,16 +252,17 @@ class ApplyWorker:
             copied_by: the connection by which tables' copies are tended; None if there are none.
             awaits_ready: see above.
         """
-        end, states, is_whole = self._request.end, self._copies.states, False
+        end, states, is_whole, reached = self._request.end, self._copies.states, False, 0
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             is_whole = piece.is_whole or (is_whole and not piece.data)
             applier.apply(piece.data)
             if piece.is_whole:
                 applier.flush()
-                positions.passed(piece.reached)
-                if copied_by is not None:
-                    self._copies.tend(copied_by, piece.reached)
+                reached = piece.reached
+                positions.passed(reached)
+            if is_whole and copied_by is not None:
+                self._copies.tend(copied_by, reached)
             if positions.waits:
                 applier.look_for_flushed()
             self.durable = positions.durable

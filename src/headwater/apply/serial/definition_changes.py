@@ -106,6 +106,7 @@ class DefinitionChanges:
     is_main: bool
     say: Callable[[str], None]
     _made: set[Name] = field(default_factory=set)
+    _left: dict[Name, int] = field(default_factory=dict)
 
     def is_due(self, change: DefinitionChange, finish_lsn: int) -> bool:
         """Tell whether anything is to be done about a change.
@@ -119,6 +120,8 @@ class DefinitionChanges:
             return False
         name = change.was or change.table
         local = None if name is None else self._local(name)
+        if name is not None and self._left.get(name) == finish_lsn:
+            return False
         if name is None or local is None or (change.action == CREATE and change.kind == "table"):
             return self._is_due_new(change, local)
         if change.kind == "index" and self.indexes == "none":
@@ -131,14 +134,18 @@ class DefinitionChanges:
         return self.mode == "apply" and self.is_main and change.is_published
 
     def _is_due_new(self, change: DefinitionChange, local: _Local | None) -> bool:
-        """Tell whether a table that the target may not have is to be made."""
-        if change.kind != "table" or change.action != CREATE or not change.is_published or self.mode != "apply":
-            return False
-        assert change.table is not None
-        if not self.is_main or (local is not None and change.table not in self._made):
+        """Tell whether a table that the target may not have is to be made, or to belong to the subscription."""
+        is_wanted = change.kind == "table" and change.is_published and self.mode == "apply" and self.is_main
+        if not is_wanted or change.table is None:
             return False
         parent = None if change.parent is None else self._local(change.parent)
-        return change.parent is None or parent is None or parent.kind == "p"
+        if change.action == ALTER:
+            # The target lacks a table that has become a partition: that it does is an error.
+            return parent is not None and parent.kind == "p" and any(" ATTACH PARTITION " in sql for sql in change.sql)
+        if change.action != CREATE or (parent is not None and parent.kind != "p"):
+            return False
+        is_there = local is not None and change.table not in self._made
+        return not is_there or (change.is_listed and change.part == 0)
 
     def _is_wanted(self, change: DefinitionChange) -> bool:
         """Tell whether an object that tables may need is not as it is to be already."""
@@ -168,7 +175,8 @@ class DefinitionChanges:
                 hint="change the target, and skip the transaction, or go on with --ddl ignore",
                 context=_place(finish_lsn),
             )
-        for sql in change.sql:
+        is_left = self._is_there(change)
+        for sql in () if is_left else change.sql:
             if change.kind in _SHARED:
                 self._made.add(("", change.name))
                 self._run_if_there(sql, finish_lsn)
@@ -176,6 +184,15 @@ class DefinitionChanges:
                 self._run(sql, finish_lsn)
         if change.kind == "table":
             self._note(change, finish_lsn)
+        if is_left and change.table is not None:
+            self._left[change.table] = finish_lsn
+            self._made.discard(change.table)
+
+    def _is_there(self, change: DefinitionChange) -> bool:
+        """Tell whether a table that the source has made is on the target already, where it is left as it is."""
+        if change.kind != "table" or change.action != CREATE or change.table in self._made or change.table is None:
+            return False
+        return self._local(change.table) is not None
 
     def _run(self, sql: str, finish_lsn: int) -> None:
         try:
@@ -238,7 +255,7 @@ class DefinitionChanges:
             return
         if change.action == CREATE:
             self._made.add(change.table)
-            if change.is_listed and change.part == 0:
+            if change.is_listed and change.part == 0 and self._subscribed(local) is None:
                 self._add(change.table, local.oid, finish_lsn)
             return
         own = self._subscribed(local)

@@ -102,7 +102,8 @@ def make_tables(
     )
     _check(connection, creation)
     pieces = creation.pieces if asked.indexes != "none" else _without_indexes(creation.pieces)
-    made = MadeTables(pieces, view, asked.indexes)
+    # Nothing waits for rows that are not copied.
+    made = MadeTables(pieces, view, asked.indexes if request.copies_data else "before")
     for piece in made.pieces:
         if _is_early(piece, made.indexes, made._has_rows(piece, tables)):
             for sql in piece.event.sql:
