@@ -168,6 +168,23 @@ def test_ddl_is_ignored_without_being_asked(tmp_path: Path, pair: Servers) -> No
     assert value(target, "SELECT count(*) FROM t WHERE n IS NULL") == "1"
 
 
+def test_a_table_that_the_target_has_already_is_left_and_applied_to(tmp_path: Path, pair: Servers) -> None:
+    publisher, target = pair
+    run(publisher, "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
+    log = log_of(publisher, tmp_path)
+    run(target, "CREATE TABLE fresh (n int, more int DEFAULT 7, id int PRIMARY KEY)")
+    run(publisher, "CREATE TABLE fresh (id int PRIMARY KEY, n int CHECK (n > 0))", "CREATE INDEX ON fresh (n)")
+    run(
+        publisher,
+        "INSERT INTO fresh VALUES (1, 2)",
+        "ALTER TABLE fresh ADD COLUMN late int",
+        "UPDATE fresh SET late = 3",
+    )
+    apply_until_now(publisher, target, "--create-tables", "--ddl", "apply", source=log)
+    assert value(target, "SELECT array_agg(ARRAY[id, n, late, more]) FROM fresh") == "[[1, 2, 3, 7]]"
+    assert value(target, "SELECT count(*) FROM pg_constraint WHERE conrelid = 'fresh'::regclass") == "1"
+
+
 def test_what_cannot_be_applied_is_an_error_with_its_place(tmp_path: Path, pair: Servers) -> None:
     publisher, target = pair
     run(publisher, "CREATE TABLE t (id int PRIMARY KEY, n int)", "CREATE PUBLICATION p FOR ALL TABLES")
